@@ -20,7 +20,7 @@ from tests.support.forked import ForkedPopen
 ASK = """
 import asyncio, json, sys
 from ekiden.app import open_store
-from ekiden.core.inbox_errors import InboxItemClosed
+from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.inbox_item import InboxItem
 from ekiden.inbox import Inbox
 

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ekiden.server.description import SCOPE
 from ekiden.server.document import openapi_document
+from ekiden.server.openapi.description import SCOPE
 
 _METHODS = ("get", "post", "put", "patch", "delete")
 _HEAD = """\

@@ -12,21 +12,18 @@ import pytest
 import ekiden
 from ekiden.app.settings import SETTINGS, SettingsProblem
 from ekiden.client import errors as client_errors
-from ekiden.core import (
-    a2a_errors,
-    collaboration_errors,
-    copy_errors,
-    errors,
-    guardrail_errors,
-    inbox_errors,
-    memory_errors,
-    message_errors,
-    mirror_errors,
-    server_errors,
-    session_errors,
-    state_errors,
-    temporal_errors,
-)
+from ekiden.core import errors, guardrail_errors
+from ekiden.core.errors import a2a as a2a_errors
+from ekiden.core.errors import collaboration as collaboration_errors
+from ekiden.core.errors import copying as copy_errors
+from ekiden.core.errors import inbox as inbox_errors
+from ekiden.core.errors import memory as memory_errors
+from ekiden.core.errors import messages as message_errors
+from ekiden.core.errors import mirror as mirror_errors
+from ekiden.core.errors import server as server_errors
+from ekiden.core.errors import sessions as session_errors
+from ekiden.core.errors import state as state_errors
+from ekiden.core.errors import temporal as temporal_errors
 from ekiden.core.events import EventType
 from ekiden.core.jsonio import dumps
 from ekiden.guardrails import errors as guardrail_making_errors

@@ -6,7 +6,7 @@ import re
 from dataclasses import fields
 
 from ekiden.app.keys import SCOPES
-from ekiden.server.access import OPEN
+from ekiden.server.access.access import OPEN
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.problems import status_of
 from tests.docs.pages import page

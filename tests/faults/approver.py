@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from ekiden.app import open_store
-from ekiden.core.inbox_errors import InboxItemClosed
+from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.inbox import Inbox
 from tests.faults.waiting import DEADLINE_S
 

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from ekiden.app.stores import open_store
 from ekiden.bus import Bus, BusSettings, Seat
 from ekiden.core.asking import Ask
-from ekiden.core.message_errors import AgentUnavailableError, BusError, DeadlockError
+from ekiden.core.errors.messages import AgentUnavailableError, BusError, DeadlockError
 from ekiden.core.messages import AgentMessage, VictimPolicy
 from tests.faults.ledger import Ledger
 from tests.faults.processes import ROOT, environment

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from ekiden.app.stores import open_store
 from ekiden.core.errors import EkidenError, SessionNotFound
+from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.handoff_terms import HandoffPolicy
-from ekiden.core.inbox_errors import InboxItemClosed
 from ekiden.core.team import Team
 from ekiden.engine import Worker
 from ekiden.runtime import HandoffController, Runner

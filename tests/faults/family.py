@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.events import Event
-from ekiden.runtime.cursor import Cursor
+from ekiden.runtime.state.cursor import Cursor
 from ekiden.storage.base import MessageFilter, Store
 from tests.faults.aftermath import check_audit
 from tests.faults.evidence import Record, Said, check_log, check_work, read

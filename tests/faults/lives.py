@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ekiden.core.events import Event
 from ekiden.handoff.lifecycle import FINAL, is_legal
 from ekiden.handoff.records import HandoffRecord, records_of
-from ekiden.runtime.cursor import Cursor
+from ekiden.runtime.state.cursor import Cursor
 from ekiden.storage.base import SessionRow
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ekiden.audit import verify_audit
 from ekiden.core.items import is_message, text_of
 from ekiden.inbox import Inbox
-from ekiden.runtime.cursor import Cursor
+from ekiden.runtime.state.cursor import Cursor
 from ekiden.storage.base import MessageFilter, SessionFilter, SessionRow, Store
 from ekiden.storage.timers import TIMERS
 from tests.faults.evidence import Record, check_log, read

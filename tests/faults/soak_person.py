@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from ekiden.app.stores import open_store
-from ekiden.core.inbox_errors import InboxItemClosed
+from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.inbox_item import InboxItem
 from ekiden.inbox import Inbox
 from tests.faults.family_life import CHOICES

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ekiden.bus import Bus
-from ekiden.core.message_errors import AgentUnavailableError
+from ekiden.core.errors.messages import AgentUnavailableError
 from ekiden.storage.base import MessageFilter
 from tests.faults.bus_child import CLERK, Job, news, question, settings, start
 from tests.faults.databases import Database

@@ -18,8 +18,8 @@ import pytest
 from ekiden.app import open_store
 from ekiden.app.copying import copy_store, store_info, verify_store
 from ekiden.app.tenants import tenant_url
-from ekiden.core.copy_errors import StoreUnfinished
 from ekiden.core.errors import StoreUnavailable
+from ekiden.core.errors.copying import StoreUnfinished
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut
 from tests.faults.processes import environment
 from tests.faults.waiting import DEADLINE_S

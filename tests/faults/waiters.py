@@ -17,10 +17,9 @@ from random import Random
 
 from ekiden.app.stores import open_store
 from ekiden.bus.deadlocks import break_deadlock
+from ekiden.core.errors.messages import DeadlockError
 from ekiden.core.ids import new_id
-from ekiden.core.message_answers import answer_json, error_of
-from ekiden.core.message_errors import DeadlockError
-from ekiden.core.messages import AgentMessage, GroupMode, Letter, agent_queue
+from ekiden.core.messages import AgentMessage, GroupMode, Letter, agent_queue, answer_json, error_of
 from ekiden.storage.base import MessageFilter, MessageSettle, QueuePut, Store, StoredMessage
 from tests.faults.ledger import Ledger
 from tests.faults.processes import ROOT, environment

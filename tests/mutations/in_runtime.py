@@ -12,7 +12,7 @@ IN_RUNTIME = (
     Mutation(
         name="withdrawn-approval-forgotten",
         area="inbox",
-        file="runtime/closing.py",
+        file="runtime/tools/closing.py",
         text="    return _WITHDRAWN if any(key.startswith(questions) for key in keys) else None\n",
         replacement="    return None\n",
         why="a call that waited for its approval is told as one that may have had an effect",
@@ -21,7 +21,7 @@ IN_RUNTIME = (
     Mutation(
         name="memo-of-tools-not-read",
         area="memo",
-        file="runtime/memo.py",
+        file="runtime/state/state.py",
         text="        **await run.store.steps(run.session_id, prefix=prefix),\n",
         replacement="",
         why="tools whose results are stored are called again after a restart",
@@ -30,7 +30,7 @@ IN_RUNTIME = (
     Mutation(
         name="memo-of-code-not-read",
         area="memo",
-        file="runtime/memo.py",
+        file="runtime/state/state.py",
         text='if event.step and event.step.startswith(f"{prefix}c")',
         replacement='if event.step and event.step.startswith(f"{prefix}?")',
         why="calls of an agent that is code are made again though their results are stored",
@@ -39,7 +39,7 @@ IN_RUNTIME = (
     Mutation(
         name="key-changes-with-the-owner",
         area="idempotency",
-        file="runtime/tool_calls.py",
+        file="runtime/tools/running.py",
         text='idempotency_key=f"{run.session_key}:{key}"',
         replacement='idempotency_key=f"{run.session_key}:{run.claim.epoch}:{key}"',
         why="a tool that was in flight is called again under another key: the effect is doubled",
@@ -48,7 +48,7 @@ IN_RUNTIME = (
     Mutation(
         name="key-for-another-effect",
         area="idempotency",
-        file="runtime/intents.py",
+        file="runtime/tools/intents.py",
         text="        await run.commit_step(key, [tool, arguments])\n",
         replacement="",
         why="code that calls something else after a crash sends the old key with a new effect",
@@ -57,7 +57,7 @@ IN_RUNTIME = (
     Mutation(
         name="key-of-a-compensation-changes",
         area="idempotency",
-        file="runtime/compensation.py",
+        file="runtime/handoff/compensation.py",
         text='idempotency_key=f"{pending.id}:{run.created_at_us:x}:{each.key}"',
         replacement='idempotency_key=f"{pending.id}:{run.claim.epoch}:{each.key}"',
         why="a compensation that was in flight is made again under another key",
@@ -66,7 +66,7 @@ IN_RUNTIME = (
     Mutation(
         name="handoff-in-two-transactions",
         area="handoff",
-        file="runtime/controller.py",
+        file="runtime/handoff/controller.py",
         text='    fault_point("handoff.transferring.before_commit")\n',
         replacement=(
             "    target, run.agent = run.agent, run.find_agent(run.cursor.open[-1].source)\n"
@@ -80,7 +80,7 @@ IN_RUNTIME = (
     Mutation(
         name="rollback-keeps-the-target",
         area="rollback",
-        file="runtime/rollback.py",
+        file="runtime/handoff/rollback.py",
         text="    run.agent = run.find_agent(pending.source)\n",
         replacement="    run.agent = run.find_agent(pending.target)\n",
         why="the agent that failed has the conversation still",
@@ -89,7 +89,7 @@ IN_RUNTIME = (
     Mutation(
         name="rollback-keeps-the-variables",
         area="rollback",
-        file="runtime/rollback.py",
+        file="runtime/handoff/rollback.py",
         text="        run.variables.restore(stored[pending.variables])\n",
         replacement="        assert stored\n",
         why="what the target set is there though its handoff was undone",
@@ -98,7 +98,7 @@ IN_RUNTIME = (
     Mutation(
         name="rollback-reuses-the-turn",
         area="rollback",
-        file="runtime/rollback.py",
+        file="runtime/handoff/rollback.py",
         text="    cursor.turn += 1\n",
         replacement="    cursor.turn += 0\n",
         why="what the target did under its keys passes for the source's own",
@@ -107,7 +107,7 @@ IN_RUNTIME = (
     Mutation(
         name="rollback-overtakes-a-thread",
         area="rollback",
-        file="runtime/rollback.py",
+        file="runtime/handoff/rollback.py",
         text="await unfinished_calls(run.session_key, run.config.rollback_wait_s)",
         replacement="[]",
         why="an effect comes after the compensation that was to undo it",
@@ -116,7 +116,7 @@ IN_RUNTIME = (
     Mutation(
         name="compensation-twice",
         area="rollback",
-        file="runtime/compensation.py",
+        file="runtime/handoff/compensation.py",
         text='        each.state = "done"\n',
         replacement='        each.state = "done" if each.attempts > 1 else "open"\n',
         why="an effect is undone twice",
@@ -125,7 +125,7 @@ IN_RUNTIME = (
     Mutation(
         name="compensation-not-stored",
         area="rollback",
-        file="runtime/compensation.py",
+        file="runtime/handoff/compensation.py",
         text=('    fault_point("handoff.compensation.before_commit")\n    await run.commit()\n'),
         replacement='    fault_point("handoff.compensation.before_commit")\n',
         why="whoever goes on with a rollback undoes again what was undone",
@@ -134,7 +134,7 @@ IN_RUNTIME = (
     Mutation(
         name="failed-step-moves-on",
         area="memo",
-        file="runtime/committing.py",
+        file="runtime/state/committing.py",
         text="        self.cursor.go_back_to(self._stored_cursor)\n",
         replacement="        assert self._stored_cursor is not None\n",
         why="after a step that failed the cursor stands where nothing is stored",
@@ -143,7 +143,7 @@ IN_RUNTIME = (
     Mutation(
         name="lost-lease-goes-on",
         area="leases",
-        file="runtime/leases.py",
+        file="runtime/state/leases.py",
         text="                    held.lose()\n",
         replacement="                    _log.debug(held)\n",
         why="who lost a session goes on with models and tools until its next commit",
@@ -152,7 +152,7 @@ IN_RUNTIME = (
     Mutation(
         name="reads-past-its-claim",
         area="leases",
-        file="runtime/reading.py",
+        file="runtime/state/snapshot.py",
         text="    if last > seq or (last < seq and not with_items):\n",
         replacement="    if last < seq and not with_items:\n",
         why="who was stopped between claiming and reading asks a model about what others did since",
@@ -161,7 +161,7 @@ IN_RUNTIME = (
     Mutation(
         name="answer-in-its-own-transaction",
         area="settling",
-        file="runtime/answering.py",
+        file="runtime/questions/answering.py",
         text=(
             "    run.beside.settles.append(MessageSettle(key=str(message_id), state=state,"
             " answer=answer))"
@@ -182,7 +182,7 @@ IN_RUNTIME = (
     Mutation(
         name="decision-not-bound-to-arguments",
         area="inbox",
-        file="runtime/confirmation.py",
+        file="runtime/tools/confirmation.py",
         text='    asked = f"{step}.{_digest(call)}"\n',
         replacement='    asked = f"{step}.asked"\n',
         why="a yes to one call is taken for a yes to another, with other arguments",
@@ -191,7 +191,7 @@ IN_RUNTIME = (
     Mutation(
         name="decision-recalled-for-another-call",
         area="inbox",
-        file="runtime/confirmation.py",
+        file="runtime/tools/confirmation.py",
         text='    if stored["of"] != [tool.name, _digest(call)]:\n',
         replacement='    if stored["of"][0] != tool.name:\n',
         why="a decision that is stored is applied to other arguments after a restart",
@@ -225,7 +225,7 @@ IN_RUNTIME = (
     Mutation(
         name="parks-over-what-it-has-not-seen",
         area="wakes",
-        file="runtime/committing.py",
+        file="runtime/state/committing.py",
         text='                seen_wakes=self._wakes if status == "waiting" else None,\n',
         replacement="                seen_wakes=None,\n",
         why="an answer that comes while a run parks wakes nobody",
@@ -271,7 +271,7 @@ IN_RUNTIME = (
     Mutation(
         name="rollback-keeps-what-the-handoff-brought",
         area="rollback",
-        file="runtime/controller.py",
+        file="runtime/handoff/controller.py",
         text="    pending.seq = first\n",
         replacement="",
         why="items that came with a handoff stay in the conversation though it was undone",
@@ -280,7 +280,7 @@ IN_RUNTIME = (
     Mutation(
         name="no-record-while-approval-is-awaited",
         area="handoff",
-        file="runtime/scrutiny.py",
+        file="runtime/handoff/scrutiny.py",
         text="            announce(run, attempt, words)\n",
         replacement="            attempt.life.fresh.clear()\n",
         why="a handoff that waits for a person cannot be found, and its first moves are lost",
@@ -289,7 +289,7 @@ IN_RUNTIME = (
     Mutation(
         name="chain-begins-anew-with-each-handoff",
         area="handoff",
-        file="runtime/cursor.py",
+        file="runtime/state/cursor.py",
         text="            following.chain = self.chain.copy()\n",
         replacement="            following.chain = [USER]\n",
         why="programs can hand a task to and fro for ever",

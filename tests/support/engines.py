@@ -14,8 +14,8 @@ from ekiden.core.outcomes import Waiting
 from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.runtime import RunConfig, Runner
+from ekiden.runtime.questions.withdrawing import is_left
 from ekiden.runtime.results import RunResult
-from ekiden.runtime.withdrawing import is_left
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionRow, Store
 from ekiden.testing.engine_contract import CONFIG

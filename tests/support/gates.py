@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.requests import HTTPConnection
 
-from ekiden.core.server_errors import Unauthenticated
-from ekiden.server.access import Caller
+from ekiden.core.errors.server import Unauthenticated
+from ekiden.server.access.access import Caller
 
 
 class TokenGate:

@@ -11,7 +11,7 @@ import sys
 from random import Random
 
 from ekiden.app import open_store
-from ekiden.core.inbox_errors import InboxItemClosed
+from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.inbox import Inbox, run_due
 from ekiden.storage.base import Store
 

@@ -16,7 +16,7 @@ from ekiden.app import load_project
 from ekiden.app.service import Service
 from ekiden.core.team import Team
 from ekiden.server import ServerConfig, create_app
-from ekiden.server.access import Gate
+from ekiden.server.access.access import Gate
 
 
 @asynccontextmanager

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from ekiden.a2a.request import handed_text
 from ekiden.a2a.settings import RemoteA2A
 from ekiden.a2a.view import View, view_from_json
-from ekiden.core.a2a_errors import (
+from ekiden.core.agent import Agent
+from ekiden.core.context import ToolContext
+from ekiden.core.errors import HandoffRefused, UserError
+from ekiden.core.errors.a2a import (
     RemoteAgentFailed,
     RemoteAgentInvalid,
     RemoteAgentUnavailable,
 )
-from ekiden.core.agent import Agent
-from ekiden.core.context import ToolContext
-from ekiden.core.errors import HandoffRefused, UserError
 from ekiden.core.field_checks import checked_arguments
 from ekiden.core.jsonio import dumps
 from ekiden.tools import function_tool

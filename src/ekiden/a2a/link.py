@@ -33,7 +33,7 @@ from ekiden.a2a.settings import RemoteA2A
 from ekiden.a2a.transport import OneHost, Refused
 from ekiden.a2a.view import View, is_settled, problem
 from ekiden.core.acting import AGENT_HEADER
-from ekiden.core.covering import cover
+from ekiden.core.privacy.covering import cover
 
 _CONNECT_S = 10.0
 _READ_S = 60.0

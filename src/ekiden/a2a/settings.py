@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ekiden.core.a2a_errors import RemoteAgentUnavailable
 from ekiden.core.addresses import card_address, origin_of, variable_fault
-from ekiden.core.covering import keep_secret
 from ekiden.core.errors import UserError
+from ekiden.core.errors.a2a import RemoteAgentUnavailable
 from ekiden.core.field_checks import Seconds, check_fields
+from ekiden.core.privacy.covering import keep_secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,8 @@ from ekiden.api.texts import MOST_EVENTS, PLAIN, SESSION_ID, Moment
 from ekiden.app.session_states import SessionState
 from ekiden.core.documents import Value, left_out, to_json
 from ekiden.core.events import Event, EventType
-from ekiden.runtime.retention import Pruned
-from ekiden.runtime.rewind import Rewind
+from ekiden.runtime.history.retention import Pruned
+from ekiden.runtime.history.rewind import Rewind
 from ekiden.sessions.search import SessionHit
 from ekiden.storage.base import SessionStatus
 

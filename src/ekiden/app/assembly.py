@@ -189,7 +189,7 @@ def _let_ask(
     agent.can_tell = _there(definition, definition.can_tell, agents)
     if not (agent.can_ask or agent.can_tell or agent.can_ask_people):
         return
-    from ekiden.runtime.bus_tools import bus_tools
+    from ekiden.runtime.tools.bus_tools import bus_tools
 
     asking = {tool.name for tool in bus_tools(agent)}
     for tool in [each for each in agent.tools if each.name in asking]:

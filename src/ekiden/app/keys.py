@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from ekiden.app.logins import Logins
 from ekiden.app.tenants import DEFAULT_TENANT, check_tenant
 from ekiden.core.errors import StaleDocument, UserError
-from ekiden.core.server_errors import KeyNotFound
+from ekiden.core.errors.server import KeyNotFound
 from ekiden.storage.base import Document, DocumentWrite, Store
 
 Scope: TypeAlias = Literal["read", "run", "answer", "history", "admin"]

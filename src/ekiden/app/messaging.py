@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ekiden.bus.checks import check_message
 from ekiden.core.errors import QueueFull
-from ekiden.core.message_errors import MailboxFull
+from ekiden.core.errors.messages import MailboxFull
 from ekiden.core.messages import (
     DEFAULT_LIMITS,
     AgentMessage,
@@ -16,7 +16,7 @@ from ekiden.core.messages import (
     wait_node,
 )
 from ekiden.core.team import Team
-from ekiden.runtime.question_sessions import ANSWERS, bus_session_id, session_for
+from ekiden.runtime.questions.sessions import ANSWERS, bus_session_id, session_for
 from ekiden.storage.base import Batch, QueuePut, Store
 
 OUTSIDER: Final = "caller:"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ekiden.core.errors import SessionError
 from ekiden.core.inbox_item import InboxItem
-from ekiden.runtime.cursor import Cursor
-from ekiden.runtime.inboxes import read_item
+from ekiden.runtime.questions.inboxes import read_item
+from ekiden.runtime.state.cursor import Cursor
 from ekiden.storage.base import Store
 
 

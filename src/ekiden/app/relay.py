@@ -8,8 +8,8 @@ from ekiden.core.agent import Agent
 from ekiden.core.team import Team
 from ekiden.routing.decision import Strategy
 from ekiden.runtime import Circumstances, RunConfig, RunResult, RunResultStreaming
-from ekiden.runtime.loading import ended_run
-from ekiden.runtime.opening import begun, resumed
+from ekiden.runtime.loop.loading import ended_run
+from ekiden.runtime.loop.opening import begun, resumed
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionRow
 

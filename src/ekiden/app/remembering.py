@@ -22,7 +22,7 @@ def let_remember(
     if said is None or not said.enabled:
         return
     from ekiden.memory import elsewhere, known_backends
-    from ekiden.runtime.memory_tools import memory_tools
+    from ekiden.runtime.tools.memory_tools import memory_tools
 
     backend = elsewhere(said.backend)
     agent.memory = MemorySettings(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ekiden.app.parking import questions_to_people
 from ekiden.core.errors import OutOfBudgetError
+from ekiden.core.errors.server import RunNotFound
 from ekiden.core.events import Event
 from ekiden.core.items import is_message, text_of
 from ekiden.core.outcomes import OutOfBudget
@@ -20,10 +21,9 @@ from ekiden.core.runs import (
     parse_run_id,
     run_id_of,
 )
-from ekiden.core.server_errors import RunNotFound
 from ekiden.core.usage import Usage
-from ekiden.runtime.cursor import Cursor
-from ekiden.runtime.finish import outcome_told
+from ekiden.runtime.outcome.finish import outcome_told
+from ekiden.runtime.state.cursor import Cursor
 from ekiden.sessions import is_transfer, said
 from ekiden.sessions.info import is_model_call
 from ekiden.storage.base import SessionRow, Store

@@ -36,10 +36,10 @@ from ekiden.core.errors import (
     SessionNotFound,
     StoreError,
 )
+from ekiden.core.errors.server import ServerStopping, TooManyRequests
 from ekiden.core.handoff_record import HandoffResult
 from ekiden.core.ids import new_id
 from ekiden.core.runs import ACTIVE, Run, parse_run_id, run_id_of
-from ekiden.core.server_errors import ServerStopping, TooManyRequests
 from ekiden.core.team import Team
 from ekiden.engine.stops import stop_parked
 from ekiden.handoff.records import read_handoff
@@ -48,10 +48,10 @@ from ekiden.hub.tails import Shown
 from ekiden.routing.decision import Strategy
 from ekiden.runtime import Circumstances, HandoffController, RunConfig, advance
 from ekiden.runtime import submit as store_message
-from ekiden.runtime.answers import read_input
-from ekiden.runtime.opening import begun, resumed
-from ekiden.runtime.state import RunState
-from ekiden.runtime.stopping import take_back
+from ekiden.runtime.loop.opening import begun, resumed
+from ekiden.runtime.questions.withdrawing import take_back
+from ekiden.runtime.state.answers import read_input
+from ekiden.runtime.state.state import RunState
 from ekiden.sessions import Session
 from ekiden.storage.base import Commit, DocumentWrite, SessionFilter, SessionPatch, Store
 from ekiden.tools.output import to_jsonable

@@ -13,10 +13,10 @@ from ekiden.app.desk import Desk
 from ekiden.app.keys import Keys
 from ekiden.app.project import Project
 from ekiden.app.tenants import DEFAULT_TENANT, tenant_store
-from ekiden.core.covering import cover
 from ekiden.core.errors import EkidenError
+from ekiden.core.errors.server import ServerStopping
 from ekiden.core.labels import check_labels
-from ekiden.core.server_errors import ServerStopping
+from ekiden.core.privacy.covering import cover
 
 _log = logging.getLogger("ekiden.desk")
 

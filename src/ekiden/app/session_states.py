@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from ekiden.core.folding import alike
-from ekiden.runtime.cursor import OpenQuestion
-from ekiden.runtime.pausing import PAUSES
+from ekiden.runtime.questions.asking import PAUSES
+from ekiden.runtime.state.cursor import OpenQuestion
 from ekiden.storage.base import SessionFilter, SessionPage, SessionRow, SessionStatus, Store
 
 SessionState: TypeAlias = Literal["working", "waiting_agent", "waiting_person", "failed", "idle"]

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from ekiden.core.errors import SessionBusy, UnknownAgent
-from ekiden.runtime.stopping import ask_to_stop, take_back
+from ekiden.runtime.questions.withdrawing import ask_to_stop, take_back
 from ekiden.storage.base import SessionRow, Store
 
 _PATIENCE_S = 5.0

@@ -21,15 +21,15 @@ from ekiden.app.tenants import (
     tenant_store,
     tenant_url,
 )
-from ekiden.core.covering import cover
 from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.labels import check_labels
+from ekiden.core.privacy.covering import cover
 from ekiden.engine.agreeing import Agreeing
 from ekiden.engine.beside import beside
 from ekiden.engine.fleet import Fleet
 from ekiden.engine.serving import served_agents
 from ekiden.engine.station import Station, once_reachable
-from ekiden.runtime.calls import to_the_end
+from ekiden.runtime.state.calls import to_the_end
 from ekiden.storage.base import Store
 
 if TYPE_CHECKING:

@@ -17,10 +17,9 @@ from ekiden.bus.sending import Sending
 from ekiden.bus.service import Service
 from ekiden.bus.waiting import TIME_IS_OVER, Ending, Waiting
 from ekiden.core.errors import QueueFull, StoreError, UserError
+from ekiden.core.errors.messages import AgentUnavailableError, BusError, QueryFailed
 from ekiden.core.ids import new_id
-from ekiden.core.message_answers import error_of, timeout_of
-from ekiden.core.message_errors import AgentUnavailableError, BusError, QueryFailed
-from ekiden.core.messages import AgentMessage, GroupMode, wait_node
+from ekiden.core.messages import AgentMessage, GroupMode, error_of, timeout_of, wait_node
 from ekiden.storage.messages import (
     MessageFilter,
     MessageSettle,

@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 from ekiden.core.acting import acting_here
 from ekiden.core.errors import UserError
+from ekiden.core.errors.messages import SenderForged
 from ekiden.core.jsonio import loads
-from ekiden.core.message_errors import SenderForged
 from ekiden.core.messages import AgentMessage, BusLimits, MessageType
 from ekiden.storage.values import json_text
 

@@ -27,8 +27,7 @@ from ekiden.bus.stored_waits import (
 from ekiden.core.documents import from_json, to_json
 from ekiden.core.errors import StaleDocument
 from ekiden.core.events import Event
-from ekiden.core.message_answers import deadlock_json
-from ekiden.core.messages import VictimPolicy, check_policy
+from ekiden.core.messages import VictimPolicy, check_policy, deadlock_json
 from ekiden.storage.base import Batch, DocumentWrite, MessageFilter, MessageSettle, Store
 
 DEADLOCKS = "bus.deadlocks"

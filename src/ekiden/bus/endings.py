@@ -16,7 +16,7 @@ from ekiden.bus.parts import Parts
 from ekiden.bus.postings import DirectPostings
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.events import Event
-from ekiden.core.message_answers import answer_json, error_json, exception_json
+from ekiden.core.messages import answer_json, error_json, exception_json
 from ekiden.storage.messages import MessageSettle, MessageState, QueueMessage, Settled
 from ekiden.storage.records import Batch, OwnJson
 

@@ -19,11 +19,10 @@ from ekiden.bus.service import Handler, Service
 from ekiden.bus.settings import BusSettings
 from ekiden.core.acting import acting_here
 from ekiden.core.errors import UserError
+from ekiden.core.errors.messages import BusError, MailboxFull, MessageNotFound, SenderForged
 from ekiden.core.ids import new_id
 from ekiden.core.inbox_item import InboxAnswer, InboxItem, Option
-from ekiden.core.message_answers import answer_json
-from ekiden.core.message_errors import BusError, MailboxFull, MessageNotFound, SenderForged
-from ekiden.core.messages import AgentMessage
+from ekiden.core.messages import AgentMessage, answer_json
 from ekiden.core.roles import Escalator
 from ekiden.storage.base import Store
 from ekiden.storage.messages import MessageFilter, MessageSettle, Settled

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.errors import UserError
-from ekiden.core.message_errors import MessageNotFound
+from ekiden.core.errors.messages import MessageNotFound
 from ekiden.core.messages import AgentMessage, Letter, agent_queue
 from ekiden.storage.base import Store
 from ekiden.storage.messages import MessageFilter, MessageState, StoredMessage

@@ -12,7 +12,7 @@ from ekiden.bus.presence import HELD_S
 from ekiden.bus.rounds import Rounds
 from ekiden.bus.service import Service
 from ekiden.core.errors import QueueFull, StoreUnavailable
-from ekiden.core.message_errors import MailboxFull
+from ekiden.core.errors.messages import MailboxFull
 from ekiden.core.messages import AgentMessage, GroupMode, agent_queue
 from ekiden.storage.messages import PutReceipt, QueuePut
 from ekiden.storage.records import OwnJson

@@ -148,7 +148,7 @@ def question(request: ConfirmationRequest) -> Question:
 
 def _is_object(text: str) -> bool:
     """Whether somebody typed arguments; what fits the tool, the tool checks."""
-    from ekiden.core.inbox_errors import InboxAnswerInvalid
+    from ekiden.core.errors.inbox import InboxAnswerInvalid
     from ekiden.inbox.answers import json_object
 
     try:

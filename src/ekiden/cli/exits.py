@@ -18,10 +18,10 @@ from ekiden.core.errors import (
     UnknownAgent,
     UserError,
 )
-from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxItemNotFound
-from ekiden.core.memory_errors import BackendUnavailable, MemoryFailed, MemoryNotFound
-from ekiden.core.server_errors import KeyNotFound, RequestInvalid
-from ekiden.core.temporal_errors import TemporalUnavailable
+from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxItemNotFound
+from ekiden.core.errors.memory import BackendUnavailable, MemoryFailed, MemoryNotFound
+from ekiden.core.errors.server import KeyNotFound, RequestInvalid
+from ekiden.core.errors.temporal import TemporalUnavailable
 
 if TYPE_CHECKING:
     from ekiden.core.outcomes import Outcome

@@ -10,10 +10,10 @@ from ekiden.api.inbox import Inbox
 from ekiden.api.texts import SESSION_ID
 from ekiden.cli.approving import ask_on_terminal
 from ekiden.cli.errors import UsageError
-from ekiden.cli.handing_over import plain_text, who_answers
 from ekiden.cli.place import Place
+from ekiden.cli.run.handoffs import plain_text, who_answers
 from ekiden.cli.views.inbox import edit_question
-from ekiden.core.inbox_errors import InboxItemNotFound
+from ekiden.core.errors.inbox import InboxItemNotFound
 from ekiden.core.inbox_item import InboxItem
 from ekiden.inbox.answers import needs_words, same_arguments
 

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-from ekiden.core.covering import cover
 from ekiden.core.jsonio import dumps
+from ekiden.core.privacy.covering import cover
 
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"

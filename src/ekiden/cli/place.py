@@ -138,7 +138,7 @@ class Place:
     def who(self, by: str | None) -> str | None:
         """The name of the person at this machine, else `by`; at a server `None`, which tells itself
         who calls. `UsageError` if there is no name, and for one at a server."""
-        from ekiden.cli.handing_over import who_answers
+        from ekiden.cli.run.handoffs import who_answers
 
         if not self.is_server:
             return who_answers(by)
@@ -289,9 +289,9 @@ class TeamWithStore(TeamAtWork):
         from ekiden.app import open_store
         from ekiden.cli.approving import approver
         from ekiden.cli.errors import Interrupted
-        from ekiden.cli.handing_over import person_name, stopped, tell_busy
-        from ekiden.cli.onlooker import resume_command, run_config
         from ekiden.cli.projects import open_project, tell_notes
+        from ekiden.cli.run.handoffs import person_name, stopped, tell_busy
+        from ekiden.cli.run.onlooker import resume_command, run_config
         from ekiden.client.ekiden import at_store
 
         who = person_name(by)

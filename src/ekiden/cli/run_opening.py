@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Final
 
 from ekiden.cli.approving import ApproveWhere, TerminalApprover, ask_on_terminal, is_attended
 from ekiden.cli.limit_options import LimitFlags
-from ekiden.cli.onlooker import Onlooker
 from ekiden.cli.place import Place
-from ekiden.cli.titles import title_of
-from ekiden.cli.watching import Patience, Watch
+from ekiden.cli.run.onlooker import Onlooker
+from ekiden.cli.run.watching import Patience, Watch
+from ekiden.cli.transcript import title_of
 from ekiden.core.errors import SessionBusy
 
 if TYPE_CHECKING:
     from ekiden.api.runs import Shown
     from ekiden.app.addressing import Address
     from ekiden.app.project import Project
-    from ekiden.cli.waiting import Start
+    from ekiden.cli.run.watching import Start
     from ekiden.core.messages import Priority
     from ekiden.routing.decision import Strategy
     from ekiden.runtime import RunConfig, RunResultStreaming
@@ -140,8 +140,8 @@ class _Here:
     async def watch(self, session: Session, start: Start | None) -> int:
         """Watch the run that `start` begins; `None`: the one that the session has."""
         from ekiden.app.relay import ended, go_on
-        from ekiden.cli.local_run import LocalRun
-        from ekiden.cli.onlooker import resume_command
+        from ekiden.cli.run.local import LocalRun
+        from ekiden.cli.run.onlooker import resume_command
 
         flags, project = self.flags, self.project
         hint = resume_command(
@@ -190,8 +190,8 @@ def _project(flags: RunFlags) -> Project:
 async def _opened(flags: RunFlags, project: Project, *, create: bool) -> AsyncIterator[_Here]:
     from ekiden.app import open_store
     from ekiden.cli.approving import approver
-    from ekiden.cli.onlooker import run_config
     from ekiden.cli.projects import tell_notes
+    from ekiden.cli.run.onlooker import run_config
 
     config = run_config(
         limits=flags.limits,
@@ -208,7 +208,7 @@ async def _opened(flags: RunFlags, project: Project, *, create: bool) -> AsyncIt
 
 
 async def _begin_at_server(flags: RunFlags, message: Message) -> int:
-    from ekiden.cli.server_run import ServerRun
+    from ekiden.cli.run.at_server import ServerRun
     from ekiden.cli.users import check_owner, user_here
 
     flags.check_for_server()
@@ -239,7 +239,7 @@ async def _begin_at_server(flags: RunFlags, message: Message) -> int:
 
 async def _resume_at_server(flags: RunFlags, session_id: str) -> int:
     from ekiden.api.streams import AsyncStream
-    from ekiden.cli.server_run import BUSY_S, OnBusy, ServerRun
+    from ekiden.cli.run.at_server import BUSY_S, OnBusy, ServerRun
     from ekiden.core.runs import Begun, Run
 
     flags.check_for_server()

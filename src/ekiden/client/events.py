@@ -16,9 +16,9 @@ from ekiden.client.errors import ClientMisconfigured, ServerUnavailable
 from ekiden.client.problems import error_of
 from ekiden.client.wire import Wire
 from ekiden.core.errors import EkidenError
+from ekiden.core.errors.server import ServerStopping, TooManyRequests
 from ekiden.core.events import Event, EventType
 from ekiden.core.jsonio import dumps, loads
-from ekiden.core.server_errors import ServerStopping, TooManyRequests
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection

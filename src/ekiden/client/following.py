@@ -22,11 +22,11 @@ from ekiden.client.sse import Message, Reader
 from ekiden.client.wire import Wire
 from ekiden.core.documents import from_json
 from ekiden.core.errors import EkidenError
+from ekiden.core.errors.server import ServerStopping, TooManyRequests
 from ekiden.core.events import Event
 from ekiden.core.jsonio import loads
 from ekiden.core.model import ModelDelta
 from ekiden.core.runs import Begun, Run
-from ekiden.core.server_errors import ServerStopping, TooManyRequests
 
 _IN_ITS_WAY = (ServerUnavailable, ServerStopping, TooManyRequests)
 

@@ -13,15 +13,15 @@ from ekiden.core.errors import EkidenError
 
 _MODULES = (
     "ekiden.core.errors",
-    "ekiden.core.server_errors",
-    "ekiden.core.inbox_errors",
-    "ekiden.core.memory_errors",
-    "ekiden.core.message_errors",
-    "ekiden.core.session_errors",
-    "ekiden.core.state_errors",
-    "ekiden.core.collaboration_errors",
+    "ekiden.core.errors.server",
+    "ekiden.core.errors.inbox",
+    "ekiden.core.errors.memory",
+    "ekiden.core.errors.messages",
+    "ekiden.core.errors.sessions",
+    "ekiden.core.errors.state",
+    "ekiden.core.errors.collaboration",
     "ekiden.core.guardrail_errors",
-    "ekiden.core.mirror_errors",
+    "ekiden.core.errors.mirror",
     "ekiden.core.plan",
 )
 

@@ -18,8 +18,8 @@ from ekiden.collaboration.reception import Incoming, Otherwise, Reception, Respo
 from ekiden.collaboration.record import Collaboration
 from ekiden.collaboration.settings import CollaborationSettings
 from ekiden.collaboration.upkeep import cleanup, expire_due
-from ekiden.core.collaboration_errors import CollaborationError
 from ekiden.core.errors import UserError
+from ekiden.core.errors.collaboration import CollaborationError
 from ekiden.core.ids import new_id
 from ekiden.core.messages import AgentMessage
 from ekiden.storage.timers import next_due_us

@@ -12,8 +12,8 @@ from ekiden.collaboration.ledger import Ledger
 from ekiden.collaboration.moves import MOVES, Move
 from ekiden.collaboration.record import Collaboration, ProtocolMessage, Terms
 from ekiden.collaboration.wire import agent_name, to_agent_message
-from ekiden.core.collaboration_errors import TermsSuperseded
 from ekiden.core.errors import UserError
+from ekiden.core.errors.collaboration import TermsSuperseded
 from ekiden.core.ids import new_id
 from ekiden.core.jsonio import loads
 from ekiden.core.messages import AgentMessage, MessageType

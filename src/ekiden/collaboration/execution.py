@@ -21,10 +21,10 @@ from ekiden.collaboration.ledger import EXECUTIONS, Ledger, Step
 from ekiden.collaboration.moves import SYSTEM
 from ekiden.collaboration.record import Collaboration
 from ekiden.collaboration.rules import follow, started
-from ekiden.core.collaboration_errors import CollaborationNotFound
-from ekiden.core.covering import cover
 from ekiden.core.errors import EkidenError, StaleDocument, StoreUnavailable
+from ekiden.core.errors.collaboration import CollaborationNotFound
 from ekiden.core.handoff_record import HandoffResult
+from ekiden.core.privacy.covering import cover
 from ekiden.storage.base import Document, DocumentWrite
 from ekiden.tools.cancellation import is_being_cancelled
 

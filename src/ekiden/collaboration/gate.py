@@ -10,7 +10,8 @@ from ekiden.collaboration.record import Collaboration, ProtocolMessage
 from ekiden.collaboration.rules import begin, follow
 from ekiden.collaboration.wire import from_agent_message
 from ekiden.core.acting import acting_agent
-from ekiden.core.collaboration_errors import (
+from ekiden.core.errors import EkidenError, StaleDocument
+from ekiden.core.errors.collaboration import (
     MessageExpired,
     MessageMalformed,
     MessageRefused,
@@ -18,8 +19,7 @@ from ekiden.core.collaboration_errors import (
     NotAParticipant,
     ProtocolError,
 )
-from ekiden.core.errors import EkidenError, StaleDocument
-from ekiden.core.message_errors import SenderForged
+from ekiden.core.errors.messages import SenderForged
 from ekiden.core.messages import AgentMessage
 
 _RECORDED = (MessageRefused, NotAParticipant, SenderForged)

@@ -17,10 +17,10 @@ from ekiden.collaboration.settings import CollaborationSettings
 from ekiden.collaboration.signing import Signer
 from ekiden.collaboration.stored import COLLABORATIONS, read_record, record_write
 from ekiden.collaboration.wire import is_id
-from ekiden.core.collaboration_errors import CollaborationBusy, CollaborationNotFound
 from ekiden.core.errors import EkidenError, QueueFull, StaleDocument
+from ekiden.core.errors.collaboration import CollaborationBusy, CollaborationNotFound
+from ekiden.core.errors.messages import MailboxFull
 from ekiden.core.ids import new_id
-from ekiden.core.message_errors import MailboxFull
 from ekiden.core.messages import agent_queue
 from ekiden.storage.base import Batch, DocumentWrite, QueuePut, Store
 from ekiden.storage.timers import Timer, timer_removal, timer_write

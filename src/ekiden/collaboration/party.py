@@ -20,8 +20,8 @@ from ekiden.collaboration.moves import Move, Phase
 from ekiden.collaboration.reading import Reader
 from ekiden.collaboration.record import Collaboration, Terms
 from ekiden.collaboration.wire import agent_name
-from ekiden.core.collaboration_errors import NotAParticipant
 from ekiden.core.errors import UserError
+from ekiden.core.errors.collaboration import NotAParticipant
 from ekiden.core.messages import MessageType
 
 

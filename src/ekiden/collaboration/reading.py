@@ -10,8 +10,8 @@ from ekiden.collaboration.ledger import Ledger
 from ekiden.collaboration.moves import Phase
 from ekiden.collaboration.record import Collaboration
 from ekiden.collaboration.stored import COLLABORATIONS, read_record
-from ekiden.core.collaboration_errors import CollaborationUnreadable
 from ekiden.core.errors import UserError
+from ekiden.core.errors.collaboration import CollaborationUnreadable
 
 _log = logging.getLogger("ekiden.collaboration")
 

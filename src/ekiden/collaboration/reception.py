@@ -13,7 +13,8 @@ from ekiden.collaboration.moves import Move
 from ekiden.collaboration.party import Party
 from ekiden.collaboration.record import Collaboration, ProtocolMessage
 from ekiden.collaboration.wire import copy_id, from_agent_message, is_protocol
-from ekiden.core.collaboration_errors import (
+from ekiden.core.errors import UserError
+from ekiden.core.errors.collaboration import (
     AnsweredAlready,
     CollaborationNotFound,
     MessageExpired,
@@ -24,7 +25,6 @@ from ekiden.core.collaboration_errors import (
     SignatureInvalid,
     TermsSuperseded,
 )
-from ekiden.core.errors import UserError
 from ekiden.core.messages import AgentMessage
 
 

@@ -23,7 +23,7 @@ from ekiden.collaboration.record import (
     ProtocolMessage,
     Terms,
 )
-from ekiden.core.collaboration_errors import (
+from ekiden.core.errors.collaboration import (
     AnsweredAlready,
     MessageMalformed,
     NotAParticipant,

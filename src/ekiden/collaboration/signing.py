@@ -16,8 +16,8 @@ from typing import Final
 from ekiden.collaboration.canonical import canonical
 from ekiden.collaboration.record import ProtocolMessage
 from ekiden.collaboration.wire import signed_fields
-from ekiden.core.collaboration_errors import CollaborationUnreadable, SignatureInvalid
 from ekiden.core.errors import StaleDocument
+from ekiden.core.errors.collaboration import CollaborationUnreadable, SignatureInvalid
 from ekiden.storage.base import DocumentStore, DocumentWrite
 
 KEYS: Final = "bus.keys"

@@ -13,7 +13,7 @@ from ekiden.collaboration.record import (
     ProtocolMessage,
     Terms,
 )
-from ekiden.core.collaboration_errors import CollaborationUnreadable
+from ekiden.core.errors.collaboration import CollaborationUnreadable
 from ekiden.storage.base import Document, DocumentWrite
 
 COLLABORATIONS: Final = "collaborations"

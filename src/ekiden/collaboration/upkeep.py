@@ -8,8 +8,8 @@ from ekiden.collaboration.ledger import TIMER, Ledger
 from ekiden.collaboration.record import Collaboration
 from ekiden.collaboration.settings import CollaborationSettings
 from ekiden.collaboration.stored import COLLABORATIONS, read_record
-from ekiden.core.collaboration_errors import CollaborationError
 from ekiden.core.errors import StaleDocument
+from ekiden.core.errors.collaboration import CollaborationError
 from ekiden.storage.base import DocumentWrite, Store
 from ekiden.storage.timers import due_timers, remove_timer
 

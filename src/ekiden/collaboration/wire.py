@@ -10,8 +10,8 @@ from typing import Any, Final, TypeAlias
 from ekiden.collaboration.canonical import canonical
 from ekiden.collaboration.moves import MOVES, SYSTEM, Move
 from ekiden.collaboration.record import ProtocolMessage
-from ekiden.core.collaboration_errors import MessageMalformed
 from ekiden.core.errors import UserError
+from ekiden.core.errors.collaboration import MessageMalformed
 from ekiden.core.messages import AgentMessage, MessageType
 
 PROTOCOL: Final = "ekiden.collaboration/1"

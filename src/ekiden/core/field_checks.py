@@ -30,7 +30,7 @@ from typing import (
 )
 
 from ekiden.core.errors import UserError
-from ekiden.core.setting import Allowed
+from ekiden.core.kinds import Allowed
 
 F = TypeVar("F", bound=Callable[..., Any])
 Test: TypeAlias = Callable[[Any], bool]

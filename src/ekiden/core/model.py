@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from ekiden.core.field_checks import Checked, Count, Name
-from ekiden.core.items import Item
-from ekiden.core.replay import to_input_item
-from ekiden.core.setting import Allowed
+from ekiden.core.items import Item, to_input_item
+from ekiden.core.kinds import Allowed
 from ekiden.core.usage import Usage
 
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from ekiden.core.documents import Value
 from ekiden.core.errors import UserError
 from ekiden.core.field_checks import Checked, Name, Seconds, Text, check_fields
+from ekiden.core.kinds import Allowed
 from ekiden.core.patterns import pattern_fault
-from ekiden.core.setting import Allowed
 
 Scope: TypeAlias = Literal["project", "user", "system"]
 """`system` agents, such as the router itself, are never chosen by routing."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ekiden.core.field_checks import Checked
-from ekiden.core.setting import Allowed
+from ekiden.core.kinds import Allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from ekiden.core.items import Item
-from ekiden.core.replay import to_input_item
+from ekiden.core.items import Item, to_input_item
 
 
 class _AgentRef:

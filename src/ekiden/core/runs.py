@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from ekiden.core.documents import Value, written
+from ekiden.core.errors.server import RunNotFound
 from ekiden.core.outcomes import LimitName, LimitScope
-from ekiden.core.server_errors import RunNotFound
 from ekiden.core.usage import Usage
 
 RunStatus: TypeAlias = Literal[

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, cast, overload
 
 from ekiden.core.context import TContext, ToolContext
-from ekiden.core.covering import covered_keys
 from ekiden.core.errors import UserError
 from ekiden.core.field_checks import Name, check_fields
+from ekiden.core.privacy.covering import covered_keys
 
 
 class AllowBehavior(TypedDict):

@@ -24,7 +24,7 @@ from ekiden.engine.registry import (
 )
 from ekiden.engine.serving import needs_of
 from ekiden.engine.station import Station
-from ekiden.runtime.leases import owner_name
+from ekiden.runtime.state.leases import owner_name
 from ekiden.storage.base import DocumentWrite
 
 _log = logging.getLogger("ekiden.worker")

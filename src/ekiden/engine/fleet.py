@@ -16,7 +16,7 @@ from typing import Any
 from ekiden.core.errors import StoreError
 from ekiden.engine.line import Line
 from ekiden.engine.station import REST_S, Station
-from ekiden.runtime.pausing import pauses
+from ekiden.runtime.questions.asking import pauses
 from ekiden.storage.base import Claim, SessionRow
 
 _log = logging.getLogger("ekiden.worker")

@@ -66,7 +66,7 @@ class Housekeeping:
         rule = self._retention
         if not rule.has_rules:
             return
-        from ekiden.runtime.retention import prune_sessions
+        from ekiden.runtime.history.retention import prune_sessions
 
         if not await self._is_my_turn(_PRUNED, _PRUNE_EVERY_US):
             return

@@ -14,7 +14,7 @@ from ekiden.core.errors import SessionExists, StoreUnavailable
 from ekiden.core.messages import AgentMessage, agent_queue
 from ekiden.core.team import Team
 from ekiden.engine.own_answers import TO_BE_ANSWERED, OwnAnswers, negotiates
-from ekiden.runtime.question_sessions import ANSWERS, bus_session_id, session_for
+from ekiden.runtime.questions.sessions import ANSWERS, bus_session_id, session_for
 from ekiden.storage.base import Batch, Store
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ekiden.core.agent import Agent
-from ekiden.core.collaboration_errors import AnsweredAlready
 from ekiden.core.context import RunContextWrapper
-from ekiden.runtime.occupancy import sessions_at_work, why_unavailable
+from ekiden.core.errors.collaboration import AnsweredAlready
+from ekiden.runtime.handoff.targets import sessions_at_work, why_unavailable
 from ekiden.storage.base import Store
 
 if TYPE_CHECKING:

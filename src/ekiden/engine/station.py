@@ -14,8 +14,8 @@ from ekiden.core.events import Event
 from ekiden.core.model import ModelDelta
 from ekiden.core.team import Team
 from ekiden.runtime import Circumstances, RunConfig, advance, taken_up
-from ekiden.runtime.calls import to_the_end
-from ekiden.runtime.leases import owner_name
+from ekiden.runtime.state.calls import to_the_end
+from ekiden.runtime.state.leases import owner_name
 from ekiden.storage.base import Claim, SessionRow, SessionStatus, Store
 from ekiden.tracing.log_context import LogSession, bind_log_session
 

@@ -19,9 +19,8 @@ from ekiden.core.errors import (
 from ekiden.core.team import Team
 from ekiden.engine.station import Station
 from ekiden.runtime import Circumstances, RunConfig
-from ekiden.runtime.opening import resumed
-from ekiden.runtime.stopping import StopRequest, removal, stop_requests
-from ekiden.runtime.withdrawing import abandon
+from ekiden.runtime.loop.opening import resumed
+from ekiden.runtime.questions.withdrawing import StopRequest, abandon, removal, stop_requests
 from ekiden.sessions import Session
 from ekiden.storage.base import Store
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from ekiden.core.errors import StoreError
-from ekiden.runtime.timekeeping import run_timers, seconds_to_timer
+from ekiden.runtime.questions.timekeeping import run_timers, seconds_to_timer
 from ekiden.storage.base import Store
 
 _log = logging.getLogger("ekiden.worker")

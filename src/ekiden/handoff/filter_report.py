@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.items import Item, is_message
-from ekiden.core.redaction import redact_text
+from ekiden.core.privacy.redaction import redact_text
 from ekiden.handoff.matching import match_items, texts_of
 from ekiden.handoff.summary_text import brief, parse_summary
 from ekiden.handoff.transcript import is_transcript, parse_transcript

@@ -7,9 +7,8 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from ekiden.core.items import Item, is_message, refusal_of, text_of
+from ekiden.core.items import Item, is_message, refusal_of, text_of, to_input_item
 from ekiden.core.jsonio import dumps
-from ekiden.core.replay import to_input_item
 from ekiden.handoff.selection import call_key
 from ekiden.handoff.summary_text import parse_summary
 from ekiden.handoff.transcript import is_transcript

@@ -6,7 +6,7 @@ from typing import Any
 
 from ekiden.core.handoff import HandoffInputData
 from ekiden.core.items import Item, is_message
-from ekiden.core.redaction import (
+from ekiden.core.privacy.redaction import (
     DEFAULT_MASK,
     SENSITIVE_KINDS,
     check_kinds,

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ekiden.core.handoff import HandoffInputData
-from ekiden.core.items import Item, user_message
-from ekiden.core.replay import to_input_item
+from ekiden.core.items import Item, to_input_item, user_message
 from ekiden.core.run_items import RunItemBase, raw_field
 
 Section: TypeAlias = Literal["input_history", "pre_handoff_items", "new_items", "input_items"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from ekiden.core.acting import acting_agent
 from ekiden.core.errors import UserError
-from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxForbidden
+from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxForbidden
 from ekiden.core.inbox_item import ANSWER, NOBODY, InboxAnswer, InboxItem
 from ekiden.core.suggest import suggestion
 from ekiden.inbox.items import check_name, folded

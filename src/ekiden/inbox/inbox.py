@@ -11,8 +11,8 @@ from typing import Any
 from ekiden.core.acting import acting_agent
 from ekiden.core.documents import Value
 from ekiden.core.errors import EkidenError, StaleDocument, UserError
+from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxItemClosed
 from ekiden.core.field_checks import checked_arguments
-from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxItemClosed
 from ekiden.core.inbox_item import InboxAnswer, InboxItem
 from ekiden.inbox.answers import Reply, answered, in_bulk, person, refuse_agents
 from ekiden.inbox.changing import Decide, all_of, change_item, read_current, run_due

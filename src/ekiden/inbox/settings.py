@@ -7,7 +7,7 @@ from typing import Annotated
 
 from ekiden.core.field_checks import Checked
 from ekiden.core.inbox_item import DEFAULT_ROLE, EscalationStep
-from ekiden.core.setting import Allowed
+from ekiden.core.kinds import Allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ekiden.core.covering import covered_keys
 from ekiden.core.documents import to_json
+from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.events import Event
-from ekiden.core.inbox_errors import InboxItemClosed
 from ekiden.core.inbox_item import NOBODY, InboxItem
-from ekiden.core.message_answers import answer_json, error_json
+from ekiden.core.messages import answer_json, error_json
+from ekiden.core.privacy.covering import covered_keys
 from ekiden.inbox.life import Change
 from ekiden.storage.base import MessageSettle
 from ekiden.storage.digests import ITEM_DIGEST, json_digest

@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager, suppress
 from time import monotonic
 
 from ekiden.core.errors import StoreError
+from ekiden.core.errors.inbox import InboxItemNotFound
 from ekiden.core.ids import new_id
-from ekiden.core.inbox_errors import InboxItemNotFound
 from ekiden.core.inbox_item import WAITS
 from ekiden.inbox.changing import read_current
 from ekiden.inbox.life import next_due_us

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from importlib import import_module
 from typing import NoReturn
 
-from ekiden.core.memory_errors import BackendUnavailable, UnknownBackend
+from ekiden.core.errors.memory import BackendUnavailable, UnknownBackend
 from ekiden.memory.base import (
     BackendFactory,
     BackendOptions,

@@ -8,8 +8,8 @@ from typing import Any
 from unicodedata import category
 
 from ekiden.core.errors import UserError
+from ekiden.core.errors.memory import MemoryInvalid, MemoryTooLarge
 from ekiden.core.jsonio import dumps, loads
-from ekiden.core.memory_errors import MemoryInvalid, MemoryTooLarge
 
 MAX_KEY = 512
 """Characters."""

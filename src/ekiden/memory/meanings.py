@@ -9,7 +9,7 @@ from math import isfinite
 from time import monotonic
 from typing import Any
 
-from ekiden.core.memory_errors import NoEmbedder
+from ekiden.core.errors.memory import NoEmbedder
 from ekiden.embeddings.base import Embedder
 from ekiden.memory.lanes import Resting, embedded
 from ekiden.storage.base import SearchStore

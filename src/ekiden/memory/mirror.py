@@ -10,7 +10,7 @@ from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from ekiden.core.clock import SYSTEM_CLOCK
-from ekiden.core.memory_errors import BackendUnavailable
+from ekiden.core.errors.memory import BackendUnavailable
 from ekiden.core.roles import Clock
 from ekiden.memory.base import MemoryBackend, MirrorEntry, MirrorHit
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from ekiden.core.errors import UserError
-from ekiden.core.memory_errors import BackendUnavailable
+from ekiden.core.errors.memory import BackendUnavailable
 from ekiden.memory.base import BackendOptions, MemoryBackend, MirrorEntry, MirrorHit
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from ekiden.core.memory_errors import NoMemory
+from ekiden.core.errors.memory import NoMemory
 from ekiden.core.profile import MemoryScope
 
 DEFAULT_APP = "ekiden"

@@ -19,8 +19,8 @@ from ekiden.realtime.model_events import RealtimeModelToolCallEvent
 from ekiden.realtime.offer import Offer, make_offer
 from ekiden.realtime.record import SessionRecord
 from ekiden.runtime import RunState
-from ekiden.runtime.attempt import Attempt
 from ekiden.runtime.live_sessions import begin_chain
+from ekiden.runtime.state.attempt import Attempt
 
 _E = TypeVar("_E", bound=RealtimeSessionEvent)
 

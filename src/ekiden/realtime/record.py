@@ -14,8 +14,8 @@ from ekiden.realtime.agent import RealtimeAgent
 from ekiden.realtime.config import RealtimeRunConfig
 from ekiden.runtime import Circumstances, RunState
 from ekiden.runtime.live_sessions import end_live
-from ekiden.runtime.loading import opened_live
-from ekiden.runtime.opening import claimed
+from ekiden.runtime.loop.loading import opened_live
+from ekiden.runtime.loop.opening import claimed
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 

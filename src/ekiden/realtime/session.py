@@ -33,7 +33,7 @@ from ekiden.realtime.model import (
 from ekiden.realtime.offer import make_offer
 from ekiden.realtime.record import SessionRecord
 from ekiden.realtime.transfer import greet, move
-from ekiden.runtime.prompt import prompt_block
+from ekiden.runtime.turn.model_call import prompt_block
 from ekiden.sessions import Session
 
 _log = logging.getLogger("ekiden.realtime")

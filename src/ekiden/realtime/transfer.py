@@ -8,12 +8,12 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import AgentHookContext
-from ekiden.core.covering import cover
 from ekiden.core.errors import EkidenError, HandoffRefused, UserError
 from ekiden.core.handoff import Handoff
 from ekiden.core.handoff_record import A_PROGRAM
 from ekiden.core.ids import new_id
 from ekiden.core.items import function_call
+from ekiden.core.privacy.covering import cover
 from ekiden.handoff.offers import default_handoff
 from ekiden.handoff.validation import edge_between
 from ekiden.realtime.agent import RealtimeAgent
@@ -22,7 +22,6 @@ from ekiden.realtime.live import Live, Turn, tell_hooks
 from ekiden.realtime.model import RealtimeModelSendMessage, RealtimeModelSendToolOutput
 from ekiden.realtime.model_events import RealtimeModelToolCallEvent
 from ekiden.realtime.offer import Offer, make_offer
-from ekiden.runtime.attempt import Attempt
 from ekiden.runtime.live_sessions import (
     LiveHandoff,
     hand_over,
@@ -31,8 +30,8 @@ from ekiden.runtime.live_sessions import (
     news,
     refuse_at_once,
 )
-from ekiden.runtime.prompt import prompt_block
-from ekiden.runtime.tried import GIVEN_UP
+from ekiden.runtime.state.attempt import GIVEN_UP, Attempt
+from ekiden.runtime.turn.model_call import prompt_block
 
 _ERROR_LIMIT = 2_000
 _WAITING = (

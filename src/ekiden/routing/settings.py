@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeAlias
 
 from ekiden.core.field_checks import Checked
-from ekiden.core.setting import Allowed
+from ekiden.core.kinds import Allowed
 from ekiden.routing.decision import Strategy
 
 Fallback: TypeAlias = Literal["none", "prompt_user", "default_agent"]

@@ -3,10 +3,9 @@
 from typing import TYPE_CHECKING
 
 from ekiden.core.lazy import lazy_names
-from ekiden.runtime.advance import advance
-from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.config import CallModelData, Limits, ModelInputData, Price, RunConfig
-from ekiden.runtime.opening import submit, taken_up
+from ekiden.runtime.loop.advance import advance
+from ekiden.runtime.loop.opening import submit, taken_up
 from ekiden.runtime.results import RunResult
 from ekiden.runtime.runner import (
     AgentRunner,
@@ -14,13 +13,14 @@ from ekiden.runtime.runner import (
     get_default_agent_runner,
     set_default_agent_runner,
 )
-from ekiden.runtime.state import RunState
+from ekiden.runtime.state.circumstances import Circumstances
+from ekiden.runtime.state.state import RunState
 
 if TYPE_CHECKING:
     from ekiden.runtime.agreements import HandoffExecutor
-    from ekiden.runtime.code_agent import CodeContext, HandOff
-    from ekiden.runtime.compensation import Rollback
+    from ekiden.runtime.handoff.compensation import Rollback
     from ekiden.runtime.handoffs import HandoffController
+    from ekiden.runtime.kinds.code_agent import CodeContext, HandOff
     from ekiden.runtime.streaming import (
         AgentUpdatedStreamEvent,
         RawResponsesStreamEvent,
@@ -61,11 +61,11 @@ __getattr__ = lazy_names(
     __name__,
     {
         "AgentUpdatedStreamEvent": "ekiden.runtime.streaming",
-        "CodeContext": "ekiden.runtime.code_agent",
-        "HandOff": "ekiden.runtime.code_agent",
+        "CodeContext": "ekiden.runtime.kinds.code_agent",
+        "HandOff": "ekiden.runtime.kinds.code_agent",
         "HandoffController": "ekiden.runtime.handoffs",
         "HandoffExecutor": "ekiden.runtime.agreements",
-        "Rollback": "ekiden.runtime.compensation",
+        "Rollback": "ekiden.runtime.handoff.compensation",
         "RawResponsesStreamEvent": "ekiden.runtime.streaming",
         "RunItemStreamEvent": "ekiden.runtime.streaming",
         "RunResultStreaming": "ekiden.runtime.streaming",

@@ -19,8 +19,8 @@ from ekiden.core.team import Team
 from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records import HandoffRecord, read_handoffs
 from ekiden.runtime.config import RunConfig
-from ekiden.runtime.driving import is_ready
 from ekiden.runtime.handoffs import HandoffController
+from ekiden.runtime.loop.waiting import is_ready
 from ekiden.runtime.runner import AgentRunner
 from ekiden.sessions import Session
 from ekiden.storage.base import Store

@@ -21,18 +21,17 @@ from ekiden.handoff.request_documents import (
     request_key,
     sweep_requests,
 )
-from ekiden.runtime.advance import advance
-from ekiden.runtime.circumstances import Circumstances
-from ekiden.runtime.closing import has_calls_left
-from ekiden.runtime.cursor import Cursor
-from ekiden.runtime.inboxes import read_item
-from ekiden.runtime.live import live_run, on_display
-from ekiden.runtime.loading import opened_for_handoff
-from ekiden.runtime.opening import claimed, owned, parked_if_left
-from ekiden.runtime.request_prospects import is_hopeless
-from ekiden.runtime.requests import make, settle_rollback, undo
-from ekiden.runtime.state import RunState
-from ekiden.runtime.withdrawals import is_taken_up, questions_about, store_withdrawal
+from ekiden.runtime.handoff.live_runs import is_hopeless, live_run, on_display
+from ekiden.runtime.handoff.requests import make, settle_rollback, undo
+from ekiden.runtime.loop.advance import advance
+from ekiden.runtime.loop.loading import opened_for_handoff
+from ekiden.runtime.loop.opening import claimed, owned, parked_if_left
+from ekiden.runtime.outcome.unmade_requests import is_taken_up, questions_about, store_withdrawal
+from ekiden.runtime.questions.inboxes import read_item
+from ekiden.runtime.state.circumstances import Circumstances
+from ekiden.runtime.state.cursor import Cursor
+from ekiden.runtime.state.state import RunState
+from ekiden.runtime.tools.closing import has_calls_left
 from ekiden.storage.base import Claim, Document, DocumentWrite, NewSession, SessionRow, Store
 
 _LONGEST_WAIT_S = 1.0

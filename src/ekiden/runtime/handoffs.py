@@ -23,13 +23,9 @@ from ekiden.core.team import Team
 from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records import HandoffRecord, read_handoff
 from ekiden.handoff.request_documents import Asked, asked_in, find_request, session_of
-from ekiden.runtime.advance import advance
-from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.errand import Errand
-from ekiden.runtime.opening import claimed, taken_up
-from ekiden.runtime.people import answer_as_person, answer_case
-from ekiden.runtime.request_checks import (
+from ekiden.runtime.handoff.request_checks import (
     actor,
     agent_name,
     capability_names,
@@ -42,7 +38,11 @@ from ekiden.runtime.request_checks import (
     seconds,
     whole_number,
 )
+from ekiden.runtime.kinds.people import answer_as_person, answer_case
+from ekiden.runtime.loop.advance import advance
+from ekiden.runtime.loop.opening import claimed, taken_up
 from ekiden.runtime.results import RunResult
+from ekiden.runtime.state.circumstances import Circumstances
 from ekiden.sessions.scopes import check_name, checked_value, is_shared_name
 from ekiden.storage.base import NewSession, Store
 

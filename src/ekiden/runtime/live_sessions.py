@@ -12,16 +12,15 @@ from typing import Literal, TypeAlias
 
 from ekiden.core.acting import acting_as
 from ekiden.core.errors import SessionError, StoreError, UserError
-from ekiden.runtime.answering import note_answers
-from ekiden.runtime.attempt import Attempt
-from ekiden.runtime.controller import refuse, transfer
-from ekiden.runtime.cursor import USER
-from ekiden.runtime.memo import load_memo
-from ekiden.runtime.parked import Parked
-from ekiden.runtime.rollback import confirm_handoffs
-from ekiden.runtime.state import RunState
-from ekiden.runtime.timekeeping import run_timers, seconds_to_timer
-from ekiden.runtime.withdrawing import withdraw, withdraw_questions
+from ekiden.runtime.handoff.controller import refuse, transfer
+from ekiden.runtime.handoff.rollback import confirm_handoffs
+from ekiden.runtime.questions.answering import note_answers
+from ekiden.runtime.questions.asking import Parked
+from ekiden.runtime.questions.timekeeping import run_timers, seconds_to_timer
+from ekiden.runtime.questions.withdrawing import withdraw, withdraw_questions
+from ekiden.runtime.state.attempt import Attempt
+from ekiden.runtime.state.cursor import USER
+from ekiden.runtime.state.state import RunState, load_memo
 from ekiden.tracing.log_context import logging_for
 
 LiveHandoff: TypeAlias = Literal["made", "refused", "waiting"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, assert_never
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, assert_never
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import Parameterized, RunContextWrapper, TContext, TOutput
@@ -14,20 +15,87 @@ from ekiden.core.errors import (
     UserError,
 )
 from ekiden.core.events import Event
+from ekiden.core.guardrails import (
+    InputGuardrail,
+    InputGuardrailResult,
+    OutputGuardrail,
+    OutputGuardrailResult,
+)
 from ekiden.core.items import Item
 from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.core.run_items import RunItem
 from ekiden.core.usage import Usage
-from ekiden.runtime.corrections import has_withheld, view_for_others
-from ekiden.runtime.run_items import run_items
-from ekiden.runtime.state import RunState
-from ekiden.runtime.user_errors import warnings_of
+from ekiden.runtime.conversation.corrections import has_withheld, view_for_others
+from ekiden.runtime.conversation.run_items import run_items
+from ekiden.runtime.outcome.finish import warnings_of
+from ekiden.runtime.state.findings import Stage, decided_output
+from ekiden.runtime.state.state import RunState
 from ekiden.sessions import is_transfer, said
 from ekiden.tools.output import to_jsonable
 
 if TYPE_CHECKING:
     from ekiden.core.guardrails import InputGuardrailResult, OutputGuardrailResult
     from ekiden.core.tool_guardrails import ToolInputGuardrailResult, ToolOutputGuardrailResult
+
+
+_OPEN = frozenset({"failed"})
+
+
+def input_guardrail_results(run: RunState) -> list[InputGuardrailResult]:
+    """What input guardrails found, in the order in which they were done."""
+    return [
+        InputGuardrailResult(
+            guardrail=_input_guardrail(run, agent, found["guardrail"]),
+            output=decided_output(found),
+        )
+        for agent, found in _found(run, "input")
+    ]
+
+
+def output_guardrail_results(run: RunState) -> list[OutputGuardrailResult]:
+    """The same for outputs; of an answer that nobody was given, `agent_output` is `None`."""
+    output = run.outcome.output if isinstance(run.outcome, Done) else None
+    return [
+        OutputGuardrailResult(
+            guardrail=_output_guardrail(run, agent, found["guardrail"]),
+            agent_output=None if found["result"] in _OPEN else output,
+            agent=run.find_agent(agent),
+            output=decided_output(found),
+        )
+        for agent, found in _found(run, "output")
+    ]
+
+
+def _found(run: RunState, stage: Stage) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Agent and finding, but for guardrails that could not decide."""
+    for event in run.events:
+        details = event.details or {}
+        agent = event.agent or ""
+        for each in details.get("guardrails", ()):
+            if each["type"] == stage and each["behavior"] != "crashed":
+                yield agent, each
+        is_told = event.type == "guardrail" and details.get("type") == stage
+        if is_told and details["result"] in _OPEN and details["behavior"] != "crashed":
+            yield agent, details
+
+
+def _input_guardrail(run: RunState, agent: str, name: str) -> InputGuardrail[Any]:
+    for each in (*run.config.input_guardrails, *run.find_agent(agent).input_guardrails):
+        if each.get_name() == name:
+            return each
+    return InputGuardrail(_gone, name)
+
+
+def _output_guardrail(run: RunState, agent: str, name: str) -> OutputGuardrail[Any]:
+    for each in (*run.config.output_guardrails, *run.find_agent(agent).output_guardrails):
+        if each.get_name() == name:
+            return each
+    return OutputGuardrail(_gone, name)
+
+
+def _gone(*_: object) -> NoReturn:
+    raise UserError("this guardrail's decision is stored, but nobody has the guardrail any more")
+
 
 T = TypeVar("T")
 
@@ -113,14 +181,14 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
         Read from the events, so also after a restart: what is not JSON in an `output_info` is not
         what it was, and with ``RunConfig(events=False)`` only those that allowed a call are here.
         """
-        from ekiden.runtime.guardrails import input_results
+        from ekiden.runtime.guardrails.tool import input_results
 
         return input_results(self._run)
 
     @property
     def tool_output_guardrail_results(self) -> list[ToolOutputGuardrailResult]:
         """The same for what the tools gave."""
-        from ekiden.runtime.guardrails import output_results
+        from ekiden.runtime.guardrails.tool import output_results
 
         return output_results(self._run)
 
@@ -130,14 +198,14 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
         Read from the events as `tool_input_guardrail_results` are.
         """
-        from ekiden.runtime.guardrail_results import input_guardrail_results
+        from ekiden.runtime.results import input_guardrail_results
 
         return input_guardrail_results(self._run)
 
     @property
     def output_guardrail_results(self) -> list[OutputGuardrailResult]:
         """The same for answers, those included that a model was made to give again."""
-        from ekiden.runtime.guardrail_results import output_guardrail_results
+        from ekiden.runtime.results import output_guardrail_results
 
         return output_guardrail_results(self._run)
 

@@ -12,13 +12,13 @@ from ekiden.core.errors import UserError
 from ekiden.core.hooks import RunHooks
 from ekiden.core.outcomes import Waiting
 from ekiden.core.team import Team
-from ekiden.runtime.advance import advance
-from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.config import RunConfig
-from ekiden.runtime.loading import ended_run
-from ekiden.runtime.opening import begun, resumed, taken_up
+from ekiden.runtime.loop.advance import advance
+from ekiden.runtime.loop.loading import ended_run
+from ekiden.runtime.loop.opening import begun, resumed, taken_up
 from ekiden.runtime.results import RunResult, raise_failure
-from ekiden.runtime.state import RunState
+from ekiden.runtime.state.circumstances import Circumstances
+from ekiden.runtime.state.state import RunState
 from ekiden.sessions import Session
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class AgentRunner:
         max_turns: int | None = None,
     ) -> RunResult[TContext, TOutput]:
         """See `Runner.wait`."""
-        from ekiden.runtime.patience import check_waits, taken_if_free, until_ready
+        from ekiden.runtime.loop.waiting import check_waits, taken_if_free, until_ready
 
         _check_session(session)
         around = _around(team, run_config, max_turns, context, hooks)

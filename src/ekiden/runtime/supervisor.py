@@ -23,7 +23,7 @@ from ekiden.core.plan import (
     PlanSettings,
 )
 from ekiden.runtime.config import RunConfig
-from ekiden.runtime.plan_state import plan_state
+from ekiden.runtime.plans.status import plan_state
 from ekiden.runtime.runner import Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

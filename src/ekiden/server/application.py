@@ -15,20 +15,21 @@ from starlette.routing import BaseRoute
 from ekiden import __version__
 from ekiden.app.service import Service
 from ekiden.app.telemetry import Telemetry
-from ekiden.server import console, description, docs_page, problems, resources
-from ekiden.server.access import LOCAL, Caller, Gate
+from ekiden.server import console, problems, resources
+from ekiden.server.access.access import LOCAL, Caller, Gate
+from ekiden.server.access.gate import KeyGate, key_ring
 from ekiden.server.agui import routes as agui
 from ekiden.server.chores import Chores
 from ekiden.server.configuration import ServerConfig
-from ekiden.server.counting import Counting
-from ekiden.server.examples import TITLE
-from ekiden.server.gate import KeyGate, key_ring
-from ekiden.server.metrics import Metrics
+from ekiden.server.metrics.counting import Counting
+from ekiden.server.metrics.metrics import Metrics
 from ekiden.server.middleware import stack
 from ekiden.server.middleware.measuring import Measuring
 from ekiden.server.openai import catalog, chat, responses
 from ekiden.server.openai.errors import EVERYWHERE as OPENAI_EVERYWHERE
 from ekiden.server.openai.shaping import OpenAIShape
+from ekiden.server.openapi import description, docs_page
+from ekiden.server.openapi.examples import TITLE
 from ekiden.server.routes import (
     events,
     health,
@@ -37,8 +38,8 @@ from ekiden.server.routes import (
     runs,
 )
 from ekiden.server.rpc_shape import RpcShape
-from ekiden.server.sse import Streams
 from ekiden.server.standards import add_standards, standards_running
+from ekiden.server.streams.sse import Streams
 from ekiden.server.tidying import tidy
 
 API = "/api/v1"

@@ -34,9 +34,9 @@ from ekiden.api.pages import PAGE
 from ekiden.api.texts import MOMENT, TIMES, Moment
 from ekiden.app.desk import Desk
 from ekiden.core.documents import to_json
+from ekiden.core.errors.server import IdempotencyConflict, RequestTooLarge
 from ekiden.core.jsonio import dumps
-from ekiden.core.server_errors import IdempotencyConflict, RequestTooLarge
-from ekiden.server.access import Caller, TheCaller, needs
+from ekiden.server.access.access import Caller, TheCaller, needs
 from ekiden.server.answers import JsonLines, answer, json_lines
 from ekiden.server.paging import Cursor, Page, cursor_as, limit_to
 from ekiden.server.problems import problems

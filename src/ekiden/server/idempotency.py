@@ -23,8 +23,8 @@ from ekiden.app.desk import Desk
 from ekiden.app.run_reading import run_range
 from ekiden.app.runs import RunOrder, StartedRun
 from ekiden.core.errors import SessionBusy, SessionNotFound, StaleDocument
+from ekiden.core.errors.server import IdempotencyConflict, RequestInvalid, RunNotFound
 from ekiden.core.runs import parse_run_id, run_id_of
-from ekiden.core.server_errors import IdempotencyConflict, RequestInvalid, RunNotFound
 from ekiden.storage.base import Document, DocumentWrite, Store
 
 T = TypeVar("T")

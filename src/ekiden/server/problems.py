@@ -14,12 +14,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
 
-from ekiden.core.collaboration_errors import (
-    CollaborationError,
-    CollaborationNotFound,
-    MessageMalformed,
-)
-from ekiden.core.covering import cover
 from ekiden.core.errors import (
     EkidenError,
     HandoffNotFound,
@@ -41,11 +35,15 @@ from ekiden.core.errors import (
     UnknownAgent,
     UserError,
 )
-from ekiden.core.inbox_errors import InboxForbidden, InboxItemClosed, InboxItemNotFound
-from ekiden.core.jsonio import dumps
-from ekiden.core.memory_errors import BackendUnavailable, MemoryNotFound
-from ekiden.core.message_errors import MailboxFull, MessageNotFound, SenderForged
-from ekiden.core.server_errors import (
+from ekiden.core.errors.collaboration import (
+    CollaborationError,
+    CollaborationNotFound,
+    MessageMalformed,
+)
+from ekiden.core.errors.inbox import InboxForbidden, InboxItemClosed, InboxItemNotFound
+from ekiden.core.errors.memory import BackendUnavailable, MemoryNotFound
+from ekiden.core.errors.messages import MailboxFull, MessageNotFound, SenderForged
+from ekiden.core.errors.server import (
     AuditRecordNotFound,
     BadOrigin,
     CsrfFailed,
@@ -64,7 +62,9 @@ from ekiden.core.server_errors import (
     Unauthenticated,
     UnknownParameter,
 )
-from ekiden.core.state_errors import StaleState
+from ekiden.core.errors.state import StaleState
+from ekiden.core.jsonio import dumps
+from ekiden.core.privacy.covering import cover
 
 _log = logging.getLogger("ekiden.server")
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ekiden.core.server_errors import UnknownParameter
+from ekiden.core.errors.server import UnknownParameter
 from ekiden.server.middleware.reshaping import Reshaping
 
 _A2A = re.compile(r"/a2a(?:/[^/:]+)?/?")

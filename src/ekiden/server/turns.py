@@ -8,7 +8,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from ekiden.app.desk import Desk
-from ekiden.core.server_errors import TooManyRequests
+from ekiden.core.errors.server import TooManyRequests
 
 _under_way: Final[WeakKeyDictionary[Desk, set[str]]] = WeakKeyDictionary()
 

@@ -8,7 +8,7 @@ from typing import Annotated, Final, TypeAlias
 
 from fastapi import Depends, Header
 
-from ekiden.core.server_errors import RequestInvalid
+from ekiden.core.errors.server import RequestInvalid
 
 _ETAG = re.compile(r'(?P<weak>W/)?"(?P<tag>[\x21\x23-\x7e\x80-\xff]*)"')
 _ONE: Final = r'(W/)?"[!#-~\x80-\xff]*"'

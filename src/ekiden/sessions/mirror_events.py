@@ -8,7 +8,7 @@ from typing import Any
 from ekiden.core.events import Event
 from ekiden.core.items import Item
 from ekiden.core.jsonio import dumps, loads
-from ekiden.core.redaction import redact_json, redact_text
+from ekiden.core.privacy.redaction import redact_json, redact_text
 from ekiden.sessions.mirror import MirroredEvent
 from ekiden.sessions.scopes import is_run_name
 from ekiden.sessions.state import told_state

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 from ekiden.core.field_checks import Checked
-from ekiden.core.setting import Allowed
+from ekiden.core.kinds import Allowed
 
 NAME: Final = r"[A-Za-z0-9][A-Za-z0-9:._-]{0,127}"
 """What Google takes as the name of a project, a location or an engine."""

@@ -10,9 +10,9 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from ekiden.core.errors import SessionNotFound, StoreUnavailable
+from ekiden.core.errors.mirror import MirrorFailed, MirrorRefused, MirrorUnavailable
 from ekiden.core.events import Event
 from ekiden.core.ids import new_id
-from ekiden.core.mirror_errors import MirrorFailed, MirrorRefused, MirrorUnavailable
 from ekiden.sessions.mirror import (
     MirroredSession,
     MirrorPolicy,

@@ -139,6 +139,6 @@ class Session:
         """Remove what is stored of the session; `SessionNotFound`, `SessionBusy`.
 
         What others have of it stays: questions that it asked, and whoever waits for its answer.
-        `ekiden.runtime.deletion.delete_session` ends these, too.
+        `ekiden.runtime.history.deletion.delete_session` ends these, too.
         """
         await delete_with_texts(self.store, await self.row())

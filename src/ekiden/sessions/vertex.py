@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
 from ekiden.core.errors import UserError
+from ekiden.core.errors.mirror import MirrorRefused, MirrorUnavailable
 from ekiden.core.jsonio import dumps
-from ekiden.core.mirror_errors import MirrorRefused, MirrorUnavailable
 from ekiden.sessions.mirror import MirroredEvent, MirroredSession
 from ekiden.sessions.mirror_settings import NAME
 from ekiden.sessions.vertex_auth import GoogleTokens

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ekiden.core.mirror_errors import MirrorUnavailable
+from ekiden.core.errors.mirror import MirrorUnavailable
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ekiden.core.covering import MASK
-from ekiden.core.redaction import redact_text
+from ekiden.core.privacy.covering import MASK
+from ekiden.core.privacy.redaction import redact_text
 
 _MAX_READ = 100_000
 """So much of a text is looked at; what comes after it is not shown."""

@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO, TypeAlias, get_args
 
-from ekiden.core.covering import MASK, covered_names, secrets_of
 from ekiden.core.errors import UserError
 from ekiden.core.jsonio import dumps
+from ekiden.core.privacy.covering import MASK, covered_names, secrets_of
 from ekiden.core.suggest import suggestion
 from ekiden.tracing.covering import covered
 from ekiden.tracing.log_context import current_log_fields

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ekiden.core.jsonio import dumps, loads
-from ekiden.core.redaction import redact_json, redact_text
+from ekiden.core.privacy.redaction import redact_json, redact_text
 from ekiden.tracing.spans import NOTHING, Span
 
 KEYS: Final = ("api_key",)
@@ -28,7 +28,7 @@ def for_export(
 
     Without `include_content` they have no prompts, answers, arguments, results and reasons, and of
     errors only their code or the name of the exception, unless `include_errors`. `kinds` of
-    sensitive text are covered in what is left; see `ekiden.core.redaction`.
+    sensitive text are covered in what is left; see `ekiden.core.privacy.redaction`.
     """
     return [
         exported(span, include_content=include_content, include_errors=include_errors, kinds=kinds)

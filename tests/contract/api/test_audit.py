@@ -13,7 +13,7 @@ from ekiden.app import open_store
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.documents import to_json
 from ekiden.core.errors import SessionNotFound, UserError
-from ekiden.core.server_errors import AuditRecordNotFound, RequestInvalid
+from ekiden.core.errors.server import AuditRecordNotFound, RequestInvalid
 from tests.support.sqlite import execute
 from tests.unit.audit.written import story, write
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ekiden.client.ekiden import Ekiden
-from ekiden.core.collaboration_errors import CollaborationNotFound
 from ekiden.core.errors import EkidenError, UnknownAgent
-from ekiden.core.server_errors import RequestInvalid
+from ekiden.core.errors.collaboration import CollaborationNotFound
+from ekiden.core.errors.server import RequestInvalid
 
 
 async def test_agents_negotiate_and_agree(ekiden: Ekiden) -> None:

@@ -22,10 +22,10 @@ from ekiden.core.errors import (
     UnknownAgent,
     UserError,
 )
+from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.handoff_record import Actor
 from ekiden.core.items import assistant_message, function_call
 from ekiden.core.model import ModelEvent, ModelRequest, ModelResponse
-from ekiden.core.server_errors import RequestInvalid
 from ekiden.core.team import Team
 from ekiden.handoff.request_documents import Asked, document_of
 from ekiden.runtime import Runner

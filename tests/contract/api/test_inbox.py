@@ -9,9 +9,9 @@ import pytest
 
 from ekiden.app import open_store
 from ekiden.client.ekiden import Ekiden
-from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxItemClosed, InboxItemNotFound
+from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxItemClosed, InboxItemNotFound
+from ekiden.core.errors.server import PreconditionFailed, RequestInvalid
 from ekiden.core.inbox_item import EscalationStep, InboxItem
-from ekiden.core.server_errors import PreconditionFailed, RequestInvalid
 from ekiden.inbox import Inbox
 
 

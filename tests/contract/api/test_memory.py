@@ -9,8 +9,8 @@ import pytest
 from ekiden.api.memory import MemoryEntry
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.documents import to_json
-from ekiden.core.memory_errors import MemoryInvalid, MemoryNotFound
-from ekiden.core.server_errors import RequestInvalid
+from ekiden.core.errors.memory import MemoryInvalid, MemoryNotFound
+from ekiden.core.errors.server import RequestInvalid
 
 KEYS = ["a", "a/b", "颜色", "?&#%", "..", "日本 語", "📦"]
 

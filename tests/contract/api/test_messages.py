@@ -10,9 +10,9 @@ import pytest
 from ekiden.app import open_store
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.errors import UnknownAgent, UserError
-from ekiden.core.message_errors import MessageNotFound
+from ekiden.core.errors.messages import MessageNotFound
+from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.messages import AgentMessage, Letter, agent_queue
-from ekiden.core.server_errors import RequestInvalid
 from ekiden.storage.base import MessageSettle, QueuePut
 
 

@@ -10,7 +10,7 @@ import pytest
 from ekiden.app import open_store
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.errors import SessionNotFound, UnknownAgent, UserError
-from ekiden.core.server_errors import NotServed, RequestInvalid
+from ekiden.core.errors.server import NotServed, RequestInvalid
 from ekiden.runtime import Runner
 from ekiden.sessions import Session
 from tests.contract.api.conftest import Begin

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.client.ekiden import Ekiden
-from ekiden.core.server_errors import NotServed
+from ekiden.core.errors.server import NotServed
 
 
 @pytest.fixture

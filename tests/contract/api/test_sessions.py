@@ -12,9 +12,9 @@ from ekiden.app import open_store
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.documents import to_json
 from ekiden.core.errors import SessionExists, SessionNotFound, UserError
+from ekiden.core.errors.server import RequestInvalid
+from ekiden.core.errors.sessions import SessionImportInvalid
 from ekiden.core.jsonio import dumps
-from ekiden.core.server_errors import RequestInvalid
-from ekiden.core.session_errors import SessionImportInvalid
 from ekiden.storage.base import NewSession
 from tests.contract.api.conftest import Begin
 

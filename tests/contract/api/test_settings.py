@@ -10,7 +10,7 @@ import pytest
 from ekiden.api.local.settings import LocalSettings
 from ekiden.app import load_settings
 from ekiden.client.ekiden import Ekiden
-from ekiden.core.server_errors import NotServed, RequestInvalid
+from ekiden.core.errors.server import NotServed, RequestInvalid
 
 SECRET = "ghp_0123456789abcdefghij"
 

@@ -9,7 +9,7 @@ import pytest
 from ekiden.app import open_store
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.errors import SessionNotFound
-from ekiden.core.server_errors import KeyNotFound, RequestInvalid
+from ekiden.core.errors.server import KeyNotFound, RequestInvalid
 from ekiden.engine.registry import BEATS, WORKERS
 from ekiden.storage.base import DocumentWrite, NewSession
 

@@ -9,8 +9,8 @@ import pytest
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.documents import to_json
 from ekiden.core.errors import SessionNotFound, UserError
-from ekiden.core.server_errors import NotServed, PreconditionFailed, RequestInvalid
-from ekiden.core.state_errors import StaleState
+from ekiden.core.errors.server import NotServed, PreconditionFailed, RequestInvalid
+from ekiden.core.errors.state import StaleState
 from tests.contract.api.conftest import Begin
 
 USER = "团队/用户 7?"

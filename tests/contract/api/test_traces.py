@@ -10,7 +10,7 @@ import pytest
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.documents import to_json
 from ekiden.core.errors import SessionNotFound, UserError
-from ekiden.core.server_errors import RequestInvalid
+from ekiden.core.errors.server import RequestInvalid
 from tests.contract.api.conftest import Begin
 
 

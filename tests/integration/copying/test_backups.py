@@ -21,8 +21,8 @@ from ekiden.app.copying import (
     verify_store,
 )
 from ekiden.app.tenants import tenant_url
-from ekiden.core.copy_errors import StoreNotEmpty
 from ekiden.core.errors import StoreTooNew, StoreUnavailable, UserError
+from ekiden.core.errors.copying import StoreNotEmpty
 from ekiden.storage.base import DocumentWrite, QueuePut
 from ekiden.storage.sqlite import files
 from tests.integration.copying.world import (

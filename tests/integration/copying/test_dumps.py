@@ -20,8 +20,8 @@ from ekiden.app.copying import (
     store_info,
 )
 from ekiden.app.tenants import tenant_url
-from ekiden.core.copy_errors import StoreNotEmpty, StoreUnfinished, ToolMissing
 from ekiden.core.errors import StoreUnavailable, UserError
+from ekiden.core.errors.copying import StoreNotEmpty, StoreUnfinished, ToolMissing
 from ekiden.storage.base import NewSession
 from ekiden.storage.postgres import PostgresStore
 from ekiden.storage.postgres.migrate import shipped

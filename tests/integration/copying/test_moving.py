@@ -10,7 +10,7 @@ import pytest
 from ekiden.app import open_store
 from ekiden.app.copying import CopyStep, copy_store
 from ekiden.core.agent import Agent
-from ekiden.core.copy_errors import SourceInUse, StoreUnfinished
+from ekiden.core.errors.copying import SourceInUse, StoreUnfinished
 from ekiden.core.team import Team
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, Runner

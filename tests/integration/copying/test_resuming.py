@@ -10,8 +10,8 @@ import pytest
 from ekiden.app import open_store
 from ekiden.app.copying import copies, copy_store, store_info
 from ekiden.app.tenants import tenant_url
-from ekiden.core.copy_errors import StoreNotEmpty, StoreUnfinished
 from ekiden.core.errors import StoreUnavailable
+from ekiden.core.errors.copying import StoreNotEmpty, StoreUnfinished
 from ekiden.storage.postgres.copy_target import PostgresTarget
 from tests.integration.copying.world import execute_at, made, sessions_at, tenants_made
 

@@ -16,14 +16,14 @@ from ekiden.app import open_store
 from ekiden.app.copying import CopyStep, copy_store, store_info, verify_store
 from ekiden.app.keys import Keys
 from ekiden.app.tenants import tenant_url
-from ekiden.core.copy_errors import (
+from ekiden.core.errors import StoreTooNew, StoreUnavailable, UserError
+from ekiden.core.errors.copying import (
     CopyDiffers,
     NotCopyable,
     SourceInUse,
     StoreNotEmpty,
     StoreUnfinished,
 )
-from ekiden.core.errors import StoreTooNew, StoreUnavailable, UserError
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut
 from ekiden.storage.postgres.address import parse_address
 from ekiden.storage.postgres.copy_target import PostgresTarget, in_one_transaction

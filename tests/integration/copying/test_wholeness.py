@@ -17,7 +17,7 @@ from ekiden.app.copying import (
     verify_store,
 )
 from ekiden.app.copying.places import snapshot_at
-from ekiden.core.copy_errors import NotCopyable, StoreNotEmpty
+from ekiden.core.errors.copying import NotCopyable, StoreNotEmpty
 from ekiden.storage.base import DocumentWrite, QueuePut
 from ekiden.storage.copying import PAGE_BYTES, TABLES, WRITING, weight
 from tests.integration.copying.world import counted_at, execute_at, made

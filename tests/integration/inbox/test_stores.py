@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ekiden.app import open_store
-from ekiden.core.inbox_errors import InboxItemClosed
+from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.inbox_item import EscalationStep, InboxItem
 from ekiden.core.messages import agent_queue
 from ekiden.inbox import Inbox, InboxQuery, run_due

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from ekiden.core.errors import StoreUnavailable
+from ekiden.core.errors.mirror import MirrorRefused, MirrorUnavailable
 from ekiden.core.events import Event
 from ekiden.core.items import function_call, function_output
-from ekiden.core.mirror_errors import MirrorRefused, MirrorUnavailable
 from ekiden.sessions.mirror import MirroredEvent, MirroredSession, MirrorPolicy, MirrorReport
 from ekiden.sessions.mirror_book import MirrorBook
 from ekiden.sessions.mirror_status import mirror_status

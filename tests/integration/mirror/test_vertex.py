@@ -10,7 +10,7 @@ import pytest
 
 from ekiden import Agent, Runner, Session, handoff
 from ekiden.core.errors import UserError
-from ekiden.core.mirror_errors import MirrorRefused, MirrorUnavailable
+from ekiden.core.errors.mirror import MirrorRefused, MirrorUnavailable
 from ekiden.sessions import vertex as module
 from ekiden.sessions.mirror import MirroredEvent, MirroredSession
 from ekiden.sessions.mirroring import mirror_sessions

@@ -16,7 +16,7 @@ from ekiden.core.items import text_of
 from ekiden.core.team import Team
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.runtime import Runner
-from ekiden.runtime.fork import fork_session, messages_to
+from ekiden.runtime.history.fork import fork_session, messages_to
 from ekiden.sessions import Session
 from ekiden.storage.base import Claim, Commit, Store
 from ekiden.storage.memory import MemoryStore

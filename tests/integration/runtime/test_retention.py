@@ -20,7 +20,7 @@ from ekiden.engine import Worker
 from ekiden.engine.housekeeping import Housekeeping
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, Runner
-from ekiden.runtime.retention import Pruned, prune_sessions
+from ekiden.runtime.history.retention import Pruned, prune_sessions
 from ekiden.sessions import Session
 from ekiden.sessions.search import index_sessions, search_sessions
 from ekiden.storage.base import MessageSettle, QueuePut, Store

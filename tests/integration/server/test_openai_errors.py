@@ -13,9 +13,9 @@ from starlette.requests import HTTPConnection
 
 from ekiden import Agent, Team
 from ekiden.core.errors import ModelError
-from ekiden.core.server_errors import TooManyRequests, Unauthenticated
+from ekiden.core.errors.server import TooManyRequests, Unauthenticated
 from ekiden.core.usage import Usage
-from ekiden.server.access import Caller, Gate, Scope
+from ekiden.server.access.access import Caller, Gate, Scope
 from ekiden.testing import ScriptedModel, fail, say, stream
 from tests.support.openai_clients import openai_client
 from tests.support.relay_team import relay_team

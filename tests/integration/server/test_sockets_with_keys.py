@@ -12,7 +12,7 @@ from websockets.typing import Subprotocol
 
 from ekiden.app.keys import Keys
 from ekiden.server import ServerConfig
-from ekiden.server.cookies import csrf_token
+from ekiden.server.access.cookies import csrf_token
 from ekiden.server.middleware import entrance
 from tests.support.serving import application, served
 

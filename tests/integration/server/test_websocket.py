@@ -12,10 +12,10 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from ekiden.core.server_errors import Unauthenticated
+from ekiden.core.errors.server import Unauthenticated
 from ekiden.server import ServerConfig
-from ekiden.server.access import LOCAL, Caller
-from ekiden.server.live import MOST_SUBSCRIPTIONS
+from ekiden.server.access.access import LOCAL, Caller
+from ekiden.server.streams.live import MOST_SUBSCRIPTIONS
 from tests.support.relay_team import relay_team
 from tests.support.serving import application, served
 

@@ -18,7 +18,7 @@ from ekiden.a2a import RemoteA2A, a2a_agent
 from ekiden.a2a.agent import cancel_remote
 from ekiden.a2a.link import RemoteLink
 from ekiden.a2a.view import View
-from ekiden.core.a2a_errors import RemoteAgentUnavailable
+from ekiden.core.errors.a2a import RemoteAgentUnavailable
 from ekiden.runtime import Rollback
 from ekiden.testing.loopback import HttpReply, HttpRequest, LoopbackServer
 from tests.support.a2a_server import Partner, partner_served

@@ -10,8 +10,8 @@ import pytest
 
 from ekiden.app.keys import KEYS, Keys, parse_key
 from ekiden.core.errors import UserError
-from ekiden.core.sensitive_words import find_keys
-from ekiden.core.server_errors import KeyNotFound
+from ekiden.core.errors.server import KeyNotFound
+from ekiden.core.privacy.words import find_keys
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ManualClock
 from tests.support.cases import each_case

@@ -11,7 +11,7 @@ from ekiden.app.running import tenant_config
 from ekiden.core.agent import Agent
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.runtime import CodeContext, Runner
-from ekiden.runtime.code_agent import HandOff
+from ekiden.runtime.kinds.code_agent import HandOff
 
 
 async def billing(ctx: CodeContext) -> str:

@@ -14,10 +14,10 @@ from ekiden.app.runs import RunOrder, Runs
 from ekiden.app.service import Service
 from ekiden.app.tenants import tenant_store
 from ekiden.core.errors import SessionBusy, SessionNotFound, StaleDocument, UnknownAgent, UserError
+from ekiden.core.errors.server import RunNotFound, ServerStopping, TooManyRequests
 from ekiden.core.events import Event
 from ekiden.core.model import ModelDelta, ModelEvent, ModelRequest
 from ekiden.core.runs import RunError, parse_run_id
-from ekiden.core.server_errors import RunNotFound, ServerStopping, TooManyRequests
 from ekiden.storage.base import DocumentWrite
 from tests.support.cases import each_case
 from tests.support.relay_team import relay_team

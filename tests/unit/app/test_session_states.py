@@ -13,7 +13,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.asking import Ask
 from ekiden.core.team import Team
 from ekiden.runtime import CodeContext, Runner
-from ekiden.runtime.pausing import PAUSES
+from ekiden.runtime.questions.asking import PAUSES
 from ekiden.sessions import Session
 from ekiden.storage.base import (
     Commit,

@@ -16,7 +16,7 @@ from ekiden.app.runs import RunOrder
 from ekiden.app.tenants import tenant_store
 from ekiden.engine import Worker
 from ekiden.runtime import RunConfig
-from ekiden.runtime.stopping import STOPS, ask_to_stop
+from ekiden.runtime.questions.withdrawing import STOPS, ask_to_stop
 from ekiden.storage.base import Store
 from tests.support.relay_team import relay_team
 from tests.support.until import until

@@ -18,7 +18,7 @@ from ekiden.core.events import Event
 from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.runtime import CodeContext
-from ekiden.runtime.stopping import STOPS
+from ekiden.runtime.questions.withdrawing import STOPS
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from tests.support.stubborn import Stubborn

@@ -9,8 +9,8 @@ import pytest
 
 from ekiden.bus import Bus, BusSettings, MessageRecord
 from ekiden.core.errors import UserError
+from ekiden.core.errors.messages import BusError
 from ekiden.core.inbox_item import InboxAnswer, InboxItem
-from ekiden.core.message_errors import BusError
 from ekiden.core.messages import AgentMessage
 from ekiden.inbox import Inbox
 from ekiden.storage.memory import MemoryStore

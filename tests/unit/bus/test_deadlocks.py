@@ -16,10 +16,9 @@ from ekiden.bus.deadlocks import (
 )
 from ekiden.core.documents import from_json, to_json
 from ekiden.core.errors import UserError
+from ekiden.core.errors.messages import DeadlockError
 from ekiden.core.jsonio import dumps
-from ekiden.core.message_answers import error_of
-from ekiden.core.message_errors import DeadlockError
-from ekiden.core.messages import AgentMessage
+from ekiden.core.messages import AgentMessage, error_of
 from ekiden.storage.base import MessageFilter, MessageSettle, NewSession, QueuePut
 from ekiden.storage.memory import MemoryStore
 from tests.unit.bus.asked import ask, open_waits, query, states

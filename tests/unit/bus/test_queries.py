@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.errors import UserError
-from ekiden.core.message_errors import (
+from ekiden.core.errors.messages import (
     AgentUnavailableError,
     BusError,
     MessageNotFound,

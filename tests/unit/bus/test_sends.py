@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.errors import UserError
-from ekiden.core.message_errors import MailboxFull, MessageNotFound
+from ekiden.core.errors.messages import MailboxFull, MessageNotFound
 from ekiden.core.messages import AgentMessage
 from tests.unit.bus.places import Desk, Place, becomes, everywhere, holds
 

@@ -12,7 +12,7 @@ from ekiden.bus import LATER, Bus, BusSettings
 from ekiden.bus.presence import PRESENCE
 from ekiden.core.acting import acting_agent
 from ekiden.core.errors import StoreUnavailable, UserError
-from ekiden.core.message_errors import MessageNotFound, QueryFailed, SenderForged
+from ekiden.core.errors.messages import MessageNotFound, QueryFailed, SenderForged
 from ekiden.core.messages import AgentMessage, Letter, agent_queue
 from ekiden.storage.base import DocumentWrite, MessageFilter, QueuePut, Store
 from ekiden.storage.memory import MemoryStore

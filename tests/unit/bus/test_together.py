@@ -10,7 +10,7 @@ import pytest
 from ekiden.bus import Bus
 from ekiden.core.asking import Ask
 from ekiden.core.errors import UserError
-from ekiden.core.message_errors import (
+from ekiden.core.errors.messages import (
     AgentUnavailableError,
     DeadlockError,
     MailboxFull,

@@ -13,7 +13,7 @@ from ekiden.bus import LATER, Bus, BusSettings
 from ekiden.bus.presence import PRESENCE, Presence
 from ekiden.core.asking import Ask
 from ekiden.core.errors import StoreUnavailable, UserError
-from ekiden.core.message_errors import MailboxFull, MessageNotFound, QueryFailed, QueryTimeout
+from ekiden.core.errors.messages import MailboxFull, MessageNotFound, QueryFailed, QueryTimeout
 from ekiden.core.messages import AgentMessage, Letter, agent_queue
 from ekiden.storage.base import DocumentWrite, MessageFilter, QueueMessage, QueuePut, Store
 from ekiden.storage.memory import MemoryStore

@@ -14,10 +14,10 @@ from ekiden.app.parking import questions_to_people
 from ekiden.app.relay import begin, ended, go_on
 from ekiden.cli.errors import Interrupted, UsageError
 from ekiden.cli.exits import Exit
-from ekiden.cli.local_run import LocalRun
-from ekiden.cli.onlooker import Onlooker
-from ekiden.cli.questions_view import tell_questions
-from ekiden.cli.watching import Patience, Watch
+from ekiden.cli.run.local import LocalRun
+from ekiden.cli.run.onlooker import Onlooker
+from ekiden.cli.run.watching import Patience, Watch
+from ekiden.cli.views.questions import tell_questions
 from ekiden.core.errors import StoreUnavailable, UnknownAgent
 from ekiden.core.inbox_item import InboxItem
 from ekiden.inbox import Inbox
@@ -264,7 +264,7 @@ async def test_a_store_that_is_away_is_told_of(
                 raise StoreUnavailable("the network is down")
             return await super().get(session_id)
 
-    monkeypatch.setattr("ekiden.runtime.patience._REST_S", 0.001)
+    monkeypatch.setattr("ekiden.runtime.loop.waiting._REST_S", 0.001)
     store = Flaky()
     task = asyncio.create_task(watched(store).watch(STAY))
     told = Told(capsys)

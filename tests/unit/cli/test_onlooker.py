@@ -11,7 +11,7 @@ import pytest
 from ekiden import Agent, CodeContext, MemoryStore, Session, Team, Waiting
 from ekiden.app.relay import begin, go_on
 from ekiden.cli.errors import Interrupted
-from ekiden.cli.onlooker import Onlooker, problem_of, resume_command
+from ekiden.cli.run.onlooker import Onlooker, problem_of, resume_command
 from ekiden.core.errors import UserError
 from ekiden.core.outcomes import Refused
 from ekiden.core.roles import Assignment

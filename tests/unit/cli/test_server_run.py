@@ -12,14 +12,14 @@ import pytest
 from ekiden.cli.approving import Question, TerminalApprover
 from ekiden.cli.errors import Interrupted
 from ekiden.cli.exits import Exit
-from ekiden.cli.onlooker import Onlooker, problem_of
-from ekiden.cli.server_run import RemoteResult, ServerRun
-from ekiden.cli.watching import Patience, Watch
+from ekiden.cli.run.at_server import RemoteResult, ServerRun
+from ekiden.cli.run.onlooker import Onlooker, problem_of
+from ekiden.cli.run.watching import Patience, Watch
 from ekiden.client import AsyncClient
 from ekiden.core.documents import from_json
 from ekiden.core.errors import SessionBusy
+from ekiden.core.errors.server import Forbidden
 from ekiden.core.runs import Run
-from ekiden.core.server_errors import Forbidden
 from ekiden.server.application import OpenGate
 from tests.support.cases import each_case
 from tests.support.relay_team import relay_team

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ekiden.cli.exits import Exit
-from ekiden.cli.trace_following import SpanFollower
+from ekiden.cli.run.traces import SpanFollower
 from ekiden.cli.views.traces import PLAIN
 from ekiden.core.agent import Agent
 from ekiden.core.errors import StoreUnavailable

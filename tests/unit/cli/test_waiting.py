@@ -11,8 +11,8 @@ import pytest
 from ekiden import Agent, CodeContext, MemoryStore, Session, SessionBusy
 from ekiden.app.relay import begin
 from ekiden.cli.exits import exit_for_outcome
-from ekiden.cli.onlooker import Onlooker
-from ekiden.cli.waiting import read_in_turn
+from ekiden.cli.run.onlooker import Onlooker
+from ekiden.cli.run.watching import read_in_turn
 from ekiden.runtime import RunConfig, RunResultStreaming
 from ekiden.storage.base import Claim, NewSession
 

@@ -17,13 +17,13 @@ from ekiden.core.errors import (
     UnknownAgent,
     UserError,
 )
+from ekiden.core.errors.inbox import InboxItemClosed
+from ekiden.core.errors.memory import MemoryNotFound
+from ekiden.core.errors.server import NotServed, PreconditionFailed, Unauthenticated
+from ekiden.core.errors.state import StaleState
 from ekiden.core.events import Event
-from ekiden.core.inbox_errors import InboxItemClosed
-from ekiden.core.memory_errors import MemoryNotFound
 from ekiden.core.model import ModelDelta
 from ekiden.core.runs import Begun, Run
-from ekiden.core.server_errors import NotServed, PreconditionFailed, Unauthenticated
-from ekiden.core.state_errors import StaleState
 from tests.support.proxy import Proxy
 from tests.support.relay_team import relay_team
 from tests.support.server_thread import server_in_thread

@@ -12,7 +12,7 @@ import pytest
 from ekiden import Agent, CodeContext, Ekiden, SqliteStore
 from ekiden.client.errors import ClientMisconfigured
 from ekiden.core.errors import UserError
-from ekiden.core.server_errors import RequestInvalid
+from ekiden.core.errors.server import RequestInvalid
 
 
 async def echo(ctx: CodeContext) -> str:

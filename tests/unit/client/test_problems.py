@@ -11,10 +11,10 @@ from ekiden.core.errors import (
     SessionNotFound,
     UnknownAgent,
 )
-from ekiden.core.inbox_errors import InboxItemClosed, InboxItemNotFound
+from ekiden.core.errors.inbox import InboxItemClosed, InboxItemNotFound
+from ekiden.core.errors.memory import MemoryNotFound
+from ekiden.core.errors.server import Forbidden, RunNotFound, ServerStopping, TooManyRequests
 from ekiden.core.jsonio import loads
-from ekiden.core.memory_errors import MemoryNotFound
-from ekiden.core.server_errors import Forbidden, RunNotFound, ServerStopping, TooManyRequests
 from ekiden.server.problems import response_of
 from tests.support.cases import each_case
 

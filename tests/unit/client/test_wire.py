@@ -11,7 +11,7 @@ import pytest
 from ekiden.client import AsyncClient, ClientMisconfigured, ServerProblem, ServerUnavailable
 from ekiden.core.acting import AGENT_HEADER, AGENT_VARIABLE, acting_as
 from ekiden.core.errors import SessionNotFound
-from ekiden.core.server_errors import IdempotencyConflict, RunNotFound, TooManyRequests
+from ekiden.core.errors.server import IdempotencyConflict, RunNotFound, TooManyRequests
 
 Answer = httpx2.Response | Exception
 

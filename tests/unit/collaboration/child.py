@@ -16,7 +16,7 @@ from typing import Any
 
 from ekiden.bus import Bus
 from ekiden.collaboration import Collaboration, Collaborations, CollaborationSettings, Party
-from ekiden.core.collaboration_errors import CollaborationError
+from ekiden.core.errors.collaboration import CollaborationError
 from ekiden.storage.base import Batch, Written
 from ekiden.storage.sqlite import SqliteStore
 

@@ -12,14 +12,14 @@ from ekiden.capabilities import CapabilityMatcher
 from ekiden.collaboration import CollaborationSettings, capability_bid, matcher_bid
 from ekiden.core.agent import Agent
 from ekiden.core.clock import SYSTEM_CLOCK
-from ekiden.core.collaboration_errors import (
+from ekiden.core.errors import UserError
+from ekiden.core.errors.collaboration import (
     AnsweredAlready,
     MessageMalformed,
     NotAParticipant,
     ProtocolError,
 )
-from ekiden.core.errors import UserError
-from ekiden.core.message_errors import MailboxFull
+from ekiden.core.errors.messages import MailboxFull
 from ekiden.core.profile import Capability
 from tests.unit.collaboration.offices import Office, path
 

@@ -11,8 +11,8 @@ import pytest
 from ekiden.collaboration import Collaboration, Collaborations, CollaborationSettings, run_due
 from ekiden.collaboration.ledger import EXECUTIONS
 from ekiden.core.clock import SYSTEM_CLOCK
-from ekiden.core.collaboration_errors import ProtocolError
 from ekiden.core.errors import StoreUnavailable, UserError
+from ekiden.core.errors.collaboration import ProtocolError
 from ekiden.core.handoff_record import HandoffFailure, HandoffResult
 from ekiden.storage.base import DocumentWrite
 from tests.unit.collaboration.offices import SETTINGS, Office, Recorder, path

@@ -11,7 +11,7 @@ import pytest
 from ekiden.collaboration import Collaborations, CollaborationSettings
 from ekiden.collaboration.signing import KEY, KEYS
 from ekiden.core.acting import acting_as
-from ekiden.core.collaboration_errors import (
+from ekiden.core.errors.collaboration import (
     CollaborationUnreadable,
     MessageExpired,
     MessageMalformed,
@@ -21,7 +21,7 @@ from ekiden.core.collaboration_errors import (
     SignatureInvalid,
     TermsSuperseded,
 )
-from ekiden.core.message_errors import SenderForged
+from ekiden.core.errors.messages import SenderForged
 from ekiden.core.messages import AgentMessage
 from ekiden.storage.base import DocumentWrite
 from tests.unit.collaboration.offices import Office

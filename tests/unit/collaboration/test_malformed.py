@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ekiden.collaboration import CollaborationSettings
-from ekiden.core.collaboration_errors import CollaborationError, MessageMalformed, SignatureInvalid
+from ekiden.core.errors.collaboration import CollaborationError, MessageMalformed, SignatureInvalid
 from ekiden.core.messages import AgentMessage
 from tests.support.examples import examples
 from tests.unit.collaboration.offices import Office

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from ekiden.collaboration import CollaborationSettings
-from ekiden.core.collaboration_errors import (
+from ekiden.core.errors import UserError
+from ekiden.core.errors.collaboration import (
     AnsweredAlready,
     NotAParticipant,
     NotYourTurn,
@@ -15,7 +16,6 @@ from ekiden.core.collaboration_errors import (
     RoundsExhausted,
     TermsSuperseded,
 )
-from ekiden.core.errors import UserError
 from tests.unit.collaboration.offices import Office, path
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ekiden.core.collaboration_errors import (
+from ekiden.core.errors import UserError
+from ekiden.core.errors.collaboration import (
     AnsweredAlready,
     CollaborationNotFound,
     NotAParticipant,
@@ -12,7 +13,6 @@ from ekiden.core.collaboration_errors import (
     ProtocolError,
     TermsSuperseded,
 )
-from ekiden.core.errors import UserError
 from tests.unit.collaboration.offices import Office, path
 
 

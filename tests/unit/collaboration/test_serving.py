@@ -11,8 +11,8 @@ import pytest
 from ekiden.collaboration import Collaboration, Incoming, Offer
 from ekiden.core.agent import Agent
 from ekiden.core.clock import SYSTEM_CLOCK
-from ekiden.core.collaboration_errors import MessageReplayed
 from ekiden.core.errors import UserError
+from ekiden.core.errors.collaboration import MessageReplayed
 from ekiden.core.messages import AgentMessage
 from ekiden.core.profile import Capability
 from tests.unit.collaboration.offices import Office, Recorder

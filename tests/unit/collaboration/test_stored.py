@@ -8,8 +8,8 @@ import pytest
 
 from ekiden.collaboration.ledger import EXECUTIONS
 from ekiden.collaboration.stored import COLLABORATIONS, read_record
-from ekiden.core.collaboration_errors import CollaborationBusy, CollaborationUnreadable
 from ekiden.core.errors import StaleDocument, UserError
+from ekiden.core.errors.collaboration import CollaborationBusy, CollaborationUnreadable
 from ekiden.storage.base import Batch, Document, DocumentWrite, Written
 from ekiden.storage.timers import Timer, timer_write
 from tests.support.cases import each_case

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ekiden.core.errors import UserError
-from ekiden.core.redaction import (
+from ekiden.core.privacy.redaction import (
     SENSITIVE_KINDS,
     Found,
     find_sensitive,

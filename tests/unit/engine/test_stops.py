@@ -15,7 +15,7 @@ from ekiden.engine import Worker, submit
 from ekiden.engine.station import Station
 from ekiden.engine.stops import Stops
 from ekiden.runtime import CodeContext, RunConfig, Runner
-from ekiden.runtime.stopping import STOPS, ask_to_stop, take_back
+from ekiden.runtime.questions.withdrawing import STOPS, ask_to_stop, take_back
 from ekiden.sessions import Session
 from ekiden.storage.base import NewSession
 from ekiden.storage.memory import MemoryStore

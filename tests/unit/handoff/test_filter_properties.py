@@ -19,7 +19,7 @@ from ekiden.core.items import (
     to_items,
     user_message,
 )
-from ekiden.core.redaction import find_sensitive
+from ekiden.core.privacy.redaction import find_sensitive
 from ekiden.handoff import (
     HandoffFilter,
     compose,

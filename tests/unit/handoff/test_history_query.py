@@ -18,7 +18,7 @@ from ekiden.handoff import history_query
 from ekiden.handoff.history_query import EVERYTHING, HandoffQuery, find_handoffs
 from ekiden.handoff.records import HandoffRecord, read_handoff
 from ekiden.runtime import Runner
-from ekiden.runtime.fork import fork_session
+from ekiden.runtime.history.fork import fork_session
 from ekiden.sessions import Session
 from ekiden.storage.base import NewSession, SessionPatch, Store
 from ekiden.storage.memory import MemoryStore

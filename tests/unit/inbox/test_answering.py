@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.acting import AGENT_VARIABLE, acting_as
-from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxForbidden, InboxItemClosed
+from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxForbidden, InboxItemClosed
 from ekiden.core.messages import agent_queue
 from ekiden.inbox import Inbox
 from ekiden.storage.base import Batch, MessageFilter, NewSession, QueuePut, Written

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.errors import StaleDocument, UserError
-from ekiden.core.inbox_errors import InboxItemNotFound
+from ekiden.core.errors.inbox import InboxItemNotFound
 from ekiden.core.inbox_item import EscalationStep
 from ekiden.inbox import Inbox, InboxSettings
 from ekiden.storage.memory import MemoryStore

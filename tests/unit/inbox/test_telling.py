@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ekiden.audit.record import records_of
+from ekiden.core.errors.inbox import InboxAnswerInvalid
 from ekiden.core.events import Event
-from ekiden.core.inbox_errors import InboxAnswerInvalid
 from ekiden.inbox import Inbox, new_item_notice, posted_details
 from ekiden.storage.memory import MemoryStore
 from tests.unit.inbox.conftest import confirmation, question

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.memory_errors import BackendUnavailable
+from ekiden.core.errors.memory import BackendUnavailable
 from ekiden.memory import MemoryBackend, MirrorEntry, MirrorHit, register_backend
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore

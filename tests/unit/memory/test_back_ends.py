@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.memory_errors import BackendUnavailable, UnknownBackend
+from ekiden.core.errors.memory import BackendUnavailable, UnknownBackend
 from ekiden.core.profile import MemorySettings
 from ekiden.embeddings.hashing import HashingEmbedder
 from ekiden.memory import (

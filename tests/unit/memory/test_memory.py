@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ekiden.core.errors import ModelError, UserError
-from ekiden.core.memory_errors import MemoryInvalid, MemoryTooLarge, NoEmbedder, NoMemory
+from ekiden.core.errors.memory import MemoryInvalid, MemoryTooLarge, NoEmbedder, NoMemory
 from ekiden.core.profile import MemorySettings
 from ekiden.embeddings.hashing import HashingEmbedder
 from ekiden.memory import Memory

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.errors import UserError
-from ekiden.core.memory_errors import BackendUnavailable
+from ekiden.core.errors.memory import BackendUnavailable
 from ekiden.memory import pinecone as module
 from ekiden.memory.base import BackendOptions, MemoryBackend, MirrorEntry
 from ekiden.memory.pinecone import PineconeBackend, open_backend

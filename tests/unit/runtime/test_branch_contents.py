@@ -14,13 +14,13 @@ from ekiden.core.plan import AgentTask, PlanFailed, TaskDecomposition
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, RunConfig, Runner
-from ekiden.runtime.cursor import Cursor
-from ekiden.runtime.exporting import export_session
-from ekiden.runtime.fork import fork_session
-from ekiden.runtime.importing import import_session
-from ekiden.runtime.outside_state import update_shared_state
-from ekiden.runtime.past import past_of
-from ekiden.runtime.rewind import rewind_session
+from ekiden.runtime.history.exporting import export_session
+from ekiden.runtime.history.fork import fork_session
+from ekiden.runtime.history.importing import import_session
+from ekiden.runtime.history.outside_state import update_shared_state
+from ekiden.runtime.history.past import past_of
+from ekiden.runtime.history.rewind import rewind_session
+from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.supervisor import Supervisor
 from ekiden.sessions import Session
 from ekiden.storage.base import Commit, SessionPatch

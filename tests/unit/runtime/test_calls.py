@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ekiden.runtime.calls import to_the_end
+from ekiden.runtime.state.calls import to_the_end
 
 
 async def test_the_result_and_the_cancellation_both_come_back() -> None:

@@ -18,8 +18,8 @@ from ekiden.core.profile import Confirmation
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.team import Team
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
-from ekiden.runtime.confirmation import question
-from ekiden.runtime.work_clock import WorkClock
+from ekiden.runtime.state.recording import WorkClock
+from ekiden.runtime.tools.confirmation import question
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ManualClock, ScriptedModel, call, say

@@ -16,13 +16,13 @@ from ekiden.audit import verify_audit
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import SessionExists, SessionNotFound
-from ekiden.core.session_errors import SessionImportInvalid
+from ekiden.core.errors.sessions import SessionImportInvalid
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.runtime import Runner
-from ekiden.runtime.exporting import export_session
-from ekiden.runtime.fork import fork_session
-from ekiden.runtime.importing import import_session
-from ekiden.runtime.rewind import rewind_session
+from ekiden.runtime.history.exporting import export_session
+from ekiden.runtime.history.fork import fork_session
+from ekiden.runtime.history.importing import import_session
+from ekiden.runtime.history.rewind import rewind_session
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say, transfer

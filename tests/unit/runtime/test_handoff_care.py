@@ -25,7 +25,7 @@ from ekiden.runtime import (
     RunConfig,
     Runner,
 )
-from ekiden.runtime.cursor import Cursor
+from ekiden.runtime.state.cursor import Cursor
 from ekiden.sessions import Session
 from ekiden.storage.base import Commit
 from ekiden.storage.memory import MemoryStore

@@ -16,7 +16,7 @@ from ekiden.core.team import Team
 from ekiden.handoff import handoff
 from ekiden.handoff.records import records_of
 from ekiden.runtime import HandoffController, RunConfig, Runner
-from ekiden.runtime.fork import fork_session
+from ekiden.runtime.history.fork import fork_session
 from ekiden.sessions import Session
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore

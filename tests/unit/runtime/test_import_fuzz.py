@@ -16,15 +16,15 @@ from ekiden.cli.transcript import transcript
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import EkidenError
+from ekiden.core.errors.sessions import SessionImportInvalid
 from ekiden.core.plan import AgentTask, Member, TaskDecomposition
-from ekiden.core.session_errors import SessionImportInvalid
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.runtime import CodeContext, RunConfig, Runner
-from ekiden.runtime.exporting import export_session
-from ekiden.runtime.fork import fork_session
-from ekiden.runtime.importing import import_session
-from ekiden.runtime.outside_state import update_state
-from ekiden.runtime.rewind import rewind_session
+from ekiden.runtime.history.exporting import export_session
+from ekiden.runtime.history.fork import fork_session
+from ekiden.runtime.history.importing import import_session
+from ekiden.runtime.history.outside_state import update_state
+from ekiden.runtime.history.rewind import rewind_session
 from ekiden.runtime.supervisor import Supervisor
 from ekiden.sessions import Session
 from ekiden.sessions.search import search_sessions

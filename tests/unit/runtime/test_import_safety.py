@@ -9,14 +9,14 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
-from ekiden.core.session_errors import SessionImportInvalid
+from ekiden.core.errors.sessions import SessionImportInvalid
 from ekiden.core.tool_guardrails import ToolGuardrailFunctionOutput, tool_input_guardrail
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.runtime import CodeContext, RunConfig, Runner
-from ekiden.runtime.exporting import export_session
-from ekiden.runtime.fork import fork_session
-from ekiden.runtime.importing import import_session
-from ekiden.runtime.outside_state import update_shared_state, update_state
+from ekiden.runtime.history.exporting import export_session
+from ekiden.runtime.history.fork import fork_session
+from ekiden.runtime.history.importing import import_session
+from ekiden.runtime.history.outside_state import update_shared_state, update_state
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say

@@ -12,7 +12,7 @@ import pytest
 from ekiden.core.agent import Agent
 from ekiden.core.errors import LeaseLost, StoreUnavailable
 from ekiden.runtime import RunConfig, Runner
-from ekiden.runtime.leases import keeper_of, owner_name
+from ekiden.runtime.state.leases import keeper_of, owner_name
 from ekiden.sessions import Session
 from ekiden.storage.base import Claim, Commit, NewSession
 from ekiden.storage.memory import MemoryStore

@@ -11,8 +11,8 @@ import pytest
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.errors import UserError
+from ekiden.core.errors.memory import NoMemory
 from ekiden.core.jsonio import loads
-from ekiden.core.memory_errors import NoMemory
 from ekiden.core.profile import MemorySettings, Triggers
 from ekiden.core.team import Team
 from ekiden.embeddings.hashing import HashingEmbedder
@@ -192,7 +192,7 @@ async def test_a_model_is_told_what_was_wrong(store: Store, step: Any, said: str
 
 @pytest.mark.parametrize("arguments", ["no json", "[]"])
 async def test_arguments_that_are_no_object_are_told(store: Store, arguments: str) -> None:
-    from ekiden.runtime.memory_tools import memory_tools
+    from ekiden.runtime.tools.memory_tools import memory_tools
 
     for tool in memory_tools(Agent("desk", memory=MemorySettings())):
         context: ToolContext[Any] = ToolContext(

@@ -8,7 +8,7 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
-from ekiden.core.inbox_errors import InboxItemClosed
+from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.items import assistant_message
 from ekiden.core.outcomes import Waiting
 from ekiden.core.remote import AgentReply, RemoteTask

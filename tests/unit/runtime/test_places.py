@@ -6,7 +6,7 @@ from collections.abc import Container
 
 from ekiden import Agent, Session, Team, function_tool, handoff
 from ekiden.runtime import Circumstances, RunConfig, advance, submit, taken_up
-from ekiden.runtime.state import RunState
+from ekiden.runtime.state.state import RunState
 from ekiden.storage.base import SessionRow
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel

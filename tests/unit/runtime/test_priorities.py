@@ -8,13 +8,13 @@ import pytest
 
 from ekiden.bus import Bus
 from ekiden.core.errors import UserError
+from ekiden.core.errors.sessions import SessionImportInvalid
 from ekiden.core.messages import AgentMessage
-from ekiden.core.session_errors import SessionImportInvalid
 from ekiden.engine import TeamOnBus, Worker, submit
 from ekiden.runtime import CodeContext, Runner
-from ekiden.runtime.exporting import export_session
-from ekiden.runtime.fork import fork_session
-from ekiden.runtime.importing import import_session
+from ekiden.runtime.history.exporting import export_session
+from ekiden.runtime.history.fork import fork_session
+from ekiden.runtime.history.importing import import_session
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionRow
 from ekiden.storage.memory import MemoryStore

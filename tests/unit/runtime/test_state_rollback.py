@@ -15,7 +15,7 @@ from ekiden.handoff import handoff
 from ekiden.handoff.records import records_of
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, RunConfig, Runner
-from ekiden.runtime.outside_state import shared_state, update_shared_state
+from ekiden.runtime.history.outside_state import shared_state, update_shared_state
 from ekiden.sessions import variables_at
 from ekiden.storage.base import Commit
 from ekiden.storage.memory import MemoryStore

@@ -20,7 +20,7 @@ from ekiden.app.desk import Desk
 from ekiden.cli.main import main
 from ekiden.core.team import Team
 from ekiden.server import ServerConfig
-from ekiden.server.access import Caller, Gate
+from ekiden.server.access.access import Caller, Gate
 from ekiden.storage.base import Store
 from tests.support.serving import application, client_of
 

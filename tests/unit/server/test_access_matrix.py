@@ -21,8 +21,8 @@ from starlette.types import Message, Scope
 from ekiden.app.keys import SCOPES
 from ekiden.core.inbox_item import InboxItem
 from ekiden.server import ServerConfig
-from ekiden.server.access import OPEN
-from ekiden.server.description import SCOPE, routes_of, scope_of
+from ekiden.server.access.access import OPEN
+from ekiden.server.openapi.description import SCOPE, routes_of, scope_of
 from tests.support.serving import application, client_of
 from tests.unit.server.keyed import bearer, keys_of, make_key
 from tests.unit.server.sampling import body_of, sample

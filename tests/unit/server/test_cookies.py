@@ -10,7 +10,7 @@ from starlette.requests import HTTPConnection
 
 from ekiden.app.keys import Keys, NewKey
 from ekiden.app.logins import LOGINS, Logins
-from ekiden.core.server_errors import (
+from ekiden.core.errors.server import (
     BadOrigin,
     CsrfFailed,
     KeyExpired,
@@ -18,11 +18,11 @@ from ekiden.core.server_errors import (
     Unauthenticated,
 )
 from ekiden.server import ServerConfig
-from ekiden.server.access import LOCAL
+from ekiden.server.access.access import LOCAL
+from ekiden.server.access.cookies import csrf_token, kept_logins
+from ekiden.server.access.gate import KeyGate
+from ekiden.server.access.keyring import KeyRing
 from ekiden.server.chores import Chores
-from ekiden.server.cookies import csrf_token, kept_logins
-from ekiden.server.gate import KeyGate
-from ekiden.server.keyring import KeyRing
 from ekiden.storage.base import DocumentWrite
 from ekiden.storage.memory import MemoryStore
 from tests.support.cases import each_case

@@ -19,10 +19,10 @@ from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
 from ekiden.core.errors import StoreUnavailable, UserError
+from ekiden.core.errors.server import KeyExpired, RequestInvalid
 from ekiden.core.host_names import parse_host, parse_origin
-from ekiden.core.server_errors import KeyExpired, RequestInvalid
 from ekiden.server import ServerConfig
-from ekiden.server.access import LOCAL, Caller
+from ekiden.server.access.access import LOCAL, Caller
 from ekiden.server.middleware import bodies, entrance
 from ekiden.server.middleware.bodies import check_json
 from ekiden.server.middleware.crowd import Crowd

@@ -18,7 +18,7 @@ from ekiden.core.errors import UnknownAgent
 from ekiden.core.events import Event
 from ekiden.runtime import CodeContext
 from ekiden.server.agui.streaming import agui_run_stream
-from ekiden.server.following import await_more, begin_run, join_run
+from ekiden.server.streams.following import await_more, begin_run, join_run
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, delay, hang, say
 from tests.support.relay_team import relay_team

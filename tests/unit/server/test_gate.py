@@ -14,18 +14,18 @@ from starlette.requests import HTTPConnection
 
 from ekiden.app.keys import Keys
 from ekiden.core.errors import StoreUnavailable
-from ekiden.core.server_errors import (
+from ekiden.core.errors.server import (
     KeyExpired,
     ServerExposed,
     TooManyRequests,
     Unauthenticated,
 )
 from ekiden.server import ServerConfig
-from ekiden.server.access import LOCAL
+from ekiden.server.access.access import LOCAL
+from ekiden.server.access.gate import KeyGate, check_exposure, subprotocol_of
+from ekiden.server.access.keyring import FRESH_S, NOTED_EVERY_S, KeyRing
+from ekiden.server.access.rates import Rates
 from ekiden.server.chores import Chores
-from ekiden.server.gate import KeyGate, check_exposure, subprotocol_of
-from ekiden.server.keyring import FRESH_S, NOTED_EVERY_S, KeyRing
-from ekiden.server.rates import Rates
 from ekiden.storage.memory import MemoryStore
 from tests.support.serving import application, client_of
 from tests.unit.server.keyed import bearer, is_problem, keys_of, make_key

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from ekiden.app.runs import RunOrder, StartedRun
 from ekiden.core.errors import SessionBusy, StaleDocument
-from ekiden.core.server_errors import IdempotencyConflict
+from ekiden.core.errors.server import IdempotencyConflict
 from ekiden.server import idempotency
 from ekiden.server.idempotency import (
     COLLECTION,

@@ -20,9 +20,9 @@ from ekiden import Agent, Team
 from ekiden.app.desk import Desk
 from ekiden.app.service import Service
 from ekiden.core.events import Event
-from ekiden.server.access import Caller
-from ekiden.server.counting import Counting
-from ekiden.server.metrics import CONTENT_TYPE, Metrics
+from ekiden.server.access.access import Caller
+from ekiden.server.metrics.counting import Counting
+from ekiden.server.metrics.metrics import CONTENT_TYPE, Metrics
 from ekiden.server.middleware.measuring import Measuring
 from ekiden.storage.base import Batch
 from ekiden.testing import ScriptedModel, say

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from ekiden.core.server_errors import RequestInvalid
+from ekiden.core.errors.server import RequestInvalid
 from ekiden.server.agui.messages import is_said, read_messages
 from tests.support.serving import application, client_of
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from ekiden.core.errors.server import RunNotFound
 from ekiden.core.inbox_item import InboxItem
 from ekiden.core.items import assistant_message
-from ekiden.core.server_errors import RunNotFound
 from ekiden.server.openai.bodies import CHAT_REFUSED, ChatRequest, refuse, shows
 from ekiden.server.openai.errors import BadRequest
 from ekiden.server.openai.messages import read_chat

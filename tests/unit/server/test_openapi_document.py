@@ -19,10 +19,11 @@ import jsonschema_rs
 import pytest
 from fastapi import FastAPI
 
-from ekiden.server import docs_page, standards
-from ekiden.server.description import SCOPE, first_clause
+from ekiden.server import standards
 from ekiden.server.document import document_text, openapi_document
-from ekiden.server.examples import OPERATIONS, TAGS
+from ekiden.server.openapi import docs_page
+from ekiden.server.openapi.description import SCOPE, first_clause
+from ekiden.server.openapi.examples import OPERATIONS, TAGS
 from tests.support.serving import application, client_of
 
 FILE = Path(__file__).parents[3] / "docs" / "openapi.json"

@@ -11,7 +11,7 @@ from ekiden.core.events import Event, EventType
 from ekiden.core.items import Item, assistant_message, function_call, user_message
 from ekiden.core.model import ModelDelta
 from ekiden.hub.tails import Shown
-from ekiden.server.speaking import Begun, Broken, Ended, Piece, Speech, Spoken, standing
+from ekiden.server.streams.speaking import Begun, Broken, Ended, Piece, Speech, Spoken, standing
 
 
 def delta(text: str, index: int = 0, kind: Any = "text") -> ModelDelta:

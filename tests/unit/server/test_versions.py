@@ -6,7 +6,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from ekiden.core.server_errors import RequestInvalid
+from ekiden.core.errors.server import RequestInvalid
 from ekiden.server import problems
 from ekiden.server.versions import Matching, Versions, etag_of, parse_if_match
 from tests.support.cases import each_case

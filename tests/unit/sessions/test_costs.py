@@ -13,8 +13,8 @@ from ekiden.core.roles import Assignment
 from ekiden.core.team import Team
 from ekiden.core.usage import Usage
 from ekiden.runtime import CodeContext, Price, Runner
-from ekiden.runtime.deletion import delete_session
-from ekiden.runtime.fork import fork_session
+from ekiden.runtime.history.deletion import delete_session
+from ekiden.runtime.history.fork import fork_session
 from ekiden.sessions import Session
 from ekiden.sessions.costs import all_calls, cost_report, events_with_asked
 from ekiden.storage.memory import MemoryStore

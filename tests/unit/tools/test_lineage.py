@@ -9,8 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.core.acting import AGENT_VARIABLE, acting_as, inherited_agent
-from ekiden.core.lineage import lineage_agent, lineage_mark
+from ekiden.core.acting import (
+    AGENT_VARIABLE,
+    acting_as,
+    inherited_agent,
+    lineage_agent,
+    lineage_mark,
+)
 from ekiden.tools.builtin.shell import Programs
 from ekiden.tools.settings import ShellToolSettings
 

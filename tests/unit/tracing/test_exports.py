@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.covering import MASK
+from ekiden.core.privacy.covering import MASK
 from ekiden.core.team import Team
 from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.sessions import Session

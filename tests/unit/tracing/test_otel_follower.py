@@ -17,7 +17,7 @@ from ekiden import Agent, HandoffController, Runner, Session, handoff, person
 from ekiden.app import open_store
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.events import Event
-from ekiden.runtime.fork import fork_session
+from ekiden.runtime.history.fork import fork_session
 from ekiden.storage.base import (
     Batch,
     Commit,

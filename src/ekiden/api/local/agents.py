@@ -20,8 +20,8 @@ from ekiden.bus.deadlock_record import Deadlock
 from ekiden.bus.deadlocks import deadlocks
 from ekiden.capabilities.match import Match
 from ekiden.core.documents import from_json
+from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.messages import BlockingContext
-from ekiden.core.server_errors import RequestInvalid
 from ekiden.routing.decision import RouteDecision, Score, Strategy
 from ekiden.routing.rules import keyword_points, pattern_points
 from ekiden.storage.base import SessionFilter, SessionRow, SessionStatus, Store

@@ -22,7 +22,7 @@ from ekiden.audit import (
 )
 from ekiden.audit.export import export_lines
 from ekiden.core.documents import from_json
-from ekiden.core.server_errors import AuditRecordNotFound, TookTooLong
+from ekiden.core.errors.server import AuditRecordNotFound, TookTooLong
 from ekiden.storage.base import Store
 
 _MOST_LOOKED_AT: Final = 10_000

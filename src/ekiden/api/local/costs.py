@@ -8,7 +8,7 @@ from ekiden.api import costs as api
 from ekiden.api.local.place import Here, moment_of
 from ekiden.api.texts import Moment
 from ekiden.app.spending import costs
-from ekiden.core.server_errors import RequestInvalid
+from ekiden.core.errors.server import RequestInvalid
 from ekiden.sessions.costs import CostKey, CostLine, CostReport
 
 _USUAL: tuple[CostKey, ...] = ("agent", "model")

@@ -40,7 +40,7 @@ from ekiden.handoff.records import HandoffRecord, read_handoff
 from ekiden.handoff.tool import BEST
 from ekiden.handoff.views import read_views, words_of
 from ekiden.runtime import HandoffController
-from ekiden.runtime.people import answer_case
+from ekiden.runtime.kinds.people import answer_case
 from ekiden.sessions import said
 from ekiden.storage.base import SessionRow, Store
 

@@ -11,7 +11,7 @@ from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages, page_of
 from ekiden.app import keys as ring
 from ekiden.app.tenants import DEFAULT_TENANT
-from ekiden.core.server_errors import Forbidden, KeyNotFound
+from ekiden.core.errors.server import Forbidden, KeyNotFound
 
 
 class LocalKeys(api.Keys):

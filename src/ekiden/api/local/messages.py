@@ -13,7 +13,7 @@ from ekiden.app.run_reading import until_free
 from ekiden.bus.reading import MessageQuery, matching_rows, record_of
 from ekiden.core.documents import from_json
 from ekiden.core.errors import UserError
-from ekiden.core.message_errors import MessageNotFound
+from ekiden.core.errors.messages import MessageNotFound
 from ekiden.core.messages import PRIORITIES, AgentMessage, Priority, agent_queue
 from ekiden.core.runs import run_id_of
 from ekiden.storage.base import MessageFilter, StoredMessage

@@ -13,7 +13,7 @@ from ekiden.app.moments import read_moment
 from ekiden.app.settings import LoadedSettings, SettingOrigin, Settings
 from ekiden.app.tenants import DEFAULT_TENANT, tenant_app
 from ekiden.core.errors import UserError
-from ekiden.core.server_errors import Forbidden, RequestInvalid
+from ekiden.core.errors.server import Forbidden, RequestInvalid
 
 if TYPE_CHECKING:
     from ekiden.app.project import Project

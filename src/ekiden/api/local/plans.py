@@ -15,11 +15,11 @@ from ekiden.app.addressing import AUTO, parse_address
 from ekiden.app.planning import PlanPreview, plan_request
 from ekiden.app.session_states import state_of
 from ekiden.core.errors import SessionNotFound, UserError
+from ekiden.core.errors.server import NotServed, RequestInvalid
 from ekiden.core.events import Event
 from ekiden.core.jsonio import dumps
 from ekiden.core.plan import AgentResult, AgentTask, MultiAgentState
-from ekiden.core.server_errors import NotServed, RequestInvalid
-from ekiden.runtime.plan_state import plan_state
+from ekiden.runtime.plans.status import plan_state
 from ekiden.storage.base import EventFilter, Store
 
 _PAGE: Final = 100

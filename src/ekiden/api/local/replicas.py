@@ -6,7 +6,7 @@ from ekiden.api import replicas as api
 from ekiden.api.local.place import Here
 from ekiden.app.mirrors import session_mirror
 from ekiden.core.errors import UserError
-from ekiden.core.server_errors import NotServed
+from ekiden.core.errors.server import NotServed
 from ekiden.sessions.mirror_status import ReplicaStatus, mirror_status
 
 

@@ -14,10 +14,10 @@ from ekiden.api.streams import AsyncStream
 from ekiden.app.run_reading import read_run, until_free
 from ekiden.app.runs import QUIET_S, RunOrder, Runs
 from ekiden.core.errors import SessionNotFound, UserError
+from ekiden.core.errors.server import RunNotFound, ServerStopping
 from ekiden.core.events import Event
 from ekiden.core.model import ModelDelta
 from ekiden.core.runs import ACTIVE, Begun, Run, parse_run_id, run_id_of
-from ekiden.core.server_errors import RunNotFound, ServerStopping
 from ekiden.storage.base import SessionFilter
 
 

@@ -15,12 +15,12 @@ from ekiden.core.errors import UserError
 from ekiden.core.events import Event, EventType
 from ekiden.core.runs import run_id_of
 from ekiden.handoff.records import HandoffRecord, records_of
-from ekiden.runtime.deletion import delete_session
-from ekiden.runtime.exporting import export_session
-from ekiden.runtime.fork import fork_session
-from ekiden.runtime.importing import import_session
-from ekiden.runtime.retention import Pruned, prune_sessions
-from ekiden.runtime.rewind import Rewind, rewind_session
+from ekiden.runtime.history.deletion import delete_session
+from ekiden.runtime.history.exporting import export_session
+from ekiden.runtime.history.fork import fork_session
+from ekiden.runtime.history.importing import import_session
+from ekiden.runtime.history.retention import Pruned, prune_sessions
+from ekiden.runtime.history.rewind import Rewind, rewind_session
 from ekiden.sessions import Session, chain_of, conversation
 from ekiden.sessions.info import names_of, session_info, session_record
 from ekiden.sessions.search import SessionHit, search_sessions

@@ -10,7 +10,7 @@ from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages
 from ekiden.app.settings import LoadedSettings, SettingEntry, redacted
 from ekiden.app.tenants import DEFAULT_TENANT
-from ekiden.core.server_errors import NotServed
+from ekiden.core.errors.server import NotServed
 
 
 class LocalSettings(api.Settings):

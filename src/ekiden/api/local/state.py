@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from ekiden.api import state as api
 from ekiden.api.local.place import Here
-from ekiden.core.server_errors import NotServed, PreconditionFailed, RequestInvalid
-from ekiden.runtime.outside_state import (
+from ekiden.core.errors.server import NotServed, PreconditionFailed, RequestInvalid
+from ekiden.runtime.history.outside_state import (
     SharedVariable,
     shared_state,
     update_shared_state,

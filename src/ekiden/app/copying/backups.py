@@ -21,8 +21,8 @@ from ekiden.app.copying.places import (
 from ekiden.app.copying.report import BackupReport, Progress, StoreFindings
 from ekiden.app.copying.work_folder import work_folder
 from ekiden.app.tenants import DEFAULT_TENANT
-from ekiden.core.copy_errors import StoreNotEmpty
 from ekiden.core.errors import UserError
+from ekiden.core.errors.copying import StoreNotEmpty
 from ekiden.core.faults import fault_point
 from ekiden.storage.sqlite.files import copy_file, put_in_place
 from ekiden.storage.sqlite.snapshot import SqliteSnapshot

@@ -21,8 +21,8 @@ from ekiden.app.copying.places import (
 from ekiden.app.copying.report import CopiedTenant, CopyReport, CopyStep, Phase, Progress
 from ekiden.app.tenants import DEFAULT_TENANT, tenant_url
 from ekiden.audit import Verification, verify_audit
-from ekiden.core.copy_errors import CopyDiffers, SourceInUse, StoreNotEmpty
 from ekiden.core.errors import UserError
+from ekiden.core.errors.copying import CopyDiffers, SourceInUse, StoreNotEmpty
 from ekiden.core.faults import fault_point
 from ekiden.core.jsonio import dumps
 from ekiden.storage.copying import TABLES, WRITING, Numbers, StoreSnapshot, TableName, Tally

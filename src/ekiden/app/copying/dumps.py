@@ -14,8 +14,8 @@ from ekiden.app.copying.places import check_source, snapshot_at, tenants_at
 from ekiden.app.copying.report import BackupReport, Progress, StoreFindings
 from ekiden.app.copying.work_folder import work_folder
 from ekiden.app.tenants import JOINT, tenant_url
-from ekiden.core.copy_errors import StoreNotEmpty, StoreUnfinished
 from ekiden.core.errors import UserError
+from ekiden.core.errors.copying import StoreNotEmpty, StoreUnfinished
 from ekiden.core.faults import fault_point
 from ekiden.storage.postgres.address import Address, parse_address
 from ekiden.storage.postgres.copy_target import PostgresTarget

@@ -8,8 +8,8 @@ from typing import Any
 from ekiden.app.copying.places import snapshot_at, tenants_at
 from ekiden.app.copying.report import CopyStep, Progress, StoreFindings
 from ekiden.audit import Verification, verify_audit
-from ekiden.core.copy_errors import NotCopyable, StoreUnfinished
 from ekiden.core.errors import StoreEmpty
+from ekiden.core.errors.copying import NotCopyable, StoreUnfinished
 from ekiden.core.jsonio import loads
 from ekiden.storage.copying import JSON_COLUMNS, TABLES, Row, StoreSnapshot, TableName
 

@@ -15,8 +15,7 @@ from ekiden.app.settings.model import SERVERS, Settings
 from ekiden.app.settings.prices import Prices
 from ekiden.app.settings.servers import Servers
 from ekiden.app.settings.steps import Steps
-from ekiden.core.kinds import Choice, Flag, Kind, Number, Text, Texts
-from ekiden.core.setting import Allowed
+from ekiden.core.kinds import Allowed, Choice, Flag, Kind, Number, Text, Texts
 
 _OF_THEIR_OWN: dict[str, Kind] = {
     "prices": Prices(),

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 from ekiden.app.defaults import DEFAULT_STORE
 from ekiden.core.field_checks import Checked
+from ekiden.core.kinds import Allowed
 from ekiden.core.messages import BusLimits
 from ekiden.core.retention import Retention
-from ekiden.core.setting import Allowed
 from ekiden.inbox.settings import InboxSettings
 from ekiden.routing.settings import RoutingSettings
 from ekiden.sessions.mirror_settings import MirrorSettings

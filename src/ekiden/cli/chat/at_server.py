@@ -6,17 +6,17 @@ import asyncio
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from ekiden.cli.chat.interrupts import Interrupts
 from ekiden.cli.chat.opening import Manner, Options, manner_here
-from ekiden.cli.chat.reader import Reader, Status, StatusOf
-from ekiden.cli.chat.terminal import quiet_keys
+from ekiden.cli.chat.typed.interrupts import Interrupts
+from ekiden.cli.chat.typed.reader import Reader, Status, StatusOf
+from ekiden.cli.chat.typed.terminal import quiet_keys
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.limit_options import LimitFlags
 from ekiden.cli.output import say
 
 if TYPE_CHECKING:
-    from ekiden.cli.chat.screen import Screen
+    from ekiden.cli.chat.screens.screen import Screen
     from ekiden.cli.chat.server_talk import RemoteChat
     from ekiden.client import AsyncClient
     from ekiden.routing.decision import Strategy
@@ -95,10 +95,10 @@ async def _hold(
 
 
 def _reader(manner: Manner, status: StatusOf, interrupts: Interrupts) -> Reader:
-    from ekiden.cli.chat.piped import LineReader, TypedLines
+    from ekiden.cli.chat.typed.piped import LineReader, TypedLines
 
     if manner == "drawn":
-        from ekiden.cli.chat.prompt import TerminalReader
+        from ekiden.cli.chat.typed.prompt import TerminalReader
 
         return TerminalReader(status, lambda: None, stop_turn=interrupts.stop_turn)
     if manner == "typed":
@@ -110,13 +110,13 @@ def _reader(manner: Manner, status: StatusOf, interrupts: Interrupts) -> Reader:
 
 def _screen(manner: Manner) -> Screen:
     if manner == "json":
-        from ekiden.cli.chat.json_screen import JsonScreen
+        from ekiden.cli.chat.screens.json import JsonScreen
 
         return JsonScreen()
     if manner == "drawn":
-        from ekiden.cli.chat.rich_screen import RichScreen
+        from ekiden.cli.chat.screens.rich import RichScreen
 
         return RichScreen(markdown=True)
-    from ekiden.cli.chat.plain_screen import PlainScreen
+    from ekiden.cli.chat.screens.plain import PlainScreen
 
     return PlainScreen(stream=manner == "typed")

@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ekiden.cli.chat.interrupts import Interrupts
-from ekiden.cli.chat.reader import Reader, Status
-from ekiden.cli.chat.screen import Reply, Screen, told
+from ekiden.cli.chat.screens.screen import Reply, Screen, told
+from ekiden.cli.chat.typed.interrupts import Interrupts
+from ekiden.cli.chat.typed.reader import Reader, Status
 from ekiden.cli.exits import Exit
-from ekiden.cli.titles import title_of
+from ekiden.cli.transcript import title_of
 from ekiden.core.errors import EkidenError, SessionNotFound
 
 if TYPE_CHECKING:
@@ -94,15 +94,15 @@ class Chat:
 
     async def waits_for(self) -> str:
         """Whom the session waits for in the end."""
-        from ekiden.runtime.cursor import Cursor
-        from ekiden.runtime.driving import waiting_reason
+        from ekiden.runtime.loop.waiting import waiting_reason
+        from ekiden.runtime.state.cursor import Cursor
 
         cursor = Cursor.from_json({} if self.row is None else self.row.cursor)
         return (await waiting_reason(self.store, cursor)).removeprefix("person:")
 
     async def can_go_on(self) -> bool:
         """Whether what the session waited for is there; not if that cannot be told."""
-        from ekiden.runtime.driving import is_ready
+        from ekiden.runtime.loop.waiting import is_ready
 
         with suppress(EkidenError):
             return self.is_waiting and await is_ready(self.store, self.session.session_id)

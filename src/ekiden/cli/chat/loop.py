@@ -8,9 +8,9 @@ import traceback
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from ekiden.cli.chat.commands import run_command
+from ekiden.cli.chat.commands.table import run_command
 from ekiden.cli.chat.conversation import Chat
-from ekiden.cli.chat.inputs import Called, Said, read_input
+from ekiden.cli.chat.typed.reader import Called, Said, read_input
 from ekiden.cli.errors import BadInput
 from ekiden.cli.exits import Exit, exit_for_error
 from ekiden.core.errors import EkidenError
@@ -66,7 +66,7 @@ class ChatLoop:
 
     async def _until_it_moves(self, reading: asyncio.Task[str | None]) -> bool:
         """Wait for the answer, or for an input; whether it is the answer that came."""
-        from ekiden.runtime.patience import until_ready
+        from ekiden.runtime.loop.waiting import until_ready
 
         chat = self._chat
         # What is said meanwhile would stand in the middle of the prompt.

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ekiden.cli.chat.conversation import AUTO
-from ekiden.cli.chat.interrupts import Interrupts
-from ekiden.cli.chat.reader import Reader, Status
-from ekiden.cli.chat.terminal import quiet_keys
+from ekiden.cli.chat.typed.interrupts import Interrupts
+from ekiden.cli.chat.typed.reader import Reader, Status
+from ekiden.cli.chat.typed.terminal import quiet_keys
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.limit_options import NO_LIMITS, LimitFlags
@@ -22,10 +22,10 @@ from ekiden.cli.output import say
 
 if TYPE_CHECKING:
     from ekiden.app.project import Project
-    from ekiden.cli.chat.completion import Sources
     from ekiden.cli.chat.conversation import Chat
     from ekiden.cli.chat.roster import Roster
-    from ekiden.cli.chat.screen import Screen
+    from ekiden.cli.chat.screens.screen import Screen
+    from ekiden.cli.chat.typed.completion import Sources
     from ekiden.routing.decision import Strategy
     from ekiden.storage.base import Store
 
@@ -92,7 +92,7 @@ class Beginning:
 
     def is_done(self, chat: Chat) -> None:
         """From now on there is a chat."""
-        from ekiden.cli.chat.sources import ChatSources
+        from ekiden.cli.chat.typed.sources import ChatSources
 
         self.chat = chat
         self._sources = ChatSources(chat.roster, chat.store)
@@ -161,8 +161,8 @@ async def _talk(
     interrupts: Interrupts,
 ) -> int:
     from ekiden.app import open_store
+    from ekiden.cli.chat.commands.sessions import entered
     from ekiden.cli.chat.loop import ChatLoop
-    from ekiden.cli.chat.session_commands import entered
 
     roster = await _trusted_roster(options, manner, reader)
     async with open_store(options.store or roster.project.settings.store) as store:
@@ -227,8 +227,7 @@ def open_roster(options: Options) -> Roster:
     from ekiden.app.project import load_project
     from ekiden.app.settings import load_settings
     from ekiden.app.trust import inspect_workspace
-    from ekiden.cli.chat.agent_files import AgentFiles
-    from ekiden.cli.chat.roster import Roster
+    from ekiden.cli.chat.roster import AgentFiles, Roster
     from ekiden.cli.trusting import check_trust
 
     given = {
@@ -293,8 +292,8 @@ def _chat(
 
 def _reader(manner: Manner, beginning: Beginning, interrupts: Interrupts) -> Reader:
     if manner == "drawn":
-        from ekiden.cli.chat.history import FILE_NAME, PrivateHistory
-        from ekiden.cli.chat.prompt import TerminalReader
+        from ekiden.cli.chat.typed.history import FILE_NAME, PrivateHistory
+        from ekiden.cli.chat.typed.prompt import TerminalReader
 
         history = PrivateHistory(Path.home() / ".ekiden" / FILE_NAME)
         drawn = TerminalReader(
@@ -310,7 +309,7 @@ def _reader(manner: Manner, beginning: Beginning, interrupts: Interrupts) -> Rea
 
         beginning.when_done = settle
         return drawn
-    from ekiden.cli.chat.piped import LineReader, TypedLines
+    from ekiden.cli.chat.typed.piped import LineReader, TypedLines
 
     if manner == "typed":
         typed = TypedLines(beginning.status)
@@ -321,14 +320,14 @@ def _reader(manner: Manner, beginning: Beginning, interrupts: Interrupts) -> Rea
 
 def _screen(manner: Manner, project: Project) -> Screen:
     if manner == "json":
-        from ekiden.cli.chat.json_screen import JsonScreen
+        from ekiden.cli.chat.screens.json import JsonScreen
 
         return JsonScreen()
     if manner != "drawn":
-        from ekiden.cli.chat.plain_screen import PlainScreen
+        from ekiden.cli.chat.screens.plain import PlainScreen
 
         return PlainScreen(stream=manner == "typed")
-    from ekiden.cli.chat.rich_screen import RichScreen
+    from ekiden.cli.chat.screens.rich import RichScreen
 
     return RichScreen(markdown=project.settings.chat.markdown)
 
@@ -345,7 +344,7 @@ async def _enter(chat: Chat, options: Options) -> bool:
             raise NoSessions
         session_id = newest[0].id
     elif options.resume:
-        from ekiden.cli.chat.session_commands import choose_session
+        from ekiden.cli.chat.commands.sessions import choose_session
 
         session_id = await choose_session(chat)
         if session_id is None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ekiden.cli.chat.screen import Lines, Quoted, Reply, Shape
-from ekiden.cli.questions_view import answer_words, question_line, question_record
+from ekiden.cli.chat.screens.screen import Lines, Quoted, Reply, Shape
+from ekiden.cli.views.questions import answer_words, question_line, question_record
 from ekiden.core.inbox_item import InboxItem
 from ekiden.tools.text import spelled_out
 

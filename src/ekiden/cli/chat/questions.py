@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ekiden.cli.chat.reader import Reader
-from ekiden.cli.chat.screen import Lines, Quoted, Reply, Screen
+from ekiden.cli.chat.screens.screen import Lines, Quoted, Reply, Screen
+from ekiden.cli.chat.typed.reader import Reader
 
 if TYPE_CHECKING:
     from ekiden.cli.approving import Question
-    from ekiden.cli.onlooker import Reported
+    from ekiden.cli.run.onlooker import Reported
     from ekiden.core.events import Event
     from ekiden.core.model import ModelDelta
 

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from ekiden.cli.chat.catalogue import COMMANDS, find_command
-from ekiden.cli.chat.inbox_commands import answer_reply, item_reply, list_reply
-from ekiden.cli.chat.screen import Cleared, Lines, Pairs, Reply, Shape, Table, told
+from ekiden.cli.chat.commands.inbox import answer_reply, item_reply, list_reply
+from ekiden.cli.chat.screens.screen import Cleared, Lines, Pairs, Reply, Shape, Table, told
 from ekiden.cli.errors import UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.tables import clock_time

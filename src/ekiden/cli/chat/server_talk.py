@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING
 from ekiden.api.runs import Shown
 from ekiden.api.sessions import SessionDetails
 from ekiden.app.addressing import AUTO, parse_address
-from ekiden.cli.chat.inbox_commands import split_answer
-from ekiden.cli.chat.inputs import Called, Said, read_input
-from ekiden.cli.chat.interrupts import Interrupts
+from ekiden.cli.chat.commands.inbox import split_answer
 from ekiden.cli.chat.parked import waiting_reply
-from ekiden.cli.chat.reader import Reader, Status
-from ekiden.cli.chat.screen import Lines, Quoted, Reply, Screen
+from ekiden.cli.chat.screens.screen import Lines, Quoted, Reply, Screen
+from ekiden.cli.chat.typed.interrupts import Interrupts
+from ekiden.cli.chat.typed.reader import Called, Reader, Said, Status, read_input
 from ekiden.cli.errors import BadInput
 from ekiden.cli.exits import Exit, exit_for_error, exit_for_outcome
 from ekiden.cli.limit_options import NO_LIMITS, LimitFlags
-from ekiden.cli.onlooker import problem_of
-from ekiden.cli.questions_view import answer_words, question_line
-from ekiden.cli.server_run import RemoteResult
-from ekiden.cli.titles import title_of
+from ekiden.cli.run.at_server import RemoteResult
+from ekiden.cli.run.onlooker import problem_of
+from ekiden.cli.transcript import title_of
+from ekiden.cli.views.questions import answer_words, question_line
 from ekiden.core.errors import EkidenError, SessionNotFound
 from ekiden.core.events import Event
 from ekiden.core.inbox_item import InboxItem

@@ -86,7 +86,7 @@ async def audit_show(
     from ekiden.cli.tables import print_pairs
     from ekiden.cli.views.audit import record_pairs
     from ekiden.core.documents import to_json
-    from ekiden.core.server_errors import AuditRecordNotFound
+    from ekiden.core.errors.server import AuditRecordNotFound
 
     if not record:
         raise NoRecord(record)

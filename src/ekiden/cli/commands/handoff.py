@@ -119,7 +119,7 @@ async def handoff_start(
     A session that another process runs is handed over by that process: when its
     step is finished, or at once with --policy immediate.
     """
-    from ekiden.cli.handing_over import plain_text, report_start, report_unknown
+    from ekiden.cli.run.handoffs import plain_text, report_start, report_unknown
     from ekiden.core.errors import UnknownAgent
 
     options = {"--to": to, "--reason": reason, "--summary": summary, "--context": context}
@@ -216,7 +216,7 @@ async def handoff_cancel(
 ) -> int:
     """Undo a handoff that is not confirmed, or withdraw one that was only asked for."""
     from ekiden.api.handoffs import CancelledHandoff
-    from ekiden.cli.handing_over import plain_text, report_cancel
+    from ekiden.cli.run.handoffs import plain_text, report_cancel
     from ekiden.core.documents import from_json
     from ekiden.core.errors import HandoffSettled
 
@@ -275,9 +275,9 @@ async def handoff_answer(
     from ekiden.cli.approving import approver
     from ekiden.cli.errors import Interrupted
     from ekiden.cli.exits import exit_for_outcome
-    from ekiden.cli.handing_over import person_name, stopped, tell_refusals
-    from ekiden.cli.onlooker import Onlooker, resume_command, run_config, store_words
     from ekiden.cli.projects import open_project, tell_notes
+    from ekiden.cli.run.handoffs import person_name, stopped, tell_refusals
+    from ekiden.cli.run.onlooker import Onlooker, resume_command, run_config, store_words
     from ekiden.runtime import HandoffController
 
     said, who = read_text(text), person_name(by)
@@ -314,8 +314,8 @@ async def _answer_at_server(
     place: Place, session: str, text: str, *, by: str | None, back: bool, as_json: bool
 ) -> int:
     from ekiden.cli.exits import Exit, exit_for_outcome
-    from ekiden.cli.onlooker import Onlooker
-    from ekiden.cli.server_run import RemoteResult
+    from ekiden.cli.run.at_server import RemoteResult
+    from ekiden.cli.run.onlooker import Onlooker
 
     async with place.connected() as client:
         run = await client.handoffs.answer(session, text, back=back, by=by)

@@ -133,8 +133,8 @@ async def inbox_answer(
     as_json: JsonOption = False,
 ) -> None:
     """Answer a question, once: whoever comes second is told who was first."""
-    from ekiden.cli.handing_over import plain_text
     from ekiden.cli.inbox_asking import chosen, decides, edit_is_meant, find_item
+    from ekiden.cli.run.handoffs import plain_text
     from ekiden.cli.views.inbox import tell_bulk, tell_item
 
     who = decides(by, place)
@@ -179,8 +179,8 @@ async def inbox_assign(
 ) -> None:
     """Say whose a question is; others may still answer it."""
     from ekiden.cli.errors import UsageError
-    from ekiden.cli.handing_over import plain_text
     from ekiden.cli.inbox_asking import decides, find_item
+    from ekiden.cli.run.handoffs import plain_text
     from ekiden.cli.views.inbox import tell_item
 
     if (who is None) != nobody:
@@ -226,8 +226,8 @@ async def inbox_cancel(
     as_json: JsonOption = False,
 ) -> None:
     """Withdraw a question: whoever waits is told that nobody will answer."""
-    from ekiden.cli.handing_over import plain_text
     from ekiden.cli.inbox_asking import decides, find_item
+    from ekiden.cli.run.handoffs import plain_text
     from ekiden.cli.views.inbox import tell_item
 
     plain_text(reason, "--reason")

@@ -50,16 +50,16 @@ async def mcp(
     protocol goes to standard error.
     """
     from ekiden.cli.exits import Exit
-    from ekiden.cli.handing_over import person_name
+    from ekiden.cli.process.serving import check_installed
     from ekiden.cli.projects import open_project, tell_notes
-    from ekiden.cli.serving import check_installed
+    from ekiden.cli.run.handoffs import person_name
 
     check_installed()
     if find_spec("mcp") is None:
         raise UserError("MCP needs a package: pip install 'ekiden[mcp]'")
     project = open_project(team=team, model=model, keep_going=keep_going, trust=trust)
     from ekiden.app.service import Service
-    from ekiden.server.access import Caller
+    from ekiden.server.access.access import Caller
     from ekiden.server.mcp.stdio import serve_stdio
 
     scopes = frozenset(scope or ("read", "run"))

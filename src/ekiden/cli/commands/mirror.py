@@ -79,7 +79,7 @@ async def mirror_status(*, place: Place = HERE, as_json: JsonOption = False) -> 
     from ekiden.cli.views.replicas import print_status
     from ekiden.core.documents import to_json
     from ekiden.core.errors import UserError
-    from ekiden.core.server_errors import NotServed
+    from ekiden.core.errors.server import NotServed
 
     async with place.open() as ekiden:
         try:

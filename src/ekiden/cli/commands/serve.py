@@ -84,12 +84,17 @@ async def serve(
     and Ctrl-C let what is under way end for some seconds; what does not is
     gone on with by the next server or worker on the same store.
     """
-    from ekiden.cli.ending import end_for_sure
     from ekiden.cli.errors import UsageError
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit, note
+    from ekiden.cli.process.serving import (
+        check_installed,
+        prepared_config,
+        start_logging,
+        tell_console,
+    )
+    from ekiden.cli.process.working import end_for_sure
     from ekiden.cli.projects import open_project, tell_notes
-    from ekiden.cli.serving import check_installed, prepared_config, start_logging, tell_console
 
     check_installed()
     project = open_project(
@@ -97,7 +102,7 @@ async def serve(
     )
     address = project.settings.store if store is None else store
     config = await prepared_config(project.settings, address, host=host, port=port)
-    from ekiden.server.listening import listen, run_server, taken_over, url_of
+    from ekiden.server.process.listening import listen, run_server, taken_over, url_of
 
     listener: socket.socket
     if socket_number is None:
@@ -107,7 +112,7 @@ async def serve(
     if reload:
         if address == "memory:":
             raise UsageError("--reload would forget what is in memory:; name another store")
-        from ekiden.server.reloading import Reloader, this_command
+        from ekiden.server.process.reloading import Reloader, this_command
 
         listener.set_inheritable(True)
         arguments = [each for each in sys.argv[1:] if not each.startswith("--reload")]

@@ -197,7 +197,7 @@ def _whose(
     session: str | None, user: str | None, app: str | None
 ) -> tuple[SharedScope, str] | None:
     """Whose variables are meant; `None`: the session's."""
-    from ekiden.cli.handing_over import plain_text
+    from ekiden.cli.run.handoffs import plain_text
 
     if sum(each is not None for each in (session, user, app)) != 1:
         raise UsageError("say whose state: of a session, or --user NAME, or --app NAME")
@@ -211,7 +211,7 @@ def _split(
     words: Sequence[str], user: str | None, app: str | None
 ) -> tuple[str | None, Sequence[str]]:
     """The session, if one is meant, and what is to be changed; `UsageError`."""
-    from ekiden.cli.handing_over import plain_text
+    from ekiden.cli.run.handoffs import plain_text
 
     if user is not None or app is not None:
         session, given = None, words

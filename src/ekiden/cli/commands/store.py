@@ -57,7 +57,7 @@ async def store_copy(
     from ekiden.app.copying import copy_store
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit
-    from ekiden.cli.store_view import StepLine, print_report
+    from ekiden.cli.views.stores import StepLine, print_report
 
     progress = StepLine(as_json=as_json)
     try:
@@ -122,7 +122,7 @@ async def store_verify(
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit
     from ekiden.cli.projects import store_address
-    from ekiden.cli.store_view import StepLine, print_findings
+    from ekiden.cli.views.stores import StepLine, print_findings
 
     progress = StepLine(as_json=as_json)
     try:
@@ -144,7 +144,7 @@ async def store_info(
     from ekiden.app.copying import store_info as facts_of
     from ekiden.cli.output import emit
     from ekiden.cli.projects import store_address
-    from ekiden.cli.store_view import print_info
+    from ekiden.cli.views.stores import print_info
 
     found = await facts_of(store_address(store), tenants=_names(tenants))
     if as_json:
@@ -156,7 +156,7 @@ async def store_info(
 async def _reported(work: Callable[..., Awaitable[BackupReport]], *, as_json: bool) -> int:
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit
-    from ekiden.cli.store_view import StepLine, print_backup
+    from ekiden.cli.views.stores import StepLine, print_backup
 
     progress = StepLine(as_json=as_json)
     try:

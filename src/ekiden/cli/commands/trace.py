@@ -166,7 +166,7 @@ async def _follow(place: Place, session: str, *, plain: bool, as_json: bool, chi
     from ekiden.api.local.traces import cost_function
     from ekiden.app import load_settings, open_store
     from ekiden.cli.projects import store_address
-    from ekiden.cli.trace_following import SpanFollower
+    from ekiden.cli.run.traces import SpanFollower
     from ekiden.cli.views.traces import glyphs
     from ekiden.hub import EventHub
 

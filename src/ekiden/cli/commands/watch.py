@@ -43,8 +43,8 @@ async def watch(
     first. Each of --session, --agent and --type may be given more than
     once. Ctrl-C ends it, and says how to go on without a gap.
     """
-    from ekiden.cli.event_view import event_line
     from ekiden.cli.spectating import Spectator
+    from ekiden.cli.views.event_lines import event_line
 
     spectator = Spectator(as_json=as_json)
     async with place.open(is_shared=True, on_outage=spectator.outage) as ekiden:

@@ -19,7 +19,7 @@ from ekiden.cli.options import (
     TrustOption,
 )
 from ekiden.cli.place import HERE, Place
-from ekiden.cli.temporal_options import TemporalOptions
+from ekiden.cli.process.temporal import TemporalOptions
 from ekiden.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -120,12 +120,11 @@ async def worker_run(
     does not wait. `ekiden worker` alone means the same.
     """
     from ekiden.app.working import Workforce, WorkOrder
-    from ekiden.cli.ending import end_for_sure
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit, note
+    from ekiden.cli.process.serving import start_logging
+    from ekiden.cli.process.working import end_for_sure, run_until_signal
     from ekiden.cli.projects import open_project, tell_notes
-    from ekiden.cli.serving import start_logging
-    from ekiden.cli.working import run_until_signal
 
     if engine == "temporal" and agents:
         raise UserError(
@@ -200,7 +199,7 @@ def _names(given: Sequence[str]) -> list[str] | None:
 
 
 def _facts(workforce: Workforce, order: Any) -> dict[str, Any]:
-    from ekiden.runtime.leases import owner_name
+    from ekiden.runtime.state.leases import owner_name
 
     return {
         "store": workforce.store_name,

@@ -23,9 +23,9 @@ from ekiden.engine.temporal.names import labelled_queue
 from ekiden.engine.temporal.payloads import Due, Errand, Standing
 from ekiden.engine.temporal.session_workflow import ADVANCE, LEAVE
 from ekiden.engine.temporal.timekeeper import RUN_TIMERS
-from ekiden.runtime.calls import to_the_end
-from ekiden.runtime.leases import owner_name
-from ekiden.runtime.timekeeping import run_timers
+from ekiden.runtime.questions.timekeeping import run_timers
+from ekiden.runtime.state.calls import to_the_end
+from ekiden.runtime.state.leases import owner_name
 from ekiden.storage.base import Claim, Commit, SessionPatch, SessionRow, SessionStatus, Store
 from ekiden.storage.timers import next_due_us
 

@@ -21,8 +21,8 @@ from ekiden.engine.temporal.relay import Relay
 from ekiden.engine.temporal.session_workflow import SessionWorkflow
 from ekiden.engine.temporal.timekeeper import TimekeeperWorkflow
 from ekiden.engine.temporal.versions import WorkerVersion, deployment, make_current
-from ekiden.runtime.calls import to_the_end
-from ekiden.runtime.pausing import pauses
+from ekiden.runtime.questions.asking import pauses
+from ekiden.runtime.state.calls import to_the_end
 from ekiden.storage.base import SessionFilter
 
 _log = logging.getLogger("ekiden.temporal")

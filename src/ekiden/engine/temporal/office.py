@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ekiden.core.errors import StaleDocument
 from ekiden.engine.temporal.names import COLLECTION
-from ekiden.runtime.leases import owner_name
+from ekiden.runtime.state.leases import owner_name
 from ekiden.storage.base import DocumentWrite, Store
 
 TERM_S = 3.0

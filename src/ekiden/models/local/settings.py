@@ -8,7 +8,7 @@ from typing import Annotated
 
 from ekiden.core.errors import UserError
 from ekiden.core.field_checks import Checked, Count
-from ekiden.core.setting import Allowed
+from ekiden.core.kinds import Allowed
 
 DEFAULT_CONTEXT = 4096
 

@@ -15,7 +15,7 @@ from a2a.utils.errors import (
 )
 
 from ekiden.core.errors import EkidenError, SessionNotFound, StoreError
-from ekiden.core.server_errors import Forbidden, RunNotFound, ServerStopping, TooManyRequests
+from ekiden.core.errors.server import Forbidden, RunNotFound, ServerStopping, TooManyRequests
 from ekiden.server.problems import status_of, words_for
 
 _log = logging.getLogger("ekiden.server.a2a")

@@ -47,17 +47,17 @@ from a2a.utils.task import apply_history_length, validate_history_length
 from ekiden.app.desk import Desk
 from ekiden.app.runs import RunOrder
 from ekiden.core.errors import SessionNotFound, StaleDocument
+from ekiden.core.errors.server import Forbidden
 from ekiden.core.ids import check_id, new_id
 from ekiden.core.runs import parse_run_id, run_id_of
-from ekiden.core.server_errors import Forbidden
 from ekiden.server.a2a.errors import translated
 from ekiden.server.a2a.listing import list_tasks
 from ekiden.server.a2a.messages import decision, fingerprint, request_text
 from ekiden.server.a2a.streaming import run_updates
 from ekiden.server.a2a.tasks import TERMINAL, read_task
-from ekiden.server.access import Caller
-from ekiden.server.following import FollowedRun, begin_run, join_run, last_event
+from ekiden.server.access.access import Caller
 from ekiden.server.idempotency import COLLECTION
+from ekiden.server.streams.following import FollowedRun, begin_run, join_run, last_event
 from ekiden.storage.base import DocumentWrite
 
 DESK: Final = "ekiden.desk"

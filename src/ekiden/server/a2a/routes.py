@@ -19,8 +19,8 @@ from ekiden.core.errors import UnknownAgent
 from ekiden.server.a2a.cards import agent_card, listed, team_card
 from ekiden.server.a2a.handler import AGENT, CALLER, DESK, MAY_ANSWER, WAIT_S, TeamHandler
 from ekiden.server.a2a.quiet import keep_quiet
-from ekiden.server.access import Scope, caller_of, needs, service_of
-from ekiden.server.acting import may_answer
+from ekiden.server.access.access import Scope, caller_of, needs, service_of
+from ekiden.server.access.acting import may_answer
 from ekiden.server.middleware.queries import takes_query
 
 CARD: Final = "/.well-known/agent-card.json"

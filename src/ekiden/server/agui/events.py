@@ -18,7 +18,7 @@ from ekiden.core.jsonio import dumps
 from ekiden.core.runs import Run
 from ekiden.hub.tails import Shown
 from ekiden.server.agui.interrupts import interrupt
-from ekiden.server.speaking import Begun, Broken, Ended, Piece, Speech
+from ekiden.server.streams.speaking import Begun, Broken, Ended, Piece, Speech
 
 _TOLD = ("handoff", "route", "inbox")
 _SHORT = (

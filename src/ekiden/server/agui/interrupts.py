@@ -8,11 +8,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from ekiden.app.desk import Desk
+from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.inbox_item import InboxItem
 from ekiden.core.jsonio import dumps
-from ekiden.core.server_errors import RequestInvalid
-from ekiden.server.access import Caller
-from ekiden.server.decisions import VIA, choices, decide
+from ekiden.server.access.access import Caller
+from ekiden.server.streams.decisions import VIA, choices, decide
 from ekiden.tools.text import shortened
 
 _MOST_SHOWN = 4_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.items import Item, assistant_message, text_of
-from ekiden.core.server_errors import RequestInvalid
 
 _SPOKEN = ("system", "developer", "user")
 _LEFT_OUT = ("tool", "activity", "reasoning")

@@ -15,20 +15,20 @@ from ekiden.app.desk import Desk
 from ekiden.app.run_reading import run_range
 from ekiden.app.runs import RunOrder
 from ekiden.core.errors import SessionNotFound
+from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.events import Event
 from ekiden.core.items import Item
 from ekiden.core.runs import run_id_of
-from ekiden.core.server_errors import RequestInvalid
 from ekiden.hub.tails import Shown
-from ekiden.server.access import Caller, Starts, TheCaller
+from ekiden.server.access.access import Caller, Starts, TheCaller
 from ekiden.server.agui.events import AguiEvents
 from ekiden.server.agui.interrupts import ResumeEntry, resolve
 from ekiden.server.agui.messages import is_said, read_messages
 from ekiden.server.agui.streaming import agui_stream
-from ekiden.server.decisions import check_asked
-from ekiden.server.following import FollowedRun, await_more, begin_run, is_over, join_run
 from ekiden.server.problems import problems
-from ekiden.server.sse import Streams, stream_responses
+from ekiden.server.streams.decisions import check_asked
+from ekiden.server.streams.following import FollowedRun, await_more, begin_run, is_over, join_run
+from ekiden.server.streams.sse import Streams, stream_responses
 from ekiden.storage.base import SessionRow
 
 router = APIRouter(tags=["agui"])

@@ -11,7 +11,7 @@ from ekiden.app.parking import questions_to_people
 from ekiden.core.jsonio import dumps
 from ekiden.hub.tails import Shown
 from ekiden.server.agui.events import AguiEvents
-from ekiden.server.sse import BEAT
+from ekiden.server.streams.sse import BEAT
 
 
 async def agui_stream(

@@ -15,8 +15,8 @@ from ekiden.core.errors import EkidenError
 from ekiden.core.events import Event
 from ekiden.core.model import ModelDelta
 from ekiden.core.runs import Run
-from ekiden.server.following import FollowedRun
 from ekiden.server.mcp.visit import Visit
+from ekiden.server.streams.following import FollowedRun
 from ekiden.sessions import is_transfer
 
 _log = logging.getLogger("ekiden.server.mcp")

@@ -12,8 +12,8 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.types import Message, Send
 
-from ekiden.core.server_errors import TooManyRequests
-from ekiden.server.access import Caller
+from ekiden.core.errors.server import TooManyRequests
+from ekiden.server.access.access import Caller
 
 IDLE_S: Final = 600.0
 """After so long without a request a session is closed."""

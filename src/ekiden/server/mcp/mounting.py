@@ -16,9 +16,9 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ekiden.app.service import Service
-from ekiden.core.server_errors import ServerStopping
-from ekiden.server.access import caller_of, service_of
-from ekiden.server.acting import may_answer
+from ekiden.core.errors.server import ServerStopping
+from ekiden.server.access.access import caller_of, service_of
+from ekiden.server.access.acting import may_answer
 from ekiden.server.mcp.guests import IDLE_S, MOST_SESSIONS, Guests
 from ekiden.server.mcp.serving import Context, make_server
 from ekiden.server.mcp.visit import Visitor

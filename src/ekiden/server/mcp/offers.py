@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ekiden.server.access import Scope
+from ekiden.server.access.access import Scope
 from ekiden.server.mcp import arguments, tools
 from ekiden.server.mcp.visit import Visit
 

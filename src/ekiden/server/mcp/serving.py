@@ -24,8 +24,8 @@ from pydantic import ValidationError
 from ekiden import __version__
 from ekiden.app.service import Service
 from ekiden.core.errors import EkidenError
+from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.jsonio import dumps
-from ekiden.core.server_errors import RequestInvalid
 from ekiden.server.mcp.following import words_of
 from ekiden.server.mcp.offers import OFFERS, Offer
 from ekiden.server.mcp.visit import Visit, Visitor

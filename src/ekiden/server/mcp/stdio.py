@@ -6,7 +6,7 @@ from mcp.server.stdio import stdio_server
 
 from ekiden.app.service import Service
 from ekiden.core.acting import acting_agent
-from ekiden.server.access import Caller
+from ekiden.server.access.access import Caller
 from ekiden.server.mcp.serving import Context, make_server
 from ekiden.server.mcp.visit import Visitor
 

@@ -14,10 +14,10 @@ from ekiden.core.documents import to_json
 from ekiden.core.handoff_record import Actor
 from ekiden.core.runs import run_id_of
 from ekiden.inbox import InboxQuery
-from ekiden.server.following import begin_run, join_run, last_event
 from ekiden.server.mcp import arguments
 from ekiden.server.mcp.following import followed, run_result
 from ekiden.server.mcp.visit import Visit
+from ekiden.server.streams.following import begin_run, join_run, last_event
 from ekiden.storage.base import SessionFilter
 
 

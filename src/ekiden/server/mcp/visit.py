@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from ekiden.app.desk import Desk
 from ekiden.app.service import Service
-from ekiden.core.server_errors import Forbidden
-from ekiden.server.access import Caller, Scope
+from ekiden.core.errors.server import Forbidden
+from ekiden.server.access.access import Caller, Scope
 
 TellProgress: TypeAlias = Callable[[float, str], Awaitable[None]]
 """Says how far the call is, as a number that grows, and in words."""

@@ -18,9 +18,9 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ekiden.core.errors import EkidenError
+from ekiden.core.errors.server import NotServed, RequestInvalid, RequestTooLarge, ServerBusy
 from ekiden.core.jsonio import is_too_deep
-from ekiden.core.server_errors import NotServed, RequestInvalid, RequestTooLarge, ServerBusy
-from ekiden.server.access import LOGIN
+from ekiden.server.access.access import LOGIN
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.middleware.refusing import answer, refuse, state_of
 from ekiden.server.problems import problem_response

@@ -12,8 +12,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ekiden.core.errors import EkidenError
-from ekiden.core.server_errors import ServerBusy, TooManyRequests
-from ekiden.server.access import Caller
+from ekiden.core.errors.server import ServerBusy, TooManyRequests
+from ekiden.server.access.access import Caller
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.middleware.refusing import refuse, state_of
 

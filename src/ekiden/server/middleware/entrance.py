@@ -10,9 +10,9 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ekiden.core.errors import EkidenError
-from ekiden.core.server_errors import KeyExpired
-from ekiden.server.access import Caller, Gate, caller_of, is_open
-from ekiden.server.cookies import forget_login
+from ekiden.core.errors.server import KeyExpired
+from ekiden.server.access.access import Caller, Gate, caller_of, is_open
+from ekiden.server.access.cookies import forget_login
 from ekiden.server.middleware.refusing import POLICY_VIOLATION, answer, state_of
 from ekiden.server.problems import response_of
 

@@ -6,7 +6,7 @@ import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ekiden.server.metrics import Metrics
+from ekiden.server.metrics.metrics import Metrics
 from ekiden.server.middleware.telling import GONE, route_of
 
 

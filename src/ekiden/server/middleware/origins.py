@@ -13,6 +13,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ekiden.core.errors.server import BadOrigin
 from ekiden.core.host_names import (
     HostName,
     PageOrigin,
@@ -23,7 +24,6 @@ from ekiden.core.host_names import (
     read_hosts,
     read_origins,
 )
-from ekiden.core.server_errors import BadOrigin
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.middleware.refusing import refuse
 

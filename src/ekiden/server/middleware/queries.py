@@ -12,7 +12,7 @@ from fastapi.routing import RouteContext, iter_route_contexts
 from starlette.routing import Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ekiden.core.server_errors import UnknownParameter
+from ekiden.core.errors.server import UnknownParameter
 from ekiden.server.middleware.refusing import refuse
 
 _MARK: Final = "__query__"

@@ -15,9 +15,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ekiden.core.errors import EkidenError, StaleDocument
+from ekiden.core.errors.server import IdempotencyConflict, RequestInvalid
 from ekiden.core.jsonio import loads
-from ekiden.core.server_errors import IdempotencyConflict, RequestInvalid
-from ekiden.server.access import EACH_TIME, caller_of, service_of
+from ekiden.server.access.access import EACH_TIME, caller_of, service_of
 from ekiden.server.idempotency import (
     LEASE_S,
     Answer,

@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ekiden.core.ids import new_id
-from ekiden.server.access import Caller
+from ekiden.server.access.access import Caller
 from ekiden.server.middleware.refusing import answer, header, state_of
 from ekiden.server.problems import problem_response
 from ekiden.tracing.log_context import log_fields

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from ekiden.app.desk import Desk
 from ekiden.core.team import Team
-from ekiden.server.access import Reads
+from ekiden.server.access.access import Reads
 from ekiden.server.openai.errors import BadRequest, OpenAIRoute, errors
 
 router = APIRouter(tags=["openai"], route_class=OpenAIRoute)

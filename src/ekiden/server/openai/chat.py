@@ -16,7 +16,7 @@ from ekiden.core.events import Event
 from ekiden.core.jsonio import dumps
 from ekiden.core.runs import Run
 from ekiden.hub.tails import Shown
-from ekiden.server.access import Starts, TheCaller
+from ekiden.server.access.access import Starts, TheCaller
 from ekiden.server.openai.bodies import (
     CHAT_REFUSED,
     ChatRequest,
@@ -29,8 +29,8 @@ from ekiden.server.openai.chat_models import ChatCompletion, chat_usage, complet
 from ekiden.server.openai.errors import OpenAIRoute, error_body, error_response, errors, final
 from ekiden.server.openai.notices import waiting_notice, working_notice
 from ekiden.server.openai.turns import Turn, take_turn
-from ekiden.server.speaking import Begun, Ended, Piece, Speech, standing
-from ekiden.server.sse import BEAT, EVENT_STREAM, Streams
+from ekiden.server.streams.speaking import Begun, Ended, Piece, Speech, standing
+from ekiden.server.streams.sse import BEAT, EVENT_STREAM, Streams
 from ekiden.sessions import is_transfer
 
 router = APIRouter(tags=["openai"], route_class=OpenAIRoute)

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from ekiden.core.errors.server import RunNotFound
 from ekiden.core.items import Item
 from ekiden.core.runs import Run
-from ekiden.core.server_errors import RunNotFound
 
 _ID = re.compile(r"resp_([A-Za-z0-9_\-.:@]{1,128}:[0-9]{1,9})(?:\.([0-9]{1,15}))?\Z")
 

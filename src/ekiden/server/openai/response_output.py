@@ -10,8 +10,8 @@ from ekiden.core.inbox_item import InboxItem
 from ekiden.core.items import Item
 from ekiden.core.jsonio import dumps
 from ekiden.hub.tails import Shown
-from ekiden.server.decisions import choices
-from ekiden.server.speaking import Begun, Broken, Ended, Piece, Speech
+from ekiden.server.streams.decisions import choices
+from ekiden.server.streams.speaking import Begun, Broken, Ended, Piece, Speech
 from ekiden.sessions import is_transfer
 
 LABEL = "ekiden"

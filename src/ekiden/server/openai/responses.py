@@ -20,13 +20,11 @@ from ekiden.app.desk import Desk
 from ekiden.app.parking import questions_to_people
 from ekiden.app.runs import RunOrder
 from ekiden.core.errors import SessionError
+from ekiden.core.errors.server import RunNotFound
 from ekiden.core.jsonio import dumps
 from ekiden.core.runs import Run
-from ekiden.core.server_errors import RunNotFound
-from ekiden.runtime.deletion import delete_session
-from ekiden.server.access import Administers, Caller, Reads, Starts, TheCaller
-from ekiden.server.decisions import check_asked, decide
-from ekiden.server.following import FollowedRun, await_more, begin_run
+from ekiden.runtime.history.deletion import delete_session
+from ekiden.server.access.access import Administers, Caller, Reads, Starts, TheCaller
 from ekiden.server.openai.bodies import (
     RESPONSE_REFUSED,
     ResponseRequest,
@@ -49,8 +47,10 @@ from ekiden.server.openai.response_models import (
 )
 from ekiden.server.openai.response_output import Output
 from ekiden.server.openai.turns import events_of_run, last_run
-from ekiden.server.speaking import standing
-from ekiden.server.sse import BEAT, EVENT_STREAM, Streams
+from ekiden.server.streams.decisions import check_asked, decide
+from ekiden.server.streams.following import FollowedRun, await_more, begin_run
+from ekiden.server.streams.speaking import standing
+from ekiden.server.streams.sse import BEAT, EVENT_STREAM, Streams
 
 router = APIRouter(prefix="/responses", tags=["openai"], route_class=OpenAIRoute)
 

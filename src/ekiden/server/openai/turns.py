@@ -22,15 +22,15 @@ from ekiden.app.runs import RunOrder
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import Event
 from ekiden.core.runs import Run, run_id_of
-from ekiden.server.access import Caller
-from ekiden.server.decisions import decide
-from ekiden.server.following import FollowedRun, await_more, begin_run, is_over, join_run
+from ekiden.server.access.access import Caller
 from ekiden.server.openai.bodies import ChatRequest
 from ekiden.server.openai.catalog import addressee_of
 from ekiden.server.openai.errors import BadRequest
 from ekiden.server.openai.messages import Chat, read_chat
 from ekiden.server.openai.notices import read_command, run_noticed
-from ekiden.server.speaking import Ended, Speech, standing
+from ekiden.server.streams.decisions import decide
+from ekiden.server.streams.following import FollowedRun, await_more, begin_run, is_over, join_run
+from ekiden.server.streams.speaking import Ended, Speech, standing
 
 
 @dataclass(slots=True, kw_only=True)

@@ -6,12 +6,12 @@ from fastapi import APIRouter, WebSocket
 from starlette.requests import HTTPConnection
 
 from ekiden.core.errors import EkidenError
-from ekiden.server.access import needs
-from ekiden.server.gate import subprotocol_of
-from ekiden.server.live import IN_QUERY, LiveConnection, from_query
+from ekiden.server.access.access import needs
+from ekiden.server.access.gate import subprotocol_of
 from ekiden.server.middleware.queries import takes_query
 from ekiden.server.problems import response_of
-from ekiden.server.sse import Streams
+from ekiden.server.streams.live import IN_QUERY, LiveConnection, from_query
+from ekiden.server.streams.sse import Streams
 
 router = APIRouter(tags=["events"])
 

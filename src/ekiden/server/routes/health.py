@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from ekiden import __version__
 from ekiden.core.errors import EkidenError, StoreReadOnly, StoreUnavailable
-from ekiden.server.access import service_of
+from ekiden.server.access.access import service_of
 from ekiden.server.problems import problem_response, problems
 
 router = APIRouter(tags=["health"])

@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ekiden import __version__
 from ekiden.api.endpoint import Scope
-from ekiden.server.access import SCOPES, Caller, TheCaller
+from ekiden.server.access.access import SCOPES, Caller, TheCaller
+from ekiden.server.access.cookies import csrf_token, forget_login, keep_login
+from ekiden.server.access.gate import KeyGate
 from ekiden.server.answers import answer
-from ekiden.server.cookies import csrf_token, forget_login, keep_login
-from ekiden.server.gate import KeyGate
 
 router = APIRouter(tags=["console"])
 

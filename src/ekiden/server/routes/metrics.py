@@ -10,9 +10,9 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
 from ekiden.app.tenants import DEFAULT_TENANT
-from ekiden.core.server_errors import NotServed
-from ekiden.server.access import Administers, service_of
-from ekiden.server.metrics import CONTENT_TYPE, Metrics
+from ekiden.core.errors.server import NotServed
+from ekiden.server.access.access import Administers, service_of
+from ekiden.server.metrics.metrics import CONTENT_TYPE, Metrics
 from ekiden.server.problems import problems
 
 router = APIRouter(tags=["health"])

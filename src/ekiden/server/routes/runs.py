@@ -14,14 +14,14 @@ from ekiden.api.texts import SESSION_ID
 from ekiden.app.desk import Desk
 from ekiden.app.runs import StartedRun
 from ekiden.core.documents import to_json
-from ekiden.server.access import Reads, caller_of
+from ekiden.server.access.access import Reads, caller_of
 from ekiden.server.agui.streaming import agui_run_stream
 from ekiden.server.answers import answer
 from ekiden.server.derived import ByHand
 from ekiden.server.idempotency import start_once
 from ekiden.server.paging import SessionId
 from ekiden.server.problems import problems
-from ekiden.server.sse import (
+from ekiden.server.streams.sse import (
     EVENT_STREAM,
     LastEventId,
     Streams,

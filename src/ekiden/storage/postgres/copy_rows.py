@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+from ekiden.core.errors.copying import StoreUnfinished
+from ekiden.core.jsonio import loads
 from ekiden.storage.copying import (
     JSON_COLUMNS,
     LAST_TIME_MS,
+    MARK,
     OF_SESSIONS,
     TABLES,
     Row,
@@ -21,7 +24,25 @@ from ekiden.storage.postgres.text import (
     from_column_or_null,
     to_column_or_null,
 )
+from ekiden.storage.values import EXACT_COUNT
 from ekiden.storage.words import words_of
+
+READ = "select body from documents where collection = $1 and key = $2"
+
+
+async def read_mark(connection: Any, *, hold: bool = False) -> dict[str, Any] | None:
+    """What the mark says, if there is one; with `hold` nobody changes it until the transaction
+    ends."""
+    body = await connection.fetchval(f"{READ} for share" if hold else READ, *MARK)
+    return None if body is None else loads(body)
+
+
+async def refuse_unfinished(connection: Any, where: str) -> None:
+    """`StoreUnfinished` if the schema is a copy that did not come to its end."""
+    mark = await read_mark(connection)
+    if mark is not None:
+        raise StoreUnfinished(where, source=str(mark["source"]))
+
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_US: Final = LAST_TIME_MS * 1000
@@ -213,3 +234,22 @@ _WRITTEN: Final[Mapping[str, Callable[[Any], Any]]] = {
     "expires_ms": _from_ms,
     "vector": _vector_numbers,
 }
+
+
+Fetch = Callable[[str], Awaitable[list[Any]]]
+"""The rows of a statement."""
+
+
+async def count_tables(fetch: Fetch, tables: Iterable[TableName]) -> dict[str, Any]:
+    """The rows of each table, and under `estimated` the tables whose number is an estimate: the
+    planner's, from the size of the table."""
+    names = list(tables)
+    if not names:
+        return {"estimated": []}
+    counted = [f"({count_sql(name, at_most=EXACT_COUNT + 1)}) as {name}" for name in names]
+    counts: dict[str, Any] = dict((await fetch(f"select {', '.join(counted)}"))[0])
+    estimated = [name for name in names if counts[name] > EXACT_COUNT]
+    for name in estimated:
+        ((plan,),) = await fetch(f"explain (format json) select from {name}")
+        counts[name] = max(int(loads(plan)[0]["Plan"]["Plan Rows"]), EXACT_COUNT)
+    return {**counts, "estimated": estimated}

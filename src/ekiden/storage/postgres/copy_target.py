@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from ekiden.core.copy_errors import CopyDiffers, NotCopyable, StoreNotEmpty, StoreUnfinished
+from ekiden.core.errors.copying import CopyDiffers, NotCopyable, StoreNotEmpty, StoreUnfinished
 from ekiden.core.ids import new_id
 from ekiden.core.jsonio import dumps
 from ekiden.storage.copying import MARK, TABLES, Numbers, Row, TableName
 from ekiden.storage.postgres.address import Address
-from ekiden.storage.postgres.copy_mark import read_mark
-from ekiden.storage.postgres.copy_rows import count_sql, to_schema, written_columns
+from ekiden.storage.postgres.copy_rows import count_sql, read_mark, to_schema, written_columns
 from ekiden.storage.postgres.errors import UNIQUE_VIOLATION, UNSTORABLE
 from ekiden.storage.postgres.migrate import migrate
 from ekiden.storage.postgres.snapshot import PATIENCE_S, connected, told

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import Any, Self, TypeVar, cast
 
-from ekiden.core.copy_errors import NotCopyable
 from ekiden.core.errors import StoreUnavailable, UserError
+from ekiden.core.errors.copying import NotCopyable
 from ekiden.storage.base import Store
 from ekiden.storage.copying import (
     LEFT_TO_VERIFY,
@@ -22,15 +22,15 @@ from ekiden.storage.copying import (
     holding,
 )
 from ekiden.storage.postgres.address import Address
-from ekiden.storage.postgres.copy_mark import read_mark
 from ekiden.storage.postgres.copy_rows import (
     count_sql,
+    count_tables,
     from_schema,
+    read_mark,
     select_sql,
     sizes_sql,
     stored_columns,
 )
-from ekiden.storage.postgres.counting import count_tables
 from ekiden.storage.postgres.database import Database
 from ekiden.storage.postgres.documents import Documents
 from ekiden.storage.postgres.errors import FOREIGN, translated

@@ -12,8 +12,7 @@ from ekiden.storage.postgres.address import parse_address
 from ekiden.storage.postgres.batches import Batches
 from ekiden.storage.postgres.changes import Changes
 from ekiden.storage.postgres.claiming import Claiming
-from ekiden.storage.postgres.copy_mark import refuse_unfinished
-from ekiden.storage.postgres.counting import count_tables
+from ekiden.storage.postgres.copy_rows import count_tables, refuse_unfinished
 from ekiden.storage.postgres.database import Database
 from ekiden.storage.postgres.documents import Documents
 from ekiden.storage.postgres.feed import Feed, mend_feed

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-from ekiden.core.copy_errors import ToolMissing
 from ekiden.core.errors import StoreUnavailable
+from ekiden.core.errors.copying import ToolMissing
 
 ToolName = Literal["pg_dump", "pg_restore"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.message_errors import QueryTimeout
+from ekiden.core.errors.messages import QueryTimeout
 from ekiden.core.plan import (
     AgentTask,
     AskModel,

@@ -18,7 +18,7 @@ import ekiden.conditions.program
 import ekiden.core.clock
 import ekiden.core.ids
 from ekiden.core.errors import EkidenError
-from ekiden.runtime.leases import owner_name
+from ekiden.runtime.state.leases import owner_name
 from ekiden.testing.simulation.loop import SimulatedLoop
 
 BEGIN_US = 1_700_000_000_000_000

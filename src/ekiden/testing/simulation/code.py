@@ -6,8 +6,8 @@ import asyncio
 import re
 
 from ekiden.core.errors import ModelError
+from ekiden.core.errors.messages import QueryTimeout
 from ekiden.core.items import is_message, text_of
-from ekiden.core.message_errors import QueryTimeout
 from ekiden.runtime import CodeContext
 from ekiden.testing.simulation.outside import Outside
 

@@ -9,7 +9,7 @@ from ekiden.audit import verify_audit
 from ekiden.core.events import Event
 from ekiden.core.items import is_message, text_of
 from ekiden.inbox.documents import OPEN
-from ekiden.runtime.closing import BROKEN_OFF
+from ekiden.runtime.tools.closing import BROKEN_OFF
 from ekiden.sessions import conversation
 from ekiden.storage.base import MessageFilter
 from ekiden.storage.memory import MemoryStore

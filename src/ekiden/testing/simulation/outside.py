@@ -12,7 +12,7 @@ from ekiden.core.context import ToolContext
 from ekiden.core.model import ModelRequest
 from ekiden.inbox.documents import DONE
 from ekiden.runtime import Rollback
-from ekiden.runtime.question_sessions import ANSWERS
+from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.storage.base import MessageFilter
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing.simulation.driving import drive

@@ -7,7 +7,7 @@ from typing import Any
 
 from ekiden.core.events import Event
 from ekiden.handoff.lifecycle import FINAL, is_legal
-from ekiden.storage.memory_session import MemorySession
+from ekiden.storage.memory.session import MemorySession
 
 
 def print_of(event: Event) -> int:

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ekiden.core.acting import AGENT_VARIABLE, acting_agent
+from ekiden.core.acting import AGENT_VARIABLE, acting_agent, lineage_mark
 from ekiden.core.errors import ToolError
-from ekiden.core.lineage import lineage_mark
 from ekiden.tools.builtin.processes import Ended, run_program
 from ekiden.tools.settings import ShellToolSettings, config_command
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ekiden.core.acting import AGENT_HEADER, AGENT_VARIABLE
-from ekiden.core.covering import keep_secret, secrets_of
 from ekiden.core.errors import McpUnavailable, ToolError
+from ekiden.core.privacy.covering import keep_secret, secrets_of
 from ekiden.tools.mcp.servers import McpServer
 from ekiden.tools.mcp.stderr import StderrTail
 from ekiden.tools.text import shortened, without_hidden

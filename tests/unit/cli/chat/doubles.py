@@ -10,13 +10,13 @@ from typing import Any
 from ekiden.app.project import Project
 from ekiden.app.settings import load_settings
 from ekiden.cli.chat.conversation import Chat
-from ekiden.cli.chat.interrupts import Interrupts
 from ekiden.cli.chat.loop import ChatLoop
-from ekiden.cli.chat.plain_screen import drawn_plain
 from ekiden.cli.chat.roster import Roster, Watcher
-from ekiden.cli.chat.screen import Reply
+from ekiden.cli.chat.screens.plain import drawn_plain
+from ekiden.cli.chat.screens.screen import Reply
+from ekiden.cli.chat.typed.interrupts import Interrupts
 from ekiden.cli.errors import BadInput
-from ekiden.cli.onlooker import Reported
+from ekiden.cli.run.onlooker import Reported
 from ekiden.core.agent import Agent
 from ekiden.core.events import Event
 from ekiden.core.model import ModelDelta

@@ -11,7 +11,7 @@ import pytest
 
 from ekiden.app.project import load_project
 from ekiden.cli.chat.roster import Roster
-from ekiden.cli.chat.screen import Cleared
+from ekiden.cli.chat.screens.screen import Cleared
 from ekiden.cli.exits import Exit
 from ekiden.core.agent import Agent
 from ekiden.core.profile import Triggers

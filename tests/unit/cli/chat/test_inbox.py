@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from ekiden.cli.chat.commands.inbox import split_answer
 from ekiden.cli.chat.conversation import Chat
-from ekiden.cli.chat.inbox_commands import split_answer
-from ekiden.cli.chat.sources import ChatSources
+from ekiden.cli.chat.typed.sources import ChatSources
 from ekiden.cli.exits import Exit
 from ekiden.core.agent import Agent
 from ekiden.core.errors import StoreUnavailable
@@ -19,7 +19,7 @@ from ekiden.core.items import text_of
 from ekiden.handoff import handoff, person
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.runtime import CodeContext, Runner
-from ekiden.runtime.cursor import Cursor, OpenQuestion
+from ekiden.runtime.state.cursor import Cursor, OpenQuestion
 from ekiden.sessions import Session
 from ekiden.storage.base import Commit, SessionPatch, SessionRow
 from ekiden.storage.memory import MemoryStore

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ekiden.cli.chat.catalogue import ALIASES, COMMANDS, find_command
-from ekiden.cli.chat.commands import HANDLERS
-from ekiden.cli.chat.inputs import Called, Said, read_input
+from ekiden.cli.chat.commands.table import HANDLERS
+from ekiden.cli.chat.typed.reader import Called, Said, read_input
 from ekiden.cli.errors import UsageError
 from tests.support.cases import each_case
 

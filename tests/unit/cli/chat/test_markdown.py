@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from ekiden.cli.chat.markdown import blocks, clean, finished_part, tail
-from ekiden.cli.chat.streaming import Streamed, print_text
+from ekiden.cli.chat.screens.markdown import blocks, clean, finished_part, tail
+from ekiden.cli.chat.screens.rich import Streamed, print_text
 from tests.support.cases import each_case
 from tests.support.examples import examples
 
@@ -229,7 +229,7 @@ def test_what_cannot_be_drawn_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatc
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a bug in the library")
 
-    monkeypatch.setattr("ekiden.cli.chat.streaming.drawn", fail)
+    monkeypatch.setattr("ekiden.cli.chat.screens.rich.drawn", fail)
     console = _console()
     print_text(console, "# heading")
     assert "# heading" in _plain(console)

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from ekiden.cli.chat.interrupts import Interrupts
 from ekiden.cli.chat.opening import Beginning, Options, manner_here, open_chat, warm
-from ekiden.cli.chat.terminal import quiet_keys
+from ekiden.cli.chat.typed.interrupts import Interrupts
+from ekiden.cli.chat.typed.terminal import quiet_keys
 from ekiden.cli.commands.chat import chat
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.core.agent import Agent
@@ -85,7 +85,8 @@ async def test_the_newest_of_no_sessions_is_refused(
 def test_what_takes_long_to_load_is_not_loaded_before_the_prompt_is_there() -> None:
     script = (
         "import sys\n"
-        "import ekiden.cli.chat.opening, ekiden.cli.chat.prompt, ekiden.cli.chat.history\n"
+        "import ekiden.cli.chat.opening\n"
+        "import ekiden.cli.chat.typed.prompt, ekiden.cli.chat.typed.history\n"
         "heavy = ('pydantic', 'rich', 'apsw', 'numpy', 'mcp', 'ekiden.runtime', 'ekiden.agents',"
         " 'ekiden.app.project', 'ekiden.storage')\n"
         "print([name for name in heavy if name in sys.modules])\n"

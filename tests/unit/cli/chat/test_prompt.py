@@ -14,12 +14,10 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from ekiden.cli.chat.choosing import choose
-from ekiden.cli.chat.completion import Sources
-from ekiden.cli.chat.keys import LEAVE_HINT
-from ekiden.cli.chat.picker import Choice
-from ekiden.cli.chat.prompt import ChatCompleter, TerminalReader
-from ekiden.cli.chat.reader import Status
+from ekiden.cli.chat.typed.completion import Sources
+from ekiden.cli.chat.typed.picker import Choice
+from ekiden.cli.chat.typed.prompt import LEAVE_HINT, ChatCompleter, TerminalReader, choose
+from ekiden.cli.chat.typed.reader import Status
 from tests.faults.waiting import until
 from tests.unit.cli.chat.test_completion import Given
 

@@ -10,8 +10,7 @@ import pytest
 
 from ekiden.agents import AgentWatcher, agent_folders
 from ekiden.app.project import Project, load_project
-from ekiden.cli.chat.agent_files import AgentFiles
-from ekiden.cli.chat.roster import Roster
+from ekiden.cli.chat.roster import AgentFiles, Roster
 from ekiden.core.agent import Agent
 from ekiden.core.errors import AgentFilesInvalid
 from ekiden.testing import ScriptedModel

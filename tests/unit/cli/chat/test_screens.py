@@ -11,11 +11,11 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from ekiden.cli.chat.json_screen import JsonScreen
-from ekiden.cli.chat.lines import event_line, event_record, said_by_agent
-from ekiden.cli.chat.plain_screen import PlainScreen
-from ekiden.cli.chat.rich_screen import RichScreen
-from ekiden.cli.chat.screen import Cleared, Lines, Pairs, Quoted, Reply, Table
+from ekiden.cli.chat.screens.json import JsonScreen
+from ekiden.cli.chat.screens.lines import event_line, event_record, said_by_agent
+from ekiden.cli.chat.screens.plain import PlainScreen
+from ekiden.cli.chat.screens.rich import RichScreen
+from ekiden.cli.chat.screens.screen import Cleared, Lines, Pairs, Quoted, Reply, Table
 from ekiden.cli.task_view import duration
 from ekiden.core.agent import Agent
 from ekiden.core.events import Event

@@ -11,14 +11,14 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import StoreUnavailable
-from ekiden.core.inbox_errors import InboxItemClosed
+from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.profile import Confirmation
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.team import Team
 from ekiden.core.tool import FunctionTool
 from ekiden.inbox import Inbox
 from ekiden.runtime import RunConfig, Runner
-from ekiden.runtime.timekeeping import run_timers
+from ekiden.runtime.questions.timekeeping import run_timers
 from ekiden.sessions import Session
 from ekiden.storage.base import Batch, Claim, Commit, Written
 from ekiden.storage.memory import MemoryStore

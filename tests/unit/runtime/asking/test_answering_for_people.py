@@ -9,8 +9,8 @@ import pytest
 
 from ekiden.core.acting import acting_here
 from ekiden.core.agent import Agent
+from ekiden.core.errors.inbox import InboxForbidden
 from ekiden.core.hooks import AgentHooks
-from ekiden.core.inbox_errors import InboxForbidden
 from ekiden.core.inbox_item import InboxItem
 from ekiden.core.profile import Confirmation
 from ekiden.core.roles import Approval, ConfirmationRequest

@@ -11,7 +11,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.asking import Ask
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.errors import UserError
-from ekiden.core.message_errors import (
+from ekiden.core.errors.messages import (
     AgentUnavailableError,
     BusError,
     DeadlockError,
@@ -23,7 +23,7 @@ from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
-from ekiden.runtime.timekeeping import run_timers
+from ekiden.runtime.questions.timekeeping import run_timers
 from ekiden.sessions import Session
 from ekiden.storage.base import MessageFilter
 from ekiden.storage.memory import MemoryStore

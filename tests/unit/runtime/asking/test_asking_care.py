@@ -11,14 +11,14 @@ from ekiden.bus import Bus
 from ekiden.core.agent import Agent
 from ekiden.core.asking import Ask
 from ekiden.core.errors import UserError
-from ekiden.core.message_errors import BusError, MailboxFull, QueryFailed, QueryTimeout
+from ekiden.core.errors.messages import BusError, MailboxFull, QueryFailed, QueryTimeout
 from ekiden.core.messages import DEFAULT_LIMITS, AgentMessage, agent_queue
 from ekiden.core.outcomes import Waiting
 from ekiden.core.team import Team
 from ekiden.engine import TeamOnBus, Worker, submit
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, RunConfig, Runner
-from ekiden.runtime.timekeeping import run_timers
+from ekiden.runtime.questions.timekeeping import run_timers
 from ekiden.sessions import Session
 from ekiden.storage.base import MessageSettle, QueuePut
 from ekiden.storage.memory import MemoryStore

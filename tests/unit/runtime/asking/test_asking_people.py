@@ -9,7 +9,7 @@ import pytest
 from ekiden.audit import AuditQuery, audit_records
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
-from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxForbidden, InboxItemClosed
+from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxForbidden, InboxItemClosed
 from ekiden.core.inbox_item import EscalationStep
 from ekiden.core.messages import Priority
 from ekiden.core.outcomes import Waiting
@@ -19,7 +19,7 @@ from ekiden.engine import submit
 from ekiden.handoff import handoff, person
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.runtime import CodeContext, HandoffController, RunConfig, Runner
-from ekiden.runtime.timekeeping import run_timers
+from ekiden.runtime.questions.timekeeping import run_timers
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.timers import TIMERS

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from ekiden.core.errors import SessionBusy, SessionNotFound
-from ekiden.core.message_errors import QueryFailed
+from ekiden.core.errors.messages import QueryFailed
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
-from ekiden.runtime.cursor import Cursor
-from ekiden.runtime.deletion import delete_session
-from ekiden.runtime.fork import fork_session
-from ekiden.runtime.rewind import rewind_session
+from ekiden.runtime.history.deletion import delete_session
+from ekiden.runtime.history.fork import fork_session
+from ekiden.runtime.history.rewind import rewind_session
+from ekiden.runtime.state.cursor import Cursor
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.timers import TIMERS

@@ -8,9 +8,9 @@ from typing import Any
 
 from ekiden.core.events import Event
 from ekiden.inbox import Inbox
-from ekiden.runtime.cursor import Cursor
-from ekiden.runtime.question_sessions import ANSWERS
-from ekiden.runtime.timekeeping import answering_session
+from ekiden.runtime.questions.sessions import ANSWERS
+from ekiden.runtime.questions.timekeeping import answering_session
+from ekiden.runtime.state.cursor import Cursor
 from ekiden.storage.base import MessageFilter, SessionRow, StoredMessage
 from tests.unit.runtime.asking_machine.office import Office
 from tests.unit.runtime.asking_machine.stores import MortalMemory

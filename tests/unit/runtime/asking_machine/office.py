@@ -9,9 +9,9 @@ from typing import Any
 from ekiden.core.agent import Agent
 from ekiden.core.asking import Ask
 from ekiden.core.context import RunContextWrapper, ToolContext
-from ekiden.core.inbox_errors import InboxItemClosed
+from ekiden.core.errors.inbox import InboxItemClosed
+from ekiden.core.errors.messages import BusError
 from ekiden.core.items import is_message, text_of
-from ekiden.core.message_errors import BusError
 from ekiden.core.messages import BusLimits
 from ekiden.core.model import ModelRequest
 from ekiden.core.profile import Confirmation
@@ -19,7 +19,7 @@ from ekiden.core.team import Team
 from ekiden.core.tool import FunctionTool
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, RunConfig
-from ekiden.runtime.timekeeping import run_timers
+from ekiden.runtime.questions.timekeeping import run_timers
 from ekiden.storage.base import Store
 from ekiden.testing import ManualClock, ScriptedModel, call, fail, say, transfer
 from ekiden.testing.steps import StepLike

@@ -13,9 +13,9 @@ from ekiden.core.inbox_item import InboxItem
 from ekiden.engine import Worker, submit
 from ekiden.inbox import Inbox
 from ekiden.runtime import HandoffController, Runner
-from ekiden.runtime.cursor import Cursor
-from ekiden.runtime.timekeeping import run_timers
-from ekiden.runtime.withdrawing import is_left
+from ekiden.runtime.questions.timekeeping import run_timers
+from ekiden.runtime.questions.withdrawing import is_left
+from ekiden.runtime.state.cursor import Cursor
 from ekiden.sessions import Session
 from ekiden.testing import ManualClock
 from tests.unit.runtime.asking_machine.checks import (

@@ -18,8 +18,8 @@ from ekiden.handoff.history_query import HandoffQuery, find_handoffs
 from ekiden.handoff.records import records_of
 from ekiden.handoff.request_documents import REQUESTS
 from ekiden.runtime import Runner, RunResult
-from ekiden.runtime.cursor import Cursor
 from ekiden.runtime.handoffs import HandoffController
+from ekiden.runtime.state.cursor import Cursor
 from ekiden.sessions import Session, conversation
 from tests.unit.runtime.handoff_machine.dice import Dice
 from tests.unit.runtime.handoff_machine.referee import Referee

@@ -20,7 +20,7 @@ from ekiden.core.team import Team
 from ekiden.core.usage import Usage
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.runtime import Limits, RunConfig
-from ekiden.runtime.code_agent import CodeContext
+from ekiden.runtime.kinds.code_agent import CodeContext
 from ekiden.testing import ScriptedModel, call, fail, say, transfer
 from tests.unit.runtime.handoff_machine.teams import (
     BEST,

@@ -14,11 +14,13 @@ import pytest
 from ekiden.audit import chain
 from ekiden.engine import on_bus, timing
 from ekiden.engine.station import Station
-from ekiden.runtime import recording, rollback, tool_calls
-from ekiden.runtime.confirmation import Decision
-from ekiden.runtime.leases import LeaseKeeper
+from ekiden.runtime.handoff import rollback
+from ekiden.runtime.state import recording
+from ekiden.runtime.state.leases import LeaseKeeper
+from ekiden.runtime.tools import running as tool_calls
+from ekiden.runtime.tools.confirmation import Decision
 from ekiden.storage.memory import MemoryStore
-from ekiden.storage.memory_documents import MemoryDocuments
+from ekiden.storage.memory.documents import MemoryDocuments
 from ekiden.testing.simulation.store import Handle
 from ekiden.testing.simulation.watch import Watch
 

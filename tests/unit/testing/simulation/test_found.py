@@ -20,7 +20,7 @@ from ekiden.core.team import Team
 from ekiden.engine import TeamOnBus, Worker, submit
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, Rollback, Runner
-from ekiden.runtime.advance import _cut_short
+from ekiden.runtime.loop.advance import _cut_short
 from ekiden.sessions import Session
 from ekiden.storage.base import Batch, Claim, Commit, QueueMessage, Written
 from ekiden.storage.memory import MemoryStore

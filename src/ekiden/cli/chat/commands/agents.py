@@ -1,0 +1,225 @@
+"""`/agents …`: who there is, who would get a text, how routing is set, what happened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ekiden.cli.chat.screens.lines import event_line, said_by_agent
+from ekiden.cli.chat.screens.screen import Lines, Pairs, Reply, Table
+from ekiden.cli.errors import UsageError
+from ekiden.cli.task_view import duration
+from ekiden.cli.transcript import shorten
+from ekiden.core.items import text_of
+from ekiden.core.jsonio import dumps
+
+if TYPE_CHECKING:
+    from ekiden.api.agents import Agents
+    from ekiden.app.project import Project
+    from ekiden.app.settings import LoadedSettings
+    from ekiden.cli.chat.conversation import Chat
+    from ekiden.core.events import Event
+
+_ROUTING = "routing"
+_LONGEST_LINE = 100
+
+
+def _agents_of(chat: Chat) -> Agents:
+    """The agents of the chat's team."""
+    from ekiden.api.local.agents import LocalAgents
+    from ekiden.api.local.place import Here
+
+    project = chat.roster.project
+    return LocalAgents(Here(store=chat.store, settings=project.settings, project=project))
+
+
+async def agents(chat: Chat, argument: str) -> Reply:
+    """`/agents`."""
+    from ekiden.core.documents import to_json
+
+    records = [
+        {**to_json(each), "active": each.name == chat.active}
+        async for each in _agents_of(chat).list()
+    ]
+    rows = [
+        (
+            f"@{each['name']}" + (" *" if each["active"] else ""),
+            " ".join(str(each["title"] or each["description"] or "").split()),
+            ", ".join(each["handoffs"]),
+        )
+        for each in records
+    ]
+    return Reply(
+        type="agents",
+        record={"agents": records},
+        shapes=(Table(headers=("agent", "description", "hands to"), rows=rows),),
+    )
+
+
+async def show(chat: Chat, argument: str) -> Reply:
+    """`/agents show NAME`."""
+    from ekiden.cli.views.agents import detail_pairs
+    from ekiden.core.documents import to_json
+
+    name = argument.removeprefix("@")
+    if not name:
+        raise UsageError("say which agent: /agents show NAME")
+    found = await _agents_of(chat).get(name)
+    shape = Pairs(pairs=detail_pairs(found))
+    return Reply(type="agent_details", record=to_json(found), shapes=(shape,))
+
+
+async def route(chat: Chat, argument: str) -> Reply:
+    """`/agents route TEXT`."""
+    from ekiden.app.addressing import parse_address
+    from ekiden.cli.routing_view import route_line
+    from ekiden.cli.views.routing import SCORE_HEADERS, reason_pairs, score_rows
+    from ekiden.core.documents import to_json
+
+    if not parse_address(argument).text.strip():
+        raise UsageError("say what to route: /agents route TEXT")
+    found = await _agents_of(chat).route(argument)
+    record = to_json(found)
+    return Reply(
+        type="analysis",
+        record=record,
+        shapes=(
+            Lines(text=route_line(record)),
+            Pairs(pairs=reason_pairs(found)),
+            Table(headers=SCORE_HEADERS, rows=score_rows(found)),
+        ),
+    )
+
+
+async def config(chat: Chat, argument: str) -> Reply:
+    """`/agents config routing[.KEY [VALUE]]`."""
+    key, _, value = argument.partition(" ")
+    key = key or _ROUTING
+    if key.split(".")[0] not in (_ROUTING, "agents"):
+        raise UsageError(
+            "only routing is set here: /agents config routing[.KEY [VALUE]]; "
+            "`ekiden config` has all settings"
+        )
+    if value.strip():
+        return await _set(chat, key, value.strip())
+    return _shown(chat, key)
+
+
+async def _set(chat: Chat, key: str, value: str) -> Reply:
+    from ekiden.app.settings import default_agent_check, set_setting
+    from ekiden.app.trust import keeping_trust
+
+    project = chat.roster.project
+    team = {name: agent.scope for name, agent in project.agents.items()}
+    check = default_agent_check(
+        key, root=project.root, agents=None if project.definitions else team
+    )
+    with keeping_trust(project.root):
+        change = set_setting(key, value, root=project.root, check=check)
+    text = f"{change.name} is {dumps(change.value)} in {change.path}"
+    problem = await chat.roster.reload()
+    if problem is not None:
+        chat.screen.note(f"{text}; the team stays as it was")
+        raise problem
+    holds = chat.roster.project.loaded.value(change.name)
+    if holds != change.value:
+        origin = chat.roster.project.loaded.origin(change.name)
+        text = f"{text}; it does not count here: {origin} comes first"
+    record = {"key": change.name, "value": change.value, "path": str(change.path)}
+    return Reply(type="config", record=record, shapes=(Lines(text=text),))
+
+
+def _shown(chat: Chat, key: str) -> Reply:
+    loaded = _on_disk(chat.roster.project)
+    value = loaded.value(key)
+    rows = [
+        (name, dumps(each), str(loaded.origin(f"{key}.{name}" if name != key else key)))
+        for name, each in _flat(value, key)
+    ]
+    return Reply(
+        type="config",
+        record={"key": key, "value": value},
+        shapes=(Table(headers=("key", "value", "from"), rows=rows),),
+    )
+
+
+def _on_disk(project: Project) -> LoadedSettings:
+    """What the files say by now, below what the command line said."""
+    from ekiden.app.settings import load_settings
+
+    given = {
+        name: project.loaded.value(name)
+        for name, origin in project.loaded.origins.items()
+        if origin.kind == "call"
+    }
+    return load_settings(project.root, overrides=given)
+
+
+def _flat(value: Any, key: str, above: str = "") -> list[tuple[str, Any]]:
+    """The settings of a group with their names below `key`; `key` itself for a single one."""
+    if not isinstance(value, dict):
+        return [(above or key, value)]
+    return [
+        pair
+        for name, each in value.items()
+        for pair in _flat(each, key, f"{above}.{name}".lstrip("."))
+    ]
+
+
+async def handoff_chain(chat: Chat, argument: str) -> Reply:
+    """`/agents handoff-chain`."""
+    from ekiden.api.local.sessions import handoff_chain
+    from ekiden.api.sessions import SessionChain
+    from ekiden.cli.views.sessions import CHAIN_HEADERS, chain_rows
+    from ekiden.core.documents import to_json
+
+    if chat.row is None:
+        found = SessionChain(session_id=chat.session.session_id, chain=(), handoffs=())
+    else:
+        found = handoff_chain(chat.row, await chat.events())
+    chain = " → ".join(found.chain) or "nothing was said yet"
+    if found.waiting_for is not None:
+        chain = f"{chain}, waiting for {found.waiting_for}"
+    table = Table(headers=CHAIN_HEADERS, rows=chain_rows(found), empty="no handoffs")
+    return Reply(type="chain", record=to_json(found), shapes=(Lines(text=chain), table))
+
+
+async def trace(chat: Chat, argument: str) -> Reply:
+    """`/agents trace`."""
+    from ekiden.cli.tables import clock_time
+
+    events = await chat.events() if chat.row is not None else []
+    rows = [
+        (
+            str(event.seq),
+            clock_time(event.at_us / 1e6).partition(" ")[2],
+            event.type,
+            event.agent or "",
+            "" if event.duration_us is None else duration(event.duration_us),
+            _gist(event),
+        )
+        for event in events
+    ]
+    record = {
+        "session_id": chat.session.session_id,
+        "events": [_without_items(event) for event in events],
+    }
+    table = Table(
+        headers=("#", "time", "event", "agent", "took", "what"),
+        rows=rows,
+        empty="nothing was said yet",
+    )
+    return Reply(type="trace", record=record, shapes=(table,))
+
+
+def _without_items(event: Event) -> dict[str, Any]:
+    return {name: value for name, value in event.to_json().items() if name != "items"}
+
+
+def _gist(event: Event) -> str:
+    details = event.details or {}
+    line = event_line(event) or event.error or said_by_agent(event)
+    if not line and event.type == "message":
+        line = " ".join(text_of(item) for item in event.items)
+    if not line and "reason" in details:
+        line = str(details["reason"])
+    return shorten(" ".join(line.split()), _LONGEST_LINE)

@@ -1,0 +1,79 @@
+"""`/memory …`: what is remembered of the person who sits here, beyond this session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ekiden.cli.chat.screens.screen import Lines, Reply, Shape, Table, told
+from ekiden.cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from ekiden.cli.chat.conversation import Chat
+    from ekiden.memory import Memory
+
+_LISTED = 50
+
+
+async def listed(chat: Chat, argument: str) -> Reply:
+    """`/memory`."""
+    from ekiden.api.local.memory import entry_of
+    from ekiden.cli.views.memory import HEADERS, memory_rows
+    from ekiden.core.documents import to_json
+
+    found = await _memory(chat).list(limit=_LISTED + 1)
+    page = [entry_of(each) for each in found[:_LISTED]]
+    table = Table(headers=HEADERS, rows=memory_rows(page), empty="nothing is remembered")
+    shapes: list[Shape] = [table]
+    if len(found) > _LISTED:
+        shapes.append(Lines(text="there is more: /memory search TEXT finds it"))
+    record = {"memories": to_json(page)}
+    return Reply(type="memories", record=record, shapes=shapes)
+
+
+async def search(chat: Chat, argument: str) -> Reply:
+    """`/memory search TEXT`."""
+    from ekiden.api.local.memory import found_of
+    from ekiden.cli.views.memory import FOUND_HEADERS, found_rows
+    from ekiden.core.documents import to_json
+
+    if not argument:
+        raise UsageError("say what it is about: /memory search TEXT")
+    answer = await _memory(chat).recall(argument)
+    found = [found_of(each) for each in answer.found]
+    table = Table(
+        headers=FOUND_HEADERS,
+        rows=found_rows(found),
+        empty="nothing like that is remembered",
+    )
+    record = {"memories": to_json(found)}
+    shapes: list[Shape] = [table, *(Lines(text=text) for text in answer.notes)]
+    return Reply(type="memories", record=record, shapes=shapes)
+
+
+async def forget(chat: Chat, argument: str) -> Reply:
+    """`/memory forget KEY`."""
+    from ekiden.core.errors.memory import MemoryNotFound
+
+    if not argument:
+        raise UsageError("say which: /memory forget KEY; /memory lists the keys")
+    if not await _memory(chat).forget(argument):
+        raise MemoryNotFound(argument)
+    return told("forgotten", f"{argument} is forgotten", key=argument)
+
+
+def _memory(chat: Chat) -> Memory:
+    """As the agent that has the conversation has it; by words, if it has none."""
+    from ekiden.core.profile import MemorySettings
+    from ekiden.memory import Memory
+
+    project, config = chat.roster.project, chat.config
+    agent = project.agents.get(chat.active)
+    settings = None if agent is None else agent.memory
+    row = chat.row
+    return Memory(
+        chat.store,
+        user=chat.session.user_id if row is None else row.user_id,
+        app=config.app,
+        settings=settings or MemorySettings(top_k=project.settings.memory.top_k),
+        embedder=config.embedder,
+    )

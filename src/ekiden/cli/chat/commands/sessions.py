@@ -1,0 +1,195 @@
+"""`/session …`: which one this is, others, and going on in them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ekiden.cli.chat.screens.screen import Lines, Pairs, Reply, Table, told
+from ekiden.cli.chat.typed.picker import session_options
+from ekiden.cli.errors import UsageError
+from ekiden.cli.transcript import shorten, transcript
+from ekiden.cli.views.sessions import session_heading
+from ekiden.core.documents import to_json
+from ekiden.core.items import is_message, text_of
+from ekiden.core.jsonio import dumps
+from ekiden.sessions import said
+
+if TYPE_CHECKING:
+    from ekiden.cli.chat.conversation import Chat
+
+_LISTED = 20
+_LOOK_BACK = 60
+"""Events, from the last one, that are looked at for what was said last."""
+_RECALLED = 4
+"""Messages that are shown again."""
+_LONGEST = 300
+
+
+async def current(chat: Chat, argument: str) -> Reply:
+    """`/session`."""
+    from ekiden.api.local.sessions import summary_of
+
+    if chat.row is None:
+        return told(
+            "session",
+            f"{chat.session.session_id} is new: nothing was said yet",
+            session_id=chat.session.session_id,
+            agent=chat.active,
+            events=0,
+        )
+    found = summary_of(chat.row)
+    return Reply(
+        type="session",
+        record=to_json(found),
+        shapes=(Pairs(pairs=session_heading(found)),),
+    )
+
+
+async def listed(chat: Chat, argument: str) -> Reply:
+    """`/session list`."""
+    from ekiden.api.local.sessions import summary_of
+    from ekiden.cli.tables import clock_time
+    from ekiden.storage.base import SessionFilter
+
+    page = await chat.store.list(SessionFilter(user_id=chat.user), limit=_LISTED)
+    rows = [
+        (
+            "*" if row.id == chat.session.session_id else "",
+            row.id,
+            row.agent,
+            row.outcome or row.status,
+            clock_time(row.updated_at_us / 1e6),
+            str(row.meta.get("title", "")),
+        )
+        for row in page.sessions
+    ]
+    table = Table(
+        headers=("", "session", "agent", "state", "changed", "title"),
+        rows=rows,
+        empty="no sessions",
+    )
+    record = {"sessions": [to_json(summary_of(row)) for row in page.sessions]}
+    return Reply(type="sessions", record=record, shapes=(table,))
+
+
+async def new(chat: Chat, argument: str) -> Reply:
+    """`/session new`."""
+    from ekiden.sessions import Session
+
+    await chat.enter(Session(store=chat.store, user_id=chat.user))
+    return await entered(chat, f"{chat.session.session_id} is new")
+
+
+async def resume(chat: Chat, argument: str) -> Reply | None:
+    """`/session resume [ID]`."""
+    from ekiden.sessions import Session
+
+    session_id: str | None = argument
+    if not argument:
+        if not chat.reader.can_choose:
+            raise UsageError("say which session: /session resume ID; /session list shows them")
+        session_id = await choose_session(chat)
+        if session_id is None:
+            return None
+    await chat.check_owner(str(session_id))
+    row = await chat.store.get(str(session_id))
+    await chat.enter(Session(row.id, store=chat.store))
+    return await entered(chat, f"session {row.id}, with {row.agent}")
+
+
+async def choose_session(chat: Chat) -> str | None:
+    """The session that the person picks; `None` for none of them. `UsageError` without any."""
+    options = await session_options(chat.store, limit=_LISTED, user_id=chat.user)
+    if not options:
+        raise UsageError("there are no sessions yet: write something to begin one")
+    place = await chat.reader.choose(
+        "Which session? ↑ ↓ and Enter; Esc for none", [each.label for each in options]
+    )
+    return None if place is None else options[place].session_id
+
+
+async def show(chat: Chat, argument: str) -> Reply:
+    """`/session show [ID]`."""
+    from ekiden.api.local.sessions import details_of
+
+    if not argument and chat.row is None:
+        return await current(chat, "")
+    session_id = argument or chat.session.session_id
+    await chat.check_owner(session_id)
+    row = await chat.store.get(session_id)
+    events = await chat.store.events(row.id)
+    found = details_of(row, events)
+    return Reply(
+        type="conversation",
+        record=to_json(found),
+        shapes=(Pairs(pairs=session_heading(found)), Pairs(pairs=transcript(events))),
+    )
+
+
+async def export(chat: Chat, argument: str) -> Reply:
+    """`/session export [FILE]`."""
+    from ekiden.runtime.history.exporting import export_session
+
+    if chat.row is None:
+        raise UsageError("nothing was said yet: there is nothing to export")
+    record = await export_session(chat.store, chat.row.id)
+    path = _written(argument or f"{chat.row.id}.json", dumps(record) + "\n")
+    return told(
+        "export",
+        f"{chat.row.id} is in {path}",
+        session_id=chat.row.id,
+        path=str(path),
+    )
+
+
+def _written(name: str, text: str) -> Path:
+    path = Path(os.path.expanduser(name))
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except (OSError, ValueError) as exc:
+        reason = getattr(exc, "strerror", None) or exc
+        raise UsageError(f"cannot write {name!r}: {reason}; name another file") from exc
+    return path
+
+
+async def entered(chat: Chat, text: str = "", **facts: Any) -> Reply:
+    """Tells which session the chat is in from now on, and what was said last in it."""
+    if not text:
+        text = f"session {chat.session.session_id}, with {chat.active}"
+    if chat.is_unfinished:
+        text = f"{text}; its last turn is unfinished: /resume goes on with it"
+    if chat.is_waiting:
+        text = f"{text}; it waits for {await chat.waits_for()}: /inbox shows it"
+    record = {
+        "session_id": chat.session.session_id,
+        "agent": chat.active,
+        "events": 0 if chat.row is None else chat.row.seq,
+        "unfinished": chat.is_unfinished,
+        "waiting": chat.is_waiting,
+        **facts,
+        "text": text,
+    }
+    return Reply(
+        type="session",
+        record=record,
+        shapes=(Pairs(pairs=await _said_last(chat)), Lines(text=text)),
+    )
+
+
+async def _said_last(chat: Chat) -> list[tuple[str, str]]:
+    """What the person and the agents said last, without calls and handoffs."""
+    if chat.row is None:
+        return []
+    recent = await chat.session.events(after=max(chat.row.seq - _LOOK_BACK, 0))
+    lines = [
+        ("you", shorten(text_of(item), _LONGEST))
+        if item.get("role") == "user"
+        else (event.agent or "agent", shorten(text_of(item), _LONGEST))
+        for event in said(recent)
+        for item in event.items
+        if is_message(item) and text_of(item)
+    ]
+    return lines[-_RECALLED:]

@@ -1,0 +1,89 @@
+"""`/state` and `/cost`: how the session stands, and what it cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ekiden.cli.chat.screens.screen import Lines, Pairs, Reply, Shape, Table
+from ekiden.cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from ekiden.cli.chat.conversation import Chat
+    from ekiden.runtime.history.outside_state import SharedVariable
+    from ekiden.sessions.scopes import SharedScope
+
+_NOTHING = "nothing was said yet: there is no state"
+
+
+async def state(chat: Chat, argument: str) -> Reply:
+    """`/state [at SEQ]`."""
+    from ekiden.cli.views.state import state_pairs, variable_rows
+
+    at = _number(argument)
+    if chat.row is None:
+        raise UsageError(_NOTHING)
+    await chat.check_owner(chat.row.id)
+    found = await chat.session.state(at)
+    shapes: list[Shape] = [
+        Pairs(pairs=state_pairs(found)),
+        Table(
+            headers=("variable", "value"),
+            rows=variable_rows(found.variables),
+            empty="the session has no variables",
+        ),
+    ]
+    record: dict[str, Any] = {"state": found.to_json()}
+    if at is None:
+        shapes += await _shared(chat, record)
+    return Reply(type="state", record=record, shapes=shapes)
+
+
+async def cost(chat: Chat, argument: str) -> Reply:
+    """`/cost`."""
+    from ekiden.api.local.costs import summary_of
+    from ekiden.cli.views.costs import cost_headers, cost_rows, unpriced_note
+    from ekiden.core.documents import to_json
+    from ekiden.models.pricing import has_price_list
+    from ekiden.sessions.costs import cost_report, events_with_asked
+
+    events = []
+    if chat.row is not None:
+        events = await events_with_asked(chat.store, chat.session.session_id)
+    report = summary_of(cost_report(events, chat.config.prices))
+    table = Table(headers=cost_headers(report), rows=cost_rows(report), empty="no model was called")
+    missing = unpriced_note(report, has_list=has_price_list())
+    shapes: list[Shape] = [table]
+    if missing:
+        shapes.append(Lines(text=missing))
+    return Reply(type="cost", record=to_json(report), shapes=shapes)
+
+
+async def _shared(chat: Chat, record: dict[str, Any]) -> list[Shape]:
+    """The variables of the session's user and of the app, if there are any."""
+    from ekiden.cli.views.state import HEADERS, shared_rows
+    from ekiden.core.documents import to_json
+    from ekiden.runtime.history.outside_state import shared_state
+
+    assert chat.row is not None
+    owners: tuple[tuple[SharedScope, str | None], ...] = (
+        ("user", chat.row.user_id),
+        ("app", chat.config.app),
+    )
+    shapes: list[Shape] = []
+    for scope, owner in owners:
+        if owner:
+            found: dict[str, SharedVariable] = await shared_state(chat.store, scope, owner)
+            record[scope] = to_json(dict(sorted(found.items())))
+            if found:
+                heading = f"of the {scope} {owner}"
+                shapes.append(Table(headers=HEADERS, rows=shared_rows(found), heading=heading))
+    return shapes
+
+
+def _number(argument: str) -> int | None:
+    if not argument:
+        return None
+    number = argument.removeprefix("at ").strip()
+    if not number.isascii() or not number.isdecimal() or len(number) > 15:
+        raise UsageError("say after which event: /state at 7; `/agents trace` lists them")
+    return int(number)

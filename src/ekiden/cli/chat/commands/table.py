@@ -1,0 +1,137 @@
+"""Which function does what a command says, and the commands that are about the chat itself."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ekiden.cli.chat.catalogue import COMMANDS, Command, find_command
+from ekiden.cli.chat.commands import agents as agent_commands
+from ekiden.cli.chat.commands import branching
+from ekiden.cli.chat.commands import branching as rewind
+from ekiden.cli.chat.commands import inbox as inbox_commands
+from ekiden.cli.chat.commands import memory as memory_commands
+from ekiden.cli.chat.commands import sessions as session_commands
+from ekiden.cli.chat.commands import state as state_commands
+from ekiden.cli.chat.screens.screen import Cleared, Lines, Reply, Table, told
+from ekiden.cli.errors import UsageError
+from ekiden.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from ekiden.cli.chat.conversation import Chat
+
+Handler: TypeAlias = Callable[["Chat", str], Awaitable[Reply | int | None]]
+"""Gives what to show, or the exit code of a turn that was run."""
+
+KEYS = (
+    ("Enter", "send"),
+    ("Alt-Enter, Ctrl-J", "a new line in the message"),
+    ("Tab", "complete"),
+    ("↑ ↓, Ctrl-R", "earlier messages, search in them"),
+    ("Ctrl-C", "stop the turn; at the prompt, empty the line, twice leaves"),
+    ("Ctrl-D", "leave"),
+)
+"""What keys do at the prompt."""
+
+
+async def run_command(chat: Chat, line: str) -> int:
+    """Do what the line, without its slash, says; `UsageError` if there is no such command."""
+    command, argument = find_command(line)
+    done = await HANDLERS[command.name](chat, argument)
+    if isinstance(done, Reply):
+        chat.screen.reply(done)
+        return Exit.OK
+    return Exit.OK if done is None else done
+
+
+async def _help(chat: Chat, argument: str) -> Reply:
+    wanted = argument.removeprefix("/")
+    if wanted:
+        command, _ = find_command(wanted)
+        found = [
+            each for each in COMMANDS if each.name.split()[: len(wanted.split())] == wanted.split()
+        ]
+        return _commands(found or [command])
+    return _commands(COMMANDS, keys=True)
+
+
+def _commands(commands: Any, *, keys: bool = False) -> Reply:
+    rows = [(each.line, each.help) for each in commands]
+    shapes: list[Any] = [Table(headers=("command", "what it does"), rows=rows)]
+    if keys:
+        shapes = [
+            Lines(
+                text="@name TEXT gives a message to an agent, @auto [--strategy=NAME] TEXT lets "
+                "the router choose; plain text goes to whoever has the conversation."
+            ),
+            *shapes,
+            Table(headers=("key", "what it does"), rows=KEYS),
+        ]
+    return Reply(
+        type="help", record={"commands": [_command(each) for each in commands]}, shapes=shapes
+    )
+
+
+def _command(command: Command) -> dict[str, str]:
+    return {"command": command.line, "help": command.help}
+
+
+async def _quit(chat: Chat, argument: str) -> None:
+    chat.is_over = True
+
+
+async def _clear(chat: Chat, argument: str) -> Reply:
+    return Reply(type="cleared", shapes=(Cleared(),))
+
+
+async def _resume(chat: Chat, argument: str) -> int:
+    if chat.row is None:
+        raise UsageError("nothing was said yet: there is nothing to go on with")
+    await chat.ready()
+    return await chat.resume()
+
+
+async def _model(chat: Chat, argument: str) -> Reply:
+    if argument:
+        from ekiden.models import resolve_model
+
+        resolve_model(argument)
+        chat.config = replace(chat.config, model=argument)
+        return told("model", f"from now on everybody answers with {argument}", model=argument)
+    model = chat.config.model or chat.roster.project.settings.model
+    shown = model if isinstance(model, str | None) else type(model).__name__
+    text = f"the model is {shown}" if shown else "every agent has its own model, if it needs one"
+    return told("model", text, model=shown)
+
+
+HANDLERS: dict[str, Handler] = {
+    "agents": agent_commands.agents,
+    "agents show": agent_commands.show,
+    "agents route": agent_commands.route,
+    "agents config": agent_commands.config,
+    "agents handoff-chain": agent_commands.handoff_chain,
+    "agents trace": agent_commands.trace,
+    "inbox": inbox_commands.listed,
+    "inbox show": inbox_commands.show,
+    "inbox answer": inbox_commands.answer,
+    "session": session_commands.current,
+    "session list": session_commands.listed,
+    "session new": session_commands.new,
+    "session resume": session_commands.resume,
+    "session show": session_commands.show,
+    "session export": session_commands.export,
+    "session search": branching.search,
+    "fork": branching.fork,
+    "memory": memory_commands.listed,
+    "memory search": memory_commands.search,
+    "memory forget": memory_commands.forget,
+    "state": state_commands.state,
+    "cost": state_commands.cost,
+    "resume": _resume,
+    "rewind": rewind.rewind,
+    "model": _model,
+    "clear": _clear,
+    "help": _help,
+    "quit": _quit,
+}

@@ -1,0 +1,319 @@
+"""A chat at a terminal: answers drawn as they come, a line at each route, handoff and tool."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ekiden.cli.approving import MARK
+from ekiden.cli.chat.screens.lines import beside_line, event_line, said_by_agent
+from ekiden.cli.chat.screens.markdown import Block, blocks, clean, drawn, finished_part, tail
+from ekiden.cli.chat.screens.screen import Cleared, Lines, Pairs, Quoted, Reply, Shape, Table
+from ekiden.cli.output import safe
+from ekiden.cli.tables import rich_pairs, rich_table
+from ekiden.core.events import Event
+from ekiden.core.model import ModelDelta
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ekiden.cli.run.onlooker import Reported
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+    from rich.segment import Segment
+
+
+_STYLES = {
+    "route": "cyan",
+    "handoff": "magenta",
+    "tool_call": "dim",
+    "tool_confirmation": "dim",
+    "task": "cyan",
+}
+
+
+class RichScreen:
+    """`Screen` on a terminal that can move its cursor.
+
+    `later` calls a function after some seconds; the event loop's own by default.
+    """
+
+    def __init__(
+        self,
+        console: Console | None = None,
+        *,
+        markdown: bool = True,
+        later: Callable[[float, Callable[[], None]], Any] | None = None,
+    ) -> None:
+        self._given = console
+        self._markdown = markdown
+        self._later = later
+        self._answer: Streamed | None = None
+        self._index = 0
+        self._timer: Any = None
+        self._speaker: str | None = None
+        """Whose name stands above what is being said."""
+        self._agent: str | None = None
+
+    @cached_property
+    def _console(self) -> Console:
+        """Made when something is shown first: Rich takes long to load."""
+        from rich.console import Console
+
+        return self._given or Console(highlight=False, emoji=False, markup=False)
+
+    def show(self, shown: Event | ModelDelta) -> None:
+        if isinstance(shown, Event):
+            self._event(shown)
+        elif shown.kind == "text" and shown.text:
+            self._piece(shown)
+
+    def beside(self, event: Event) -> None:
+        line = beside_line(event)
+        if line is not None:
+            self.note(line)
+
+    def end(self, result: Reported) -> None:
+        self._finish()
+        self._speaker = None
+
+    def break_off(self) -> None:
+        if self._answer is not None:
+            self._finish()
+            self._line("(this answer was not kept)", "dim")
+        self._speaker = None
+
+    def reply(self, reply: Reply) -> None:
+        for shape in reply.shapes:
+            self._draw(shape)
+
+    def note(self, text: str) -> None:
+        self._finish()
+        self._line(text, "dim")
+
+    def error(self, code: str, message: str) -> None:
+        self._finish()
+        self._line(f"error[{code}]: {message}", "red")
+
+    def _piece(self, delta: ModelDelta) -> None:
+        if self._answer is None:
+            self._name(self._agent)
+            self._answer = Streamed(self._console, markdown=self._markdown)
+        elif delta.index != self._index:
+            self._answer.feed("\n\n")
+        self._index = delta.index
+        self._answer.feed(delta.text)
+        if self._timer is None:
+            self._timer = self._call_later(self._answer.pause_s, self._draw_answer)
+
+    def _event(self, event: Event) -> None:
+        text = said_by_agent(event)
+        if self._answer is not None:
+            streamed = self._answer.text
+            self._finish()
+            if not text:
+                self._line("(this answer was not kept)", "dim")
+            elif streamed != text:
+                self._line("(this is what was kept:)", "dim")
+                self._say(event.agent, text)
+        elif text:
+            self._say(event.agent, text)
+        if event.type == "agent_start":
+            self._agent = event.agent
+        line = event_line(event)
+        if line is not None:
+            self._line(line, _STYLES[event.type])
+            self._speaker = None
+
+    def _say(self, agent: str | None, text: str) -> None:
+        self._name(agent)
+        print_text(self._console, clean(text), markdown=self._markdown)
+
+    def _name(self, agent: str | None) -> None:
+        if agent != self._speaker and agent is not None:
+            self._line(agent, "bold green")
+            self._speaker = agent
+
+    def _draw_answer(self) -> None:
+        self._timer = None
+        if self._answer is not None:
+            self._answer.draw()
+
+    def _finish(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._answer is not None:
+            answer, self._answer = self._answer, None
+            answer.finish()
+
+    def _call_later(self, seconds: float, call: Callable[[], None]) -> Any:
+        later = self._later or asyncio.get_running_loop().call_later
+        return later(seconds, call)
+
+    def _draw(self, shape: Shape) -> None:
+        match shape:
+            case Lines(text=text):
+                self._line(text)
+            case Quoted(text=text):
+                self._quote(text)
+            case Pairs(pairs=pairs):
+                self._console.print(rich_pairs(pairs))
+            case Table(rows=rows) if not rows:
+                self._line(shape.empty)
+            case Table(headers=headers, rows=rows, heading=heading):
+                if heading:
+                    self._line(heading)
+                self._console.print(rich_table(headers, rows))
+            case Cleared():
+                self._console.clear()
+
+    def _line(self, text: str, style: str = "") -> None:
+        from rich.text import Text
+
+        self._console.print(Text(safe(text), style=style))
+
+    def _quote(self, text: str) -> None:
+        from rich.text import Text
+
+        width = max(self._console.width - len(MARK), 1)
+        for row in Text(safe(text)).wrap(self._console, width):
+            self._console.print(Text(MARK).append_text(row))
+
+
+_SHORTEST_PAUSE_S = 0.05
+_SHARE = 8
+"""Drawing takes at most one part in so many of the time."""
+
+
+class Streamed:
+    """Draws one answer of an agent on `console`.
+
+    The block that still grows is drawn below all others, as much of it as fits on the screen, and
+    wiped when it is done, so that what stays on the screen is drawn once.
+    """
+
+    def __init__(self, console: Console, *, markdown: bool = True) -> None:
+        self._console = console
+        self._markdown = markdown
+        self._rest = ""
+        self._waiting_cr = ""
+        self._live: Live | None = None
+        self._printed = False
+        self.text = ""
+        """Everything that was fed, as it came."""
+        self.pause_s = _SHORTEST_PAUSE_S
+        """How long to wait before the next `draw`, so that drawing does not take all the time."""
+
+    def feed(self, piece: str) -> None:
+        """Take a piece; it is seen with the next `draw`."""
+        self.text += piece
+        piece = self._waiting_cr + piece
+        self._waiting_cr = "\r" if piece.endswith("\r") else ""
+        self._rest += clean(piece.removesuffix("\r"))
+
+    def draw(self) -> None:
+        """Print blocks that are finished, and draw the one that is not."""
+        began = time.monotonic()
+        if self._markdown:
+            self._print(finished_part(self._rest))
+        self._show(tail(self._rest, self._lines))
+        self.pause_s = max(_SHORTEST_PAUSE_S, _SHARE * (time.monotonic() - began))
+
+    def finish(self) -> None:
+        """Print what is left; nothing of it is redrawn any more."""
+        self.wipe()
+        self._rest += clean(self._waiting_cr)
+        self._waiting_cr = ""
+        self._print(len(self._rest))
+
+    def wipe(self) -> None:
+        """Take the growing block off the screen."""
+        if self._live is not None:
+            live, self._live = self._live, None
+            live.stop()
+
+    @property
+    def _lines(self) -> int:
+        return max(self._console.size.height - 2, 1)
+
+    def _print(self, length: int) -> None:
+        text, self._rest = self._rest[:length], self._rest[length:]
+        self._printed = print_text(
+            self._console, text, markdown=self._markdown, goes_on=self._printed
+        )
+
+    def _show(self, text: str) -> None:
+        from rich.live import Live
+
+        if self._live is None:
+            self._live = Live(
+                console=self._console,
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+                vertical_overflow="crop",
+            )
+            self._live.start()
+        self._live.update(self._last_lines(text), refresh=True)
+
+    def _last_lines(self, text: str) -> RenderableType:
+        """The end of the block, at most as high as the screen: more could not be wiped again."""
+        rows = _rows(self._console, text.strip("\n"), markdown=self._markdown, coloured=False)
+        return _joined(rows[-self._lines :])
+
+
+def print_text(
+    console: Console, text: str, *, markdown: bool = True, goes_on: bool = False
+) -> bool:
+    """Print `text`, which must be `clean`, with an empty line between blocks.
+
+    `goes_on`: there are blocks above it. Gives whether there are now.
+    """
+    for block in blocks(text) if markdown else _plain(text):
+        rows = _rows(console, block.text, markdown=block.is_markdown)
+        while rows and _is_empty(rows[0]):
+            del rows[0]
+        while rows and _is_empty(rows[-1]):
+            del rows[-1]
+        if not rows:
+            continue
+        if goes_on and markdown:
+            console.print()
+        console.print(_joined(rows))
+        goes_on = True
+    return goes_on
+
+
+def _plain(text: str) -> list[Block]:
+    return [Block(text=text.strip("\n"), is_markdown=False)]
+
+
+def _is_empty(row: list[Segment]) -> bool:
+    return not "".join(part.text for part in row).strip()
+
+
+def _rows(
+    console: Console, text: str, *, markdown: bool, coloured: bool = True
+) -> list[list[Segment]]:
+    """The lines of the screen that `text` takes, all drawn before any is shown."""
+    from rich.text import Text
+
+    options = console.options.update(height=None)
+    if markdown:
+        # Strangers write the text, and others the code that draws it.
+        with suppress(Exception):
+            return console.render_lines(drawn(text, coloured=coloured), options, pad=False)
+    return console.render_lines(Text(text), options, pad=False)
+
+
+def _joined(rows: list[list[Segment]]) -> RenderableType:
+    from rich.segment import Segment, Segments
+
+    return Segments([part for row in rows for part in (*row, Segment.line())])

@@ -1,0 +1,344 @@
+"""The prompt of a chat at a terminal: editing, keys, completion, history."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application
+from prompt_toolkit.application.current import get_app
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.input.typeahead import clear_typeahead
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.styles import Style
+
+from ekiden.cli.chat.typed.completion import Sources, candidates
+from ekiden.cli.chat.typed.picker import Choice
+from ekiden.cli.chat.typed.reader import StatusOf
+from ekiden.cli.output import safe
+
+if TYPE_CHECKING:
+    from prompt_toolkit.input import Input
+    from prompt_toolkit.output import Output
+if TYPE_CHECKING:
+    from prompt_toolkit.history import History
+    from prompt_toolkit.input import Input
+    from prompt_toolkit.output import Output
+
+
+LEAVE_HINT = "Ctrl-C again leaves, and so does Ctrl-D"
+
+
+def bindings(say_hint: Callable[[str], None]) -> KeyBindings:
+    """Enter sends, Alt-Enter and Ctrl-J begin a line, Ctrl-C empties and then leaves."""
+    keys = KeyBindings()
+    leaving = False
+
+    @Condition
+    def is_choosing() -> bool:
+        state = get_app().current_buffer.complete_state
+        return state is not None and state.current_completion is not None
+
+    @Condition
+    def is_searching() -> bool:
+        return get_app().layout.is_searching
+
+    @keys.add("enter", filter=~is_choosing & ~is_searching)
+    def send(event: KeyPressEvent) -> None:
+        nonlocal leaving
+        leaving = False
+        event.current_buffer.validate_and_handle()
+
+    @keys.add("enter", filter=is_choosing)
+    def take_completion(event: KeyPressEvent) -> None:
+        event.current_buffer.complete_state = None
+
+    @keys.add("escape", "enter")
+    @keys.add("c-j", filter=~is_searching)
+    def new_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    @keys.add("c-c", filter=~is_searching)
+    def empty_or_leave(event: KeyPressEvent) -> None:
+        nonlocal leaving
+        buffer = event.current_buffer
+        if buffer.text:
+            leaving = False
+            buffer.reset()
+            say_hint("")
+        elif leaving:
+            event.app.exit(exception=EOFError)
+        else:
+            leaving = True
+            say_hint(LEAVE_HINT)
+
+    return keys
+
+
+_HEIGHT = 12
+
+
+async def choose(
+    title: str,
+    options: Sequence[str],
+    *,
+    start: int = 0,
+    input: Input | None = None,
+    output: Output | None = None,
+) -> int | None:
+    """The place of the chosen option; `None` after Esc, q or Ctrl-C. The list is wiped."""
+    choice = Choice(options, start=start, height=_HEIGHT)
+    lines = Window(
+        FormattedTextControl(lambda: _drawn(choice), show_cursor=False),
+        height=Dimension(max=_HEIGHT),
+        wrap_lines=False,
+    )
+    heading = Window(FormattedTextControl([("bold", safe(title))]), height=1)
+    application: Application[int | None] = Application(
+        layout=Layout(HSplit([heading, lines])),
+        key_bindings=_bindings(choice),
+        erase_when_done=True,
+        input=input,
+        output=output,
+    )
+    return await application.run_async(handle_sigint=False)
+
+
+def _drawn(choice: Choice) -> StyleAndTextTuples:
+    drawn: StyleAndTextTuples = []
+    for is_marked, text in choice.shown():
+        line = " ".join(safe(text).split("\n"))
+        drawn.append(("reverse", f"› {line}\n") if is_marked else ("", f"  {line}\n"))
+    return drawn
+
+
+def _bindings(choice: Choice) -> KeyBindings:
+    keys = KeyBindings()
+
+    def moves(by: int, *names: str) -> None:
+        for name in names:
+
+            @keys.add(name)
+            def move(event: KeyPressEvent) -> None:
+                choice.move(by)
+
+    moves(-1, "up", "k", "c-p")
+    moves(1, "down", "j", "c-n")
+    moves(-choice.page, "pageup")
+    moves(choice.page, "pagedown")
+    moves(-len(choice.options), "home")
+    moves(len(choice.options), "end")
+
+    @keys.add("enter")
+    def take(event: KeyPressEvent) -> None:
+        event.app.exit(result=choice.at)
+
+    @keys.add("escape", eager=True)
+    @keys.add("q")
+    @keys.add("c-c")
+    @keys.add("c-d")
+    def leave(event: KeyPressEvent) -> None:
+        event.app.exit(result=None)
+
+    return keys
+
+
+_STYLE = Style.from_dict(
+    {
+        "bottom-toolbar": "noreverse fg:ansibrightblack",
+        "agent": "bold fg:ansigreen",
+        "mark": "fg:ansibrightblack",
+    }
+)
+SourcesOf: TypeAlias = Callable[[], Sources | None]
+"""Gives what completion chooses from; `None` while that is not known yet."""
+
+_RESERVED = 6
+"""Lines kept free for the menu of completions."""
+
+
+class ChatCompleter(Completer):
+    """`candidates` as prompt-toolkit wants them; the store is asked while typing goes on."""
+
+    def __init__(self, sources: SourcesOf) -> None:
+        self._sources = sources
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
+        """Only the other one is used."""
+        return ()
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        sources = self._sources()
+        if sources is None:
+            return
+        for each in await candidates(document.text_before_cursor, sources):
+            yield Completion(each.text, start_position=-each.typed, display_meta=safe(each.about))
+
+
+class TerminalReader:
+    """`Reader` at a terminal.
+
+    `input` and `output` are the process's own by default; tests give others. `stop_turn` is what
+    Ctrl-C at a question does.
+    """
+
+    can_choose = True
+
+    def __init__(
+        self,
+        status: StatusOf,
+        sources: SourcesOf,
+        *,
+        history: History | None = None,
+        stop_turn: Callable[[], None] = lambda: None,
+        input: Input | None = None,
+        output: Output | None = None,
+    ) -> None:
+        self._status = status
+        self._stop_turn = stop_turn
+        self._streams: dict[str, Any] = {"input": input, "output": output}
+        self._hint = ""
+        self._begun: asyncio.Task[str | None] | None = None
+        self._session: PromptSession[str] = PromptSession(
+            message=self._message,
+            bottom_toolbar=self._toolbar,
+            multiline=True,
+            prompt_continuation="… ",
+            completer=ChatCompleter(sources),
+            complete_while_typing=True,
+            history=history,
+            key_bindings=bindings(self._say_hint),
+            style=_STYLE,
+            enable_suspend=True,
+            reserve_space_for_menu=_RESERVED,
+            **self._streams,
+        )
+
+    async def begin(self) -> None:
+        """Show the prompt at once; the next `read` gives what is typed there.
+
+        Between the two there is time to load what takes long. `abandon` takes the prompt back.
+        """
+        shown = asyncio.Event()
+        self._session.app.after_render += lambda _: shown.set()
+        self._begun = asyncio.create_task(self._prompt())
+        await asyncio.wait(
+            {self._begun, waiting := asyncio.create_task(shown.wait())},
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        waiting.cancel()
+
+    async def abandon(self) -> None:
+        """Wipe the prompt that `begin` showed, if nobody has read from it yet."""
+        begun, self._begun = self._begun, None
+        if begun is None:
+            return
+        app = self._session.app
+        if app.is_running:
+            app.erase_when_done = True
+            app.exit(exception=EOFError())
+        await asyncio.wait({begun})
+        app.erase_when_done = False
+
+    def refresh(self) -> None:
+        """Draw the prompt again: what it tells has changed."""
+        self._session.app.invalidate()
+
+    async def read(self) -> str | None:
+        """`None` after Ctrl-D, or Ctrl-C twice, at an empty prompt."""
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            return await begun
+        return await self._prompt()
+
+    async def _prompt(self) -> str | None:
+        self._hint = ""
+        typed = Document()
+        while True:
+            try:
+                return await self._session.prompt_async(default=typed, handle_sigint=False)
+            except _PutAside as aside:
+                typed = aside.typed
+                await aside.until_back()
+                self._session.app.erase_when_done = False
+            except (EOFError, KeyboardInterrupt):
+                return None
+
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """The prompt is wiped, and is there again afterwards with what was typed in it."""
+        app = self._session.app
+        if not app.is_running or app.future is None or app.future.done():
+            yield
+            return
+        aside = _PutAside(self._session.default_buffer.document)
+        app.erase_when_done = True
+        app.exit(exception=aside)
+        await aside.is_gone.wait()
+        try:
+            yield
+        finally:
+            aside.is_back.set()
+
+    async def ask(self, question: str) -> str | None:
+        """Ctrl-C is a no, and stops the turn, too; keys of before the question are dropped."""
+        asking: PromptSession[str] = PromptSession(**self._streams)
+        _forget_typed_ahead(asking.app.input)
+        try:
+            return await asking.prompt_async(question, handle_sigint=False)
+        except KeyboardInterrupt:
+            self._stop_turn()
+            return None
+        except EOFError:
+            return None
+
+    async def choose(self, title: str, options: Sequence[str], *, start: int = 0) -> int | None:
+        from ekiden.cli.chat.typed.prompt import choose
+
+        return await choose(title, options, start=start, **self._streams)
+
+    def _message(self) -> StyleAndTextTuples:
+        return [("class:agent", safe(self._status().agent)), ("class:mark", " › ")]
+
+    def _toolbar(self) -> StyleAndTextTuples:
+        status = self._status()
+        parts = [status.session_id, self._hint or status.details or "/help"]
+        return [("", " " + safe("  ·  ".join(part for part in parts if part)))]
+
+    def _say_hint(self, text: str) -> None:
+        self._hint = text
+
+
+class _PutAside(Exception):
+    """Ends a prompt that will be shown again."""
+
+    def __init__(self, typed: Document) -> None:
+        super().__init__()
+        self.typed = typed
+        self.is_gone = asyncio.Event()
+        self.is_back = asyncio.Event()
+
+    async def until_back(self) -> None:
+        """Say that the prompt is off the screen, and wait until it may be there again."""
+        self.is_gone.set()
+        await self.is_back.wait()
+
+
+def _forget_typed_ahead(keys: Input) -> None:
+    """Drop what waits in the terminal, and what an earlier prompt has read too much."""
+    while keys.read_keys():
+        pass
+    keys.flush_keys()
+    clear_typeahead(keys)

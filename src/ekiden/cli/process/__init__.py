@@ -1,0 +1,1 @@
+"""Commands that are a process of their own: the server and the worker."""

@@ -1,0 +1,1 @@
+"""Running a session in front of somebody: here, or at a server."""

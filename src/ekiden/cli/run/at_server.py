@@ -1,0 +1,248 @@
+"""Running a session at a server, in front of somebody."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from ekiden.cli.errors import Interrupted
+from ekiden.cli.output import complain, note
+from ekiden.cli.run.onlooker import Onlooker, Reported
+from ekiden.cli.run.watching import tell_waiting
+from ekiden.core.documents import to_json
+from ekiden.core.errors import EkidenError, SessionBusy
+from ekiden.core.errors.inbox import InboxItemClosed
+from ekiden.core.errors.server import Forbidden
+from ekiden.core.events import Event
+from ekiden.core.inbox_item import InboxItem
+from ekiden.core.jsonio import dumps
+from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
+from ekiden.core.roles import ConfirmationRequest
+from ekiden.core.runs import Begun, Run
+
+if TYPE_CHECKING:
+    from ekiden.api.runs import Shown, Until
+    from ekiden.api.streams import AsyncStream
+    from ekiden.cli.approving import TerminalApprover
+    from ekiden.client.ekiden import Ekiden
+
+
+OnBusy: TypeAlias = Literal["refuse", "wait"]
+BUSY_S: Final = 30.0
+"""How long a session is waited for that somebody else runs, unless the server says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteResult:
+    """A run at a server, as onlookers report it."""
+
+    run: Run
+
+    @property
+    def session_id(self) -> str:
+        """The run's session."""
+        return self.run.session_id
+
+    @property
+    def chain(self) -> Sequence[str]:
+        """Who had it."""
+        return self.run.chain
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it ended; what is told of a failure is the server's."""
+        run, error = self.run, self.run.error
+        message = error.message if error is not None else f"the run is {run.status}"
+        match run.status:
+            case "done":
+                return Done(run.output)
+            case "waiting":
+                return Waiting("for people" if run.questions else "for others")
+            case "refused":
+                return Refused(message)
+            case "out_of_budget" if (over := run.reached) is not None:
+                return OutOfBudget(over.limit, over.allowed, over.used, scope=over.scope)
+            case _:
+                return Failed(error.code if error is not None else f"run.{run.status}", message)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the command prints it."""
+        told = to_json(self.run)
+        names = ("session_id", "agent", "output", "outcome", "chain", "handoffs", "usage")
+        return {name: told[name] for name in names}
+
+
+@dataclass(slots=True, kw_only=True)
+class ServerRun:
+    """A `WatchedRun` of a server: Ctrl-C stops it there, as it does here; its session is kept."""
+
+    ekiden: Ekiden
+    onlooker: Onlooker
+    start: Callable[[OnBusy], AsyncStream[Shown]]
+    """Gives the run, from where it is to be shown."""
+    waits: bool = True
+    """Whether to wait for a session that somebody else runs."""
+    approver: TerminalApprover | None = None
+    """Asks whoever sits here about tools that need a yes; `None`: they wait in the inbox."""
+    session_id: str = ""
+    run_id: str = ""
+    after: int | None = None
+    """The number of the last event that was seen."""
+    _asked: Sequence[str] = ()
+    """Ids of what people are asked."""
+    _is_answered: bool = False
+    """Whether the run goes on, because somebody answered here."""
+
+    def begun(self, run: Begun | Run) -> None:
+        """From now on there is something to go on with."""
+        self.session_id, self.run_id = run.session_id, run.run_id
+        self.onlooker.begun = True
+        words = ["ekiden", "session", "resume", run.session_id, *self.onlooker.store_words]
+        self.onlooker.how_to_resume = shlex.join(words)
+
+    async def begin(self) -> RemoteResult:
+        """See `WatchedRun`."""
+        try:
+            return await self._begin("refuse")
+        except SessionBusy:
+            if not self.waits or self.run_id:
+                raise
+            self._tell_busy()
+        return await self._begin("wait")
+
+    async def questions(self) -> Sequence[InboxItem]:
+        """See `WatchedRun`."""
+        try:
+            return [await self.ekiden.inbox.get(each) for each in self._asked]
+        except Forbidden:
+            return []  # A key may run agents, and not read what they ask.
+
+    async def ask_here(self, questions: Sequence[InboxItem]) -> bool:
+        """See `WatchedRun`; what the key may not answer waits in the inbox."""
+        self._is_answered = False
+        for item in questions:
+            if item.kind == "confirmation" and self.approver is not None:
+                try:
+                    await self._ask(self.approver, item)
+                    self._is_answered = True
+                except asyncio.CancelledError:
+                    raise Interrupted(self._left()) from None
+                except Forbidden as exc:
+                    complain(exc.code, f"{exc}; it waits in the inbox", as_json=self._as_json)
+                    self.approver = None
+                except EkidenError as exc:
+                    complain(exc.code, str(exc), as_json=self._as_json)
+        return self._is_answered
+
+    async def can_go_on(self) -> bool:
+        """At a server it does by itself."""
+        return False
+
+    async def go_on(self, before: Reported, timeout_s: float | None) -> RemoteResult:
+        """See `WatchedRun`; what else people are asked meanwhile is told, or asked here."""
+        until: Until = "pause" if self._is_answered else "outcome"
+        self._is_answered = False
+        async with self.ekiden.runs.follow(self.run_id, after=self.after, until=until) as shown:
+            try:
+                return await self._read(shown, timeout_s, asks=until == "outcome")
+            except asyncio.CancelledError:
+                raise Interrupted(self._left()) from None
+
+    async def read(self, before: Reported) -> RemoteResult:
+        """See `WatchedRun`."""
+        return self._result(await self.ekiden.runs.get(self.run_id))
+
+    async def _begin(self, on_busy: OnBusy) -> RemoteResult:
+        async with self.start(on_busy) as shown:
+            try:
+                return await self._read(shown, None)
+            except asyncio.CancelledError:
+                if self.run_id:
+                    with suppress(EkidenError):
+                        await self.ekiden.runs.cancel(self.run_id)
+                raise Interrupted(self.onlooker.stopped()) from None
+
+    def _tell_busy(self) -> None:
+        if self._as_json:
+            facts = {"session_id": self.session_id, "at_most_s": BUSY_S}
+            note(dumps({"waiting": facts}))
+        else:
+            note(
+                f"waiting for session {self.session_id}, which somebody else runs, at most "
+                f"{BUSY_S:g} s …"
+            )
+
+    @property
+    def _as_json(self) -> bool:
+        return self.onlooker.as_json
+
+    def _left(self) -> str:
+        look = ["ekiden", "session", "show", self.session_id, *self.onlooker.store_words]
+        return (
+            "stopped; the session waits on, after the answer it goes on at the server; "
+            f"look at it with: {shlex.join(look)}"
+        )
+
+    def _result(self, run: Run) -> RemoteResult:
+        self._asked = run.questions
+        return RemoteResult(run)
+
+    async def _read(
+        self, shown: AsyncStream[Shown], timeout_s: float | None, *, asks: bool = False
+    ) -> RemoteResult:
+        """Show it to its end; `TimeoutError` if nothing happens for so long."""
+        while True:
+            async with asyncio.timeout(timeout_s):
+                each = await anext(shown)
+            match each:
+                case Run():
+                    return self._result(each)
+                case Begun():
+                    self.begun(each)
+                case Event():
+                    self.after = each.seq
+                    self.onlooker.show(each, self.session_id)
+                    if asks and _asks(each):
+                        item = await self.ekiden.inbox.get(str((each.details or {})["item"]))
+                        if not await self.ask_here([item]):
+                            tell_waiting(self.onlooker, self.session_id, [item])
+                case _:
+                    self.onlooker.show(each, self.session_id)
+
+    async def _ask(self, approver: TerminalApprover, item: InboxItem) -> None:
+        """Ask about a tool as a run of this process would; who is too late has no say."""
+        left_s = inf if item.deadline_us is None else item.deadline_us / 1e6 - time.time()
+        request = ConfirmationRequest(
+            session_id=self.session_id,
+            agent=item.from_agent,
+            tool=item.tool or "",
+            arguments=item.arguments or "{}",
+            prompt=item.body,
+            timeout_s=round(left_s) if left_s < inf else inf,
+        )
+        try:
+            async with asyncio.timeout(None if left_s == inf else left_s):
+                answer = await approver.approve(request)
+        except TimeoutError:
+            return
+        yes, no = item.options
+        with suppress(InboxItemClosed):
+            await self.ekiden.inbox.answer(
+                item.id,
+                yes if answer.approved else no,
+                text=answer.reason,
+                arguments=answer.arguments,
+                always=answer.always,
+                confirm_edit=answer.arguments is not None,
+            )
+
+
+def _asks(event: Event) -> bool:
+    details = event.details or {}
+    return event.type == "inbox" and "item" in details and details.get("change") == "posted"

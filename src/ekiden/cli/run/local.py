@@ -1,0 +1,113 @@
+"""Running a session in this process, in front of somebody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from ekiden.cli.errors import Interrupted
+from ekiden.cli.output import complain
+from ekiden.cli.run.onlooker import Onlooker, Reported
+from ekiden.cli.run.watching import Start, read_in_turn
+from ekiden.core.errors import SessionBusy, StoreUnavailable, UserError
+from ekiden.runtime import RunConfig, RunResult
+from ekiden.sessions import Session
+from ekiden.storage.base import SessionRow
+
+if TYPE_CHECKING:
+    from ekiden.core.inbox_item import InboxItem
+
+Ended: TypeAlias = Callable[[SessionRow], Awaitable[RunResult]]
+"""The result of a run that somebody else took to an outcome."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LocalRun:
+    """A `WatchedRun` of this process, which has the session while it works on it: Ctrl-C stops the
+    run, and tools that need a yes ask on the terminal in the middle of it."""
+
+    onlooker: Onlooker
+    session: Session
+    config: RunConfig
+    start: Start
+    resume: Start
+    """The run again, after what it waited for."""
+    ended: Ended
+    _is_out: bool = False
+    """Whether the store could not be reached when it was looked into last."""
+
+    @property
+    def session_id(self) -> str:
+        """The session of the run."""
+        return self.session.session_id
+
+    async def begin(self) -> RunResult:
+        """See `WatchedRun`."""
+        return await read_in_turn(
+            self.onlooker, self.start, self.config, session_id=self.session_id
+        )
+
+    async def questions(self) -> Sequence[InboxItem]:
+        """See `WatchedRun`."""
+        from ekiden.app.parking import questions_to_people
+
+        return await questions_to_people(self.session.store, self.session_id)
+
+    async def ask_here(self, questions: Sequence[InboxItem]) -> bool:
+        """Whoever sits here was asked in the run."""
+        return False
+
+    async def can_go_on(self) -> bool:
+        """See `WatchedRun`."""
+        from ekiden.runtime.loop.waiting import is_ready
+
+        return await is_ready(self.session.store, self.session_id)
+
+    async def go_on(self, before: Reported, timeout_s: float | None) -> RunResult:
+        """See `WatchedRun`."""
+        row = await self._until_ready(timeout_s)
+        if row is not None:
+            return await self.ended(row)
+        return await self._gone_on(cast("RunResult", before))
+
+    async def read(self, before: Reported) -> Reported:
+        """Nothing has changed, as long as nobody answered."""
+        return before
+
+    async def _until_ready(self, timeout_s: float | None) -> SessionRow | None:
+        from ekiden.runtime.loop.waiting import until_ready
+
+        try:
+            row = await until_ready(
+                self.session.store,
+                self.session_id,
+                timeout_s=timeout_s,
+                on_outage=self._tell_outage,
+            )
+        except asyncio.CancelledError:
+            raise Interrupted(
+                "stopped; the session waits on, after the answer go on with: "
+                f"{self.onlooker.how_to_resume}"
+            ) from None
+        self._is_out = False
+        return row
+
+    async def _gone_on(self, before: RunResult) -> RunResult:
+        """The run again; as before, if somebody else was quicker."""
+        try:
+            return await self.onlooker.read(self.resume(replace(self.config, on_busy="refuse")))
+        except SessionBusy as busy:
+            if busy.session_id != self.session_id:
+                raise
+        except UserError:
+            if (await self.session.row()).status != "idle":
+                raise
+        return before
+
+    def _tell_outage(self, exc: StoreUnavailable) -> None:
+        """Say it once, however long it takes."""
+        if not self._is_out:
+            complain(exc.code, f"{exc}; trying again", as_json=self.onlooker.as_json)
+        self._is_out = True

@@ -1,0 +1,260 @@
+"""Numbers that tell about a person: cards, identity numbers, telephones.
+
+Every pattern is tried at one place and has a bounded length, so a text is read in linear time. The
+text is folded already: digits of every script are ``0-9``, dashes are ``-``, spaces are plain. What
+stands beside a number matters only where it is a letter or digit of ASCII: a Chinese character is
+no part of a number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Literal, TypeAlias
+
+from ekiden.core.privacy.words import word_ends
+
+NumberKind: TypeAlias = Literal["card", "ssn", "cn_id", "tw_id", "phone"]
+NumberSpan: TypeAlias = tuple[NumberKind, int, int]
+
+NUMBER_KINDS: frozenset[str] = frozenset({"card", "ssn", "cn_id", "tw_id", "phone"})
+
+_CONTEXT = 48
+"""So many characters before a number can say what it is."""
+
+_LONG = re.compile(r"[0-9](?:[ ./()+\-]{0,3}[0-9]){6}")
+_START = re.compile(
+    r"""[0-9+(](?<![0-9A-Za-z].)
+    (?: (?<=[0-9]) | (?<=\+)(?=[ ]?\(?[1-9]) | (?<=\()(?=[+0-9]) )
+    (?=(?:[ ./()+\-]{0,3}[0-9]){6})""",
+    re.VERBOSE | re.DOTALL,
+)
+"""Where a number of seven digits or more may begin."""
+
+
+def find_numbers(text: str, kinds: Collection[str]) -> Iterator[NumberSpan]:
+    """The numbers of `kinds` in a folded text; spans of different kinds may overlap."""
+    if _LONG.search(text) is None:
+        return
+    if "tw_id" in kinds:
+        for found in _TW_ID.finditer(text):
+            if _tw_checksum(found.group().upper()):
+                yield "tw_id", *found.span()
+    wanted = [kind for kind in _AT if kind in kinds]
+    done = dict.fromkeys(wanted, 0)
+    for start in _START.finditer(text) if wanted else ():
+        at = start.start()
+        if text[at] not in _CARD_STARTS and _OTHERS.match(text, at) is None:
+            continue
+        for kind in wanted:
+            end = _AT[kind](text, at) if at >= done[kind] else None
+            if end is not None:
+                done[kind] = end
+                yield kind, at, end
+    if "phone" in kinds:
+        yield from (("phone", *span) for span in _named(text, _PHONE_WORDS, _AFTER_PHONE))
+    if "ssn" in kinds:
+        yield from (("ssn", *span) for span in _named(text, _SSN_WORDS, _AFTER_SSN))
+
+
+def _named(text: str, words: Sequence[str], after: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    """The numbers that are only told by the word before them."""
+    for end in word_ends(text, words):
+        found = after.match(text, end)
+        if found is not None:
+            yield found.span("number")
+
+
+# Payment cards: a known issuer, a length that this issuer gives, and the check digit of Luhn.
+
+_CARD = re.compile(r"(?<![0-9][-.])(?<![0-9A-Fa-f]{4}-)[2-69][0-9]*+(?:[ -][0-9]{2,}+){0,6}")
+_ISSUERS = re.compile(
+    r"""(?P<visa>4)
+    | (?P<sixteen>5[1-5]|22[3-9]|2[3-6]|27[01]|2720|222[1-9]|220[0-4]|35(?:2[89]|[3-8])|9792)
+    | (?P<amex>3[47])
+    | (?P<diners>30[0-5]|36|38|39)
+    | (?P<union>62|60|64[4-9]|65)
+    | (?P<maestro>5018|5020|5038|56|57|58|6304|67)""",
+    re.VERBOSE,
+)
+_CARD_LENGTHS = {
+    "visa": (19, 16, 13),
+    "sixteen": (16,),
+    "amex": (15,),
+    "diners": (16, 14),
+    "union": (19, 18, 17, 16),
+    "maestro": (19, 18, 17, 16, 15, 14, 13),
+}
+_DOUBLED = dict(zip("0123456789", (0, 2, 4, 6, 8, 1, 3, 5, 7, 9), strict=True))
+_SHORTEST_CARD, _LONGEST_CARD = 13, 19
+_CARD_STARTS = frozenset("234569")
+
+
+def _card(text: str, at: int) -> int | None:
+    found = _CARD.match(text, at, at + 2 * _LONGEST_CARD)
+    if found is None or found.end() - at < _SHORTEST_CARD:
+        return None
+    groups = found.group().replace("-", " ").split(" ")
+    issuer = _ISSUERS.match("".join(groups))
+    if issuer is None or issuer.lastgroup is None:
+        return None
+    lengths = _CARD_LENGTHS[issuer.lastgroup]
+    digits, end, best = "", at - 1, None
+    for group in groups:
+        digits += group
+        end += 1 + len(group)
+        if len(digits) in lengths and _stands_alone(text, end) and _luhn(digits):
+            best = end
+    return None if best is None or _is_other(text, at, text[at:best]) else best
+
+
+def _is_other(text: str, at: int, number: str) -> bool:
+    """Whether digits that pass as a rare kind of card are rather an article's or an order's."""
+    if not number.isdigit() or len(number) in _USUAL_LENGTHS:
+        return False
+    weighted = sum(map(int, number[::2])) + 3 * sum(map(int, number[1::2]))
+    return (len(number) == _EAN_LENGTH and weighted % 10 == 0) or _is_order(text, at)
+
+
+_USUAL_LENGTHS = (14, 15, 16)
+_EAN_LENGTH = 13
+
+
+def _stands_alone(text: str, end: int) -> bool:
+    return _GOES_ON.match(text, end) is None
+
+
+_GOES_ON = re.compile(r"[0-9A-Za-z]|[-.][0-9]")
+
+
+def _luhn(digits: str) -> bool:
+    if len(set(digits)) == 1:
+        return False
+    doubled = sum(_DOUBLED[digit] for digit in digits[-2::-2])
+    return (doubled + sum(map(int, digits[-1::-2]))) % 10 == 0
+
+
+# Identity numbers.
+
+_SSN_PARTS = r"(?!000|666|9)[0-9]{3}%s(?!00)[0-9]{2}%s(?!0000)[0-9]{4}(?![0-9A-Za-z]|[-.][0-9])"
+_SSN = re.compile(r"(?<![0-9A-Za-z][-.])" + _SSN_PARTS % ("-", "-"))
+_SSN_WORDS = ("ssn", "social", "社会安全", "社會安全", "社安")
+_AFTER_SSN = re.compile(
+    r"""(?i:[ _]security)?[\s"'\\:=_#]{0,4}(?i:number|num|no|号码|号|號碼|號|is|是)?"""
+    r"""[\s"'\\:=.#]{0,4}(?:is|是)?[ :]{0,2}"""
+    rf"(?P<number>{_SSN_PARTS % ('[ .-]?', '[ .-]?')})"
+)
+
+_CN_ID = re.compile(
+    r"""(?<![0-9][-.])(?:1[1-5]|2[1-3]|3[1-7]|4[1-6]|5[0-4]|6[1-5]|71|8[1-3]|91)[0-9]{4}[ -]?
+    (?:18|19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])[ -]?[0-9]{3}[0-9Xx]
+    (?![0-9A-Za-z]|[-.][0-9])""",
+    re.VERBOSE,
+)
+_CN_WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
+
+_TW_ID = re.compile(r"[A-Za-z][1289][0-9]{8}(?![0-9A-Za-z])(?<![0-9A-Za-z].{10})", re.DOTALL)
+_TW_LETTERS = "ABCDEFGHJKLMNPQRSTUVXYWZIO"
+"""In the order of their numbers, from 10 on."""
+
+
+def _ssn(text: str, at: int) -> int | None:
+    found = _SSN.match(text, at)
+    return None if found is None else found.end()
+
+
+def _cn_id(text: str, at: int) -> int | None:
+    found = _CN_ID.match(text, at)
+    if found is None:
+        return None
+    number = found.group().replace(" ", "").replace("-", "").upper()
+    total = sum(weight * int(digit) for weight, digit in zip(_CN_WEIGHTS, number, strict=False))
+    return found.end() if "10X98765432"[total % 11] == number[-1] else None
+
+
+def _tw_checksum(number: str) -> bool:
+    tens, ones = divmod(10 + _TW_LETTERS.index(number[0]), 10)
+    weighted = sum(
+        int(digit) * weight for digit, weight in zip(number[1:9], range(8, 0, -1), strict=True)
+    )
+    return (tens + 9 * ones + weighted + int(number[9])) % 10 == 0
+
+
+# Telephones.
+
+_EXTENSION = r"(?:[ ]?(?:x|ext\.?|转|轉|分機|分机|\#)[ ]?[0-9]{1,6})?"
+_PHONE = re.compile(
+    rf"""(?<![0-9A-Za-z][-.])(?<![A-Za-z0-9/]\+)
+    (?: # China, mobile: 138 1234 5678, also after +86, 0086, 86 and (86)
+        (?:(?:\(\+?86\)|(?:\+|00)?86)[ -]?)? 1[3-9][0-9]
+        (?: [0-9]{{8}} | [ .-][0-9]{{4}}[ .-]?[0-9]{{4}} | [0-9][ -][0-9]{{4}}[ -][0-9]{{3}}
+          | [0-9]{{4}}[ .-][0-9]{{4}} | [ -][0-9]{{3}}[ -][0-9]{{5}} | [ -][0-9]{{8}} )
+      | # Taiwan, mobile
+        (?:(?:\(\+?886\)|(?:\+|00)?886)[ -]?(?:\(0\)|0)?|0)
+            9[0-9]{{2}}[ -]?[0-9]{{3}}[ -]?[0-9]{{3}}
+      | # Japan, mobile
+        0[5789]0(?: [0-9]{{8}} | [ -][0-9]{{4}}[ -][0-9]{{4}} )
+      | # Hong Kong and Macau, with their code
+        (?:(?:\+|00)85[23][ -]?|85[23][ -]|\(85[23]\)[ ]?) [2-9][0-9]{{3}}[ -]?[0-9]{{4}}
+      | # North America
+        (?:1[ .-]?)?(?:\([2-9][0-9]{{2}}\)[ ]?|[2-9][0-9]{{2}}[.-])[2-9][0-9]{{2}}[ .-][0-9]{{4}}
+      | (?:1[ ])?[2-9][0-9]{{2}}[ ][2-9][0-9]{{2}}[ -][0-9]{{4}}
+      | \+1(?:[ ./()-]{{0,2}}[0-9]){{10}}
+      | # Landlines that begin with a zero
+        0[1-9][0-9]{{0,2}}-(?: [0-9]{{7,8}} | [0-9]{{3,4}}[ -][0-9]{{3,4}} )
+      | 0[1-9][0-9]{{2}}-[0-9]{{2}}-[0-9]{{4}}
+      | \(0[1-9][0-9]{{0,2}}\)[ -]?(?: [0-9]{{7,8}} | [0-9]{{2,4}}[ -][0-9]{{3,4}} )
+      | 0[1-9][0-9]{{0,2}}[ ](?: [0-9]{{7,8}} | (?!19|20)[0-9]{{3,4}}[ ][0-9]{{4}} )
+      | # everything else that says its country
+        (?:\+(?!1)(?=[ (]{{0,2}}[1-9])|00(?=86|886|852|853|81))
+            (?:[ ./()-]{{0,2}}[0-9]){{8,15}}
+    )
+    {_EXTENSION} (?![0-9A-Za-z]|[.][0-9])""",
+    re.VERBOSE,
+)
+_OTHERS = re.compile(f"{_PHONE.pattern}|{_SSN.pattern}|{_CN_ID.pattern}", re.VERBOSE)
+"""One look that most places do not survive."""
+
+_PHONE_WORDS = (
+    "phone", "telephone", "cellphone", "tel", "mobile", "cell", "fax", "whatsapp",
+    "电话", "電話", "手机", "手機", "携帯", "联系方式", "聯絡方式", "传真", "傳真", "座机", "固话",
+)  # fmt: skip
+_AFTER_PHONE = re.compile(
+    r"""(?:[\s"'\\:=._\#*-]{0,4}(?i:number|num|no|nr|is|号码|号|號碼|號|番号|是|为|為|は)?){2}
+    [\s"'\\:=.*-]{0,3}
+    (?P<number> (?![12][0-9]{3}-[0-9]{2}-[0-9]{2}(?![0-9]))
+        [+(]?[0-9](?:[ ./()-]{0,2}[0-9]){6,14} ) (?![0-9A-Za-z]|[.:,][0-9])""",
+    re.VERBOSE,
+)
+_OTHER_NUMBER = re.compile(
+    r"""(?: 订单|訂單|单号|單號|编号|編號|流水|运单|
+        (?<![A-Za-z])(?i:order|invoice|tracking|ticket|sku|reference|ref|transaction|shipment) )
+    [\s"'\\:=_\#.-]{0,3}(?i:numbers?|num|no|nr|id|号码|号|號碼|號)?
+    [\s"'\\:=\#.-]{0,4}(?:是|为|為|is[ ])?\Z""",
+    re.VERBOSE,
+)
+_GROUPED_NUMBER = re.compile(r"\+[0-9]+\.[0-9]{1,2}\Z")
+
+
+def _phone(text: str, at: int) -> int | None:
+    found = _PHONE.match(text, at)
+    if found is None:
+        return None
+    number = found.group()
+    if sum(map(str.isdigit, number)) < 9 or _GROUPED_NUMBER.match(number):
+        return None
+    return None if number.isdigit() and _is_order(text, at) else found.end()
+
+
+def _is_order(text: str, at: int) -> bool:
+    """Whether the words before a number say that it is an order's, an invoice's and so on."""
+    return _OTHER_NUMBER.search(text, max(at - _CONTEXT, 0), at) is not None
+
+
+_AT: dict[NumberKind, Callable[[str, int], int | None]] = {
+    "card": _card,
+    "ssn": _ssn,
+    "cn_id": _cn_id,
+    "phone": _phone,
+}
+"""By kind, where a number of this kind ends that begins at a place; `None` if none does."""

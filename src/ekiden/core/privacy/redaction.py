@@ -1,0 +1,263 @@
+"""Finding and covering what should not be passed on: card numbers, telephones, keys and the like.
+
+Pure functions of text. They look at what a reader sees: full-width and other digits count as
+digits, and characters without width do not count at all. A text is read in linear time, whoever
+wrote it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
+from typing import Literal, NamedTuple, TypeAlias, get_args
+from unicodedata import category, decimal, normalize
+
+from ekiden.core.errors import UserError
+from ekiden.core.jsonio import dumps, loads
+from ekiden.core.privacy.numbers import NUMBER_KINDS, find_numbers
+from ekiden.core.privacy.words import find_emails, find_keys
+from ekiden.core.suggest import suggestion
+
+SensitiveKind: TypeAlias = Literal["card", "ssn", "cn_id", "tw_id", "phone", "email", "api_key"]
+"""Payment cards, US social security numbers, identity numbers of China and Taiwan, telephones,
+e-mail addresses; keys, tokens and private keys."""
+
+SENSITIVE_KINDS: tuple[SensitiveKind, ...] = get_args(SensitiveKind)
+DEFAULT_MASK = "[{kind}]"
+
+
+class Found(NamedTuple):
+    """Something sensitive, and where it is in the text."""
+
+    kind: SensitiveKind
+    start: int
+    end: int
+
+
+def find_sensitive(text: str, *, kinds: Collection[str] = SENSITIVE_KINDS) -> list[Found]:
+    """What is sensitive in `text`, in order, without overlaps; `UserError` for an unknown kind.
+
+    What overlaps is one finding, of the kind of the longest::
+
+        find_sensitive("电话13812345678请")  # [Found("phone", 2, 13)]
+    """
+    check_kinds(kinds)
+    if len(text) < _SHORTEST:
+        return []
+    folded, places = _folded(text)
+    found = _merged(sorted(_findings(folded, kinds), key=lambda each: each.start))
+    if places is None:
+        return found
+    return [Found(kind, places[start], places[end - 1] + 1) for kind, start, end in found]
+
+
+def redact_text(
+    text: str, *, kinds: Collection[str] = SENSITIVE_KINDS, mask: str = DEFAULT_MASK
+) -> str:
+    """`text` with what is sensitive replaced by `mask`, in which ``{kind}`` says what it was.
+
+    A text that is JSON stays JSON: a number becomes a string, and everything that is not replaced
+    stays as it was written. The result has no findings of these kinds. `UserError` for an unknown
+    kind or a mask that would itself be found.
+    """
+    check_kinds(kinds)
+    check_mask(mask)
+    return _redacted(text, kinds, mask)
+
+
+def check_kinds(kinds: Collection[str]) -> None:
+    """`UserError` unless each of `kinds` exists."""
+    for kind in kinds:
+        if kind not in SENSITIVE_KINDS:
+            raise UserError(
+                f"there is no kind of sensitive text {str(kind)[:80]!r}, known: "
+                f"{', '.join(SENSITIVE_KINDS)}{suggestion(str(kind), SENSITIVE_KINDS)}"
+            )
+
+
+def redact_json(
+    text: str, *, kinds: Collection[str] = SENSITIVE_KINDS, mask: str = DEFAULT_MASK
+) -> str:
+    """As `redact_text`, for a text that is meant to be JSON: a lone number becomes a string too."""
+    check_kinds(kinds)
+    check_mask(mask)
+    return _redacted(text, kinds, mask, as_json=True)
+
+
+@lru_cache(maxsize=16)
+def check_mask(mask: str) -> None:
+    """`UserError` for a mask that looks like what it covers, or could join with what is beside."""
+    shown = [_masked(kind, mask) for kind in SENSITIVE_KINDS]
+    if not mask or any(_NEVER_IN_MASK.search(one) for one in shown):
+        raise UserError(
+            f"a mask must be some text without digits, '@' and '%', such as '[{{kind}}]' or "
+            f"'REDACTED', not {mask[:80]!r}"
+        )
+
+
+_SHORTEST = 6
+_NEVER_IN_MASK = re.compile(r"[\d@%\u0000-\u001f]")
+_MAX_PASSES = 8
+_MAX_DEPTH = 4
+"""So deep is JSON in texts of JSON read as JSON."""
+_CONTEXT = 48
+"""So many characters of JSON before a value can say what it is."""
+
+
+def _redacted(text: str, kinds: Collection[str], mask: str, *, as_json: bool = False) -> str:
+    # Covering one thing can make its neighbour stand alone; so the result is looked at again.
+    for _ in range(_MAX_PASSES):
+        changed = _once(text, kinds, mask, as_json=as_json)
+        if changed == text:
+            break
+        text = changed
+    return text
+
+
+def _once(
+    text: str,
+    kinds: Collection[str],
+    mask: str,
+    *,
+    before: str = "",
+    depth: int = _MAX_DEPTH,
+    as_json: bool = False,
+) -> str:
+    """`text` with its findings covered; `before` stood before it and says what it is."""
+    shift = len(before)
+    found = [
+        Found(kind, max(start - shift, 0), end - shift)
+        for kind, start, end in find_sensitive(before + text, kinds=kinds)
+        if end > shift
+    ]
+    may_be_json = as_json or text.lstrip()[:1] in ("{", "[")
+    if depth and may_be_json and (found or "\\" in text) and _is_json(text):
+        return _json_covered(text, found, kinds, mask, depth)
+    return _covered(text, found, mask)
+
+
+def _covered(text: str, found: Sequence[Found], mask: str) -> str:
+    pieces: list[str] = []
+    done = 0
+    for kind, start, end in found:
+        pieces += (text[done:start], _masked(kind, mask))
+        done = end
+    return "".join((*pieces, text[done:])) if pieces else text
+
+
+def _masked(kind: str, mask: str) -> str:
+    return mask.replace("{kind}", kind)
+
+
+_JSON_VALUE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?[0-9][0-9.eE+-]*+', re.DOTALL)
+"""A string or a number, in a text that is JSON."""
+
+
+def _is_json(text: str) -> bool:
+    try:
+        loads(text, parse_int=str, parse_float=str)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _json_covered(
+    text: str, found: Sequence[Found], kinds: Collection[str], mask: str, depth: int
+) -> str:
+    """JSON with the findings in its strings and numbers covered, otherwise as it is written."""
+    pieces: list[str] = []
+    done = next_found = 0
+    for value in _JSON_VALUE.finditer(text):
+        start, end = value.span()
+        while next_found < len(found) and found[next_found].end <= start:
+            next_found += 1
+        quoted = text[start] == '"'
+        hits = list(_within(found, next_found, start + quoted, end - quoted))
+        escaped = text.find("\\", start, end) >= 0
+        if not hits and not escaped:
+            continue
+        if not quoted:
+            new = dumps(_masked(hits[0].kind, mask))
+        elif not escaped or (hits and hits[0].end - hits[0].start == end - start - 2):
+            inside = [Found(kind, first - start, last - start) for kind, first, last in hits]
+            new = _covered(value.group(), inside, dumps(mask)[1:-1])
+        else:
+            before = text[max(start - _CONTEXT, 0) : start + 1]
+            was = loads(value.group())
+            now = _once(was, kinds, mask, before=before, depth=depth - 1)
+            if now == was:
+                continue
+            new = dumps(now)
+        pieces += (text[done:start], new)
+        done = end
+    return "".join((*pieces, text[done:])) if pieces else text
+
+
+def _within(found: Sequence[Found], first: int, start: int, end: int) -> Iterator[Found]:
+    """The findings from the `first` on that lie in a part of the text, cut at its borders."""
+    for index in range(first, len(found)):
+        each = found[index]
+        if each.start >= end:
+            break
+        if each.end > start:
+            yield Found(each.kind, max(each.start, start), min(each.end, end))
+
+
+def _findings(text: str, kinds: Collection[str]) -> Iterator[Found]:
+    if not NUMBER_KINDS.isdisjoint(kinds):
+        yield from (Found(*found) for found in find_numbers(text, kinds))
+    if "email" in kinds:
+        yield from (Found("email", *span) for span in find_emails(text))
+    if "api_key" in kinds:
+        yield from (Found("api_key", *span) for span in find_keys(text))
+
+
+def _merged(found: Sequence[Found]) -> list[Found]:
+    """The findings, those that overlap as one, of the kind of the longest."""
+    merged: list[Found] = []
+    longest = 0
+    for each in found:
+        length = each.end - each.start
+        if not merged or each.start >= merged[-1].end:
+            merged.append(each)
+            longest = length
+            continue
+        kind, start, end = merged[-1]
+        merged[-1] = Found(each.kind if length > longest else kind, start, max(end, each.end))
+        longest = max(longest, length)
+    return merged
+
+
+def _folded(text: str) -> tuple[str, list[int] | None]:
+    """The text as it looks; and where its characters were, if some are not seen at all."""
+    if text.isascii():
+        return text, None
+    changes = {
+        ord(char): plain
+        for char in set(text)
+        if char > "\x7f" and (plain := _plain_char(char)) != char
+    }
+    if not changes:
+        return text, None
+    if all(changes.values()):
+        return text.translate(changes), None
+    places = [at for at, char in enumerate(text) if changes.get(ord(char), char)]
+    return text.translate(changes), places
+
+
+@lru_cache(maxsize=8_192)
+def _plain_char(char: str) -> str:
+    """The ASCII character that `char` looks like, nothing if it is not seen, or itself."""
+    kind = category(char)
+    if kind in ("Cf", "Mn", "Me"):
+        return ""
+    if kind == "Zs":
+        return " "
+    if kind == "Pd" or char in "\u2212\u30fc\uff70":
+        return "-"
+    digit = decimal(char, None)
+    if digit is not None:
+        return str(digit)
+    plain = normalize("NFKC", char)
+    return plain if len(plain) == 1 and plain.isascii() else char

@@ -1,0 +1,1 @@
+"""Guardrails at the joints of a run: inputs, tools, handoffs and answers."""

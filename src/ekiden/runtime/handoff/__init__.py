@@ -1,0 +1,1 @@
+"""Handoffs: everybody who wants one goes through `controller.carry_out`."""

@@ -1,0 +1,431 @@
+"""The controller: every handoff, whoever wants it, goes through `carry_out`."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import HandoffRefused, ModelBehaviorError, UserError
+from ekiden.core.faults import fault_point
+from ekiden.core.guardrail_errors import GuardrailError
+from ekiden.core.handoff_record import RefusalCode
+from ekiden.core.handoff_terms import HandoffTerms
+from ekiden.core.items import Item, function_output
+from ekiden.core.jsonio import dumps
+from ekiden.handoff.selection import paired
+from ekiden.handoff.validation import check_cycle, check_depth
+from ekiden.runtime.conversation.corrections import has_withheld, view_for_others
+from ekiden.runtime.conversation.handed import filtered, filtered_words, received, words_of
+from ekiden.runtime.handoff.brought import Before, brought, record_brought
+from ekiden.runtime.handoff.compensation import undo_staged
+from ekiden.runtime.handoff.scrutiny import needs_scrutiny, scrutinise
+from ekiden.runtime.handoff.targets import check_available, find_target, invoke_edge
+from ekiden.runtime.outcome.finish import describe, is_bug, log_error, warn
+from ekiden.runtime.questions.withdrawing import withdraw_questions
+from ekiden.runtime.state.attempt import (
+    NOTHING_BROUGHT,
+    Attempt,
+    announce,
+    give_up_tried,
+    settle_tried,
+)
+from ekiden.runtime.state.calls import both, settled
+from ekiden.runtime.state.cursor import USER, Cursor, PendingHandoff
+from ekiden.runtime.state.findings import forget_checks, record_failures, tell_findings
+from ekiden.runtime.state.spending import narrowed
+from ekiden.runtime.state.state import RunState
+from ekiden.runtime.tools.closing import ClosedCall, broken_off, close_calls, with_outputs
+from ekiden.runtime.tools.offer import enabled_tools
+
+
+async def carry_out(run: RunState, attempt: Attempt) -> bool:
+    """Make the transfer one transaction and return True; or record why not, and False.
+
+    Refused, nothing is touched: the source keeps the conversation, and a model that asked for the
+    handoff is told the reason. `UserError` if the handoff is set up wrongly, `GuardrailError` if a
+    guardrail ends the run because of what an agent passes on: the refusal is stored then.
+    """
+    if not await transfer(run, attempt):
+        return False
+    fault_point("handoff.transferring.before_commit")
+    if run.status == "ready":
+        await run.commit()
+    else:
+        await run.commit(status="ready", outcome="")
+    fault_point("handoff.transferring.after_commit")
+    run.memo = {}
+    return True
+
+
+async def transfer(run: RunState, attempt: Attempt) -> bool:
+    """As `carry_out`, but the caller commits the transfer, as it does a refusal."""
+    attempt.begin(run)
+    attempt.validate()
+    if attempt.life.fresh and attempt.is_asked_here and _may_take_long(run, attempt):
+        announce(run, attempt, words_of(run, attempt))
+        await run.commit()
+    before = Before.of(run)
+    run.staged = []
+    try:
+        if attempt.brings is NOTHING_BROUGHT:
+            terms = await _agreed(run, attempt)
+        else:
+            with brought(run, attempt, before):
+                terms = await _agreed(run, attempt)
+    except UserError as exc:
+        await _take_back(run, attempt, before, exc)
+        raise
+    except Exception as exc:
+        await _take_back(run, attempt, before, exc)
+        if is_bug(exc):
+            log_error(run, f"handoff of {run.agent.name!r} to {attempt.target_name!r}", exc)
+        refuse(run, attempt, exc)
+        if isinstance(exc, GuardrailError) and attempt.by.kind in ("model", "trigger"):
+            await run.commit()
+            raise
+        return False
+    finally:
+        staged, run.staged = run.staged, None
+    if run.cursor.tried:
+        settle_tried(run, attempt.id)
+        give_up_tried(run)
+    if terms.open_calls:
+        close_calls(run, terms.open_calls)
+    if run.cursor.asks:
+        await withdraw_questions(run)
+    first = run.next_seq
+    if attempt.brings is not NOTHING_BROUGHT:
+        record_brought(run, attempt)
+    pending = _move(run, attempt, terms)
+    pending.seq = first
+    if run.cursor.chain[: pending.depth] != before.chain:
+        pending.saved["chain"] = list(before.chain)
+    pending.compensations = staged
+    run.keep_variables(pending, before.variables)
+    for each in attempt.writes:
+        run.write(each)
+    return True
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Agreed:
+    """What everybody agreed to, and nothing of it is done yet."""
+
+    target: Agent[Any]
+    words: dict[str, Any]
+    output: Item | None
+    view: list[Item] | None
+    tools: list[str] | None
+    open_calls: list[ClosedCall]
+    notes: list[str]
+    """What was wrong with what a filter gave."""
+    budget: dict[str, float] = field(default_factory=dict)
+
+
+async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
+    """Ask everybody who has a say; `HandoffRefused`, or what somebody's code raises."""
+    source, edge, given = run.agent, attempt.edge, attempt.arguments
+    words = words_of(run, attempt)
+    known: Any = edge.agent
+    target = known if isinstance(known, Agent) else await find_target(run, attempt)
+    await _validate(run, attempt, target, words)
+    if edge.has_callback and edge.agent is not None:
+        chosen = await invoke_edge(run, attempt)
+        if chosen is not target:
+            target = chosen
+            await _validate(run, attempt, target, words)
+    if attempt.arguments is not given:
+        words = words_of(run, attempt)
+    output = None
+    if attempt.call is not None:
+        told = edge.get_transfer_message(target)
+        output = function_output(attempt.call["call_id"], told)
+    view = None
+    if edge.input_filter is not None or run.config.handoff_input_filter or not edge.include_context:
+        view = await filtered(run, edge, attempt.call, output, target)
+        words = filtered_words(run, edge, words)
+    if source.handoff_guardrails or run.config.handoff_guardrails:
+        from ekiden.runtime.guardrails.handoff import examine_handoff
+
+        await examine_handoff(run, attempt, target, words, view)
+    if run.hooks is not None or source.hooks is not None:
+        await _tell_hooks(run, source, target)
+    open_calls = [] if attempt.call is not None else await broken_off(run)
+    notes: list[str] = []
+    if view is not None:
+        view, notes = paired(with_outputs(view, open_calls) if open_calls else view)
+    if attempt.prepare is not None:
+        await attempt.prepare(target, words)
+    return _Agreed(
+        target=target,
+        words=words,
+        output=output,
+        view=view,
+        tools=await enabled_tools(run) if edge.terms.restrict_tools else None,
+        open_calls=open_calls,
+        notes=notes,
+    )
+
+
+async def _take_back(run: RunState, attempt: Attempt, before: Before, exc: Exception) -> None:
+    """Refused means untouched: undo what callbacks did to the session before somebody said no."""
+    before.restore(run)
+    if run.staged:
+        await undo_staged(run, attempt.id, run.staged, describe(exc))
+
+
+def refuse(run: RunState, attempt: Attempt, exc: Exception) -> None:
+    """Record that the handoff was not made; the caller commits it."""
+    attempt.failure = exc
+    problem = describe(exc)
+    record_failures(run, attempt.findings)
+    attempt.life.move("failed")
+    settle_tried(run, attempt.id)
+    details = attempt.details(attempt.source or run.agent.name, attempt.target_name)
+    details["code"] = _refusal(exc)
+    if isinstance(exc, HandoffRefused):
+        details.update(exc.details)
+    if attempt.call is None:
+        with contextlib.suppress(ModelBehaviorError):
+            details.update(attempt.told(words_of(run, attempt)))
+    answer: tuple[Item, ...] = ()
+    if attempt.call is not None:
+        told = f"Error: the handoff to {attempt.target_name} was not made: {problem}"
+        answer = attempt.answered(function_output(attempt.call["call_id"], told))
+    run.record("handoff", items=answer, details=details, error=problem)
+    if attempt.place is not None:
+        run.cursor.fired = [*run.cursor.fired, attempt.place]
+    for each in attempt.writes:
+        run.write(each)
+
+
+async def store_refusal(run: RunState, *, release: bool = False) -> None:
+    """Commit a refusal that is not part of a model's turn."""
+    fault_point("handoff.refused.before_commit")
+    await run.commit(release=release)
+    fault_point("handoff.refused.after_commit")
+
+
+def _may_take_long(run: RunState, attempt: Attempt) -> bool:
+    """Whether anybody's code, or a person, is asked before it is made."""
+    edge, source, config = attempt.edge, run.agent, run.config
+    target: Any = edge.agent
+    return (
+        not isinstance(target, Agent)
+        or target.accepts is not None
+        or edge.terms.confirm is not None
+        or edge.has_callback
+        or callable(edge.is_enabled)
+        or bool(edge.input_filter or config.handoff_input_filter)
+        or bool(source.handoff_guardrails or config.handoff_guardrails)
+        or bool(run.hooks or source.hooks)
+    )
+
+
+def _refusal(exc: Exception) -> RefusalCode:
+    if isinstance(exc, HandoffRefused):
+        code: RefusalCode = exc.refusal
+        return code
+    if isinstance(exc, GuardrailError):
+        return "GUARDRAIL"
+    return "INVALID_INPUT" if isinstance(exc, ModelBehaviorError) else "SOURCE_FAILED"
+
+
+async def _validate(
+    run: RunState, attempt: Attempt, target: Agent[Any], words: dict[str, Any]
+) -> None:
+    cursor, terms = run.cursor, attempt.edge.terms
+    if target.available is not True or target.max_sessions is not None:
+        await check_available(run, target)
+    if attempt.call is None and attempt.edge.is_enabled is not True:
+        await _check_enabled(run, attempt)
+    check_depth(cursor.depth, run.config.limits.depth)
+    if target.name in cursor.chain and (target.name != USER or USER in cursor.chain[1:]):
+        allowed = "always" if run.config.returns == "always" else terms.allow_return
+        check_cycle(
+            target.name,
+            cursor.chain,
+            may_return=bool(allowed),
+            is_changed=allowed == "always" or _is_changed(run, target.name, words),
+        )
+    if needs_scrutiny(attempt, target):
+        await scrutinise(run, attempt, target, words)
+
+
+async def _check_enabled(run: RunState, attempt: Attempt) -> None:
+    """A handoff that is switched off is so for triggers and programs, too."""
+    enabled = attempt.edge.is_enabled
+    if callable(enabled):
+        enabled = bool(await settled(enabled(run.context, run.agent)))
+    if not enabled:
+        raise HandoffRefused(
+            "PERMISSION_DENIED",
+            f"the handoff of {run.agent.name!r} to {attempt.target_name!r} is switched off "
+            "(`is_enabled`)",
+        )
+
+
+def _is_changed(run: RunState, target: str, words: dict[str, Any]) -> bool:
+    """Whether the target would find anything that it did not have when it let the task go."""
+    cursor = run.cursor
+    if cursor.work > cursor.left.get(target, 0):
+        return True
+    passed = passed_digest(run.agent.name, target, words)
+    return passed is not None and passed not in cursor.passed
+
+
+def passed_digest(source: str, target: str, words: dict[str, Any]) -> str | None:
+    """A digest of what is passed along; `None` if that is nothing."""
+    passed = {name: words[name] for name in ("summary", "context") if name in words}
+    if not passed:
+        return None
+    text = dumps([source, target, passed]).encode("utf-8", "surrogatepass")
+    return blake2b(text, digest_size=8).hexdigest()
+
+
+async def _tell_hooks(run: RunState, source: Agent[Any], target: Agent[Any]) -> None:
+    hooks, own = run.hooks, source.hooks
+    fault_point("handoff.hooks.before_call")
+    await both(
+        None if hooks is None else hooks.on_handoff(run.context, source, target),
+        None if own is None else own.on_handoff(run.context, target, source),
+    )
+    fault_point("handoff.hooks.after_call")
+
+
+def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
+    """Change everything that a handoff changes, in memory; the caller commits it."""
+    cursor, source, terms = run.cursor, run.agent, attempt.edge.terms
+    target, view = agreed.target, agreed.view
+    run.begin()
+    attempt.life.move("transferring")
+    details = attempt.details(source.name, target.name)
+    details.update(attempt.told(agreed.words))
+    key = f"{cursor.run}.{cursor.turn + 1}.filter"
+    if view is not None:
+        details["filter"] = key
+    details.update(_for_going_back(run, attempt, agreed))
+    if attempt.brings.chain:
+        details["chain"] = list(cursor.chain)
+    if attempt.findings or cursor.found:
+        record_failures(run, attempt.findings)
+        details = tell_findings(run, details, attempt.findings)
+    seq = run.record(
+        "handoff",
+        items=() if agreed.output is None else attempt.answered(agreed.output),
+        step=run.step_key("h"),
+        details=details,
+    )
+    for note in agreed.notes:
+        warn(run, f"input filter of the handoff to {target.name!r}", note)
+    if attempt.place is not None:
+        cursor.fired = [*cursor.fired, attempt.place]
+    now_s = run.spent_s()
+    pending = _pending(run, attempt, target, seq, now_s)
+    run.open_handoff(pending)
+    if view is None and has_withheld(run):
+        run.replace_view(view_for_others(run))
+    _hand_on(run, terms, agreed)
+    cursor.since_s = round(now_s, 3)
+    if view is not None:
+        run.remember(key, view)
+        cursor.base, cursor.after = key, seq
+        run.replace_view(list(view))
+        run.history_length = len(view)
+    return pending
+
+
+def _for_going_back(run: RunState, attempt: Attempt, agreed: _Agreed) -> dict[str, Any]:
+    """What only the session's row would tell of the transfer, should somebody go back to here."""
+    told: dict[str, Any] = {}
+    if agreed.tools is not None:
+        told["tools"] = agreed.tools
+    if attempt.edge.terms.budget is not None:
+        agreed.budget = narrowed(run, attempt.edge.terms.budget)
+        told["budget"] = dict(agreed.budget)
+    call = attempt.call
+    is_plain = call is None or (agreed.view is None and attempt.arguments == call["arguments"])
+    if call is not None and not is_plain:
+        said = received(run.agent.name, call["arguments"])
+        if agreed.words != said:
+            told["received"] = agreed.words
+    return told
+
+
+def _hand_on(run: RunState, terms: HandoffTerms, agreed: _Agreed) -> None:
+    """From here on the target has the run, with what it may do and spend."""
+    cursor, source, target = run.cursor, run.agent, agreed.target
+    if cursor.work:
+        cursor.left = {**cursor.left, source.name: cursor.work}
+    if target.name in cursor.chain:
+        passed = passed_digest(source.name, target.name, agreed.words)
+        if passed is not None:
+            cursor.passed = [*cursor.passed, passed]
+    cursor.chain.append(target.name)
+    cursor.received = agreed.words
+    if agreed.tools is not None:
+        cursor.tools = agreed.tools
+    if terms.budget is not None:
+        cursor.budget = agreed.budget
+    run.forget_signs()
+    forget_checks(cursor)
+    cursor.turn += 1
+    cursor.phase = "think"
+    cursor.started = False
+    cursor.mistakes = 0
+    run.prompt_block = None
+    run.know(target)
+    run.agent = target
+
+
+_SIGNS = ("fired", "published", "slips")
+
+
+def saved_of(cursor: Cursor) -> dict[str, Any]:
+    """What a rollback gives back beside the view, as far as it is not at its default."""
+    saved: dict[str, Any] = {}
+    if cursor.tools is not None:
+        saved["tools"] = cursor.tools
+    if cursor.budget:
+        saved["budget"] = cursor.budget
+    for name in _SIGNS:
+        if signs := getattr(cursor, name):
+            saved[name] = list(signs)
+    if cursor.work:
+        saved["work"] = cursor.work
+        if cursor.left:
+            saved["left"] = dict(cursor.left)
+    if cursor.passed:
+        saved["passed"] = list(cursor.passed)
+    if cursor.checks:
+        saved["checks"] = cursor.checks
+    if cursor.repairs:
+        saved["repairs"] = cursor.repairs
+    return saved
+
+
+def _pending(
+    run: RunState, attempt: Attempt, target: Agent[Any], seq: int, now_s: float
+) -> PendingHandoff:
+    cursor, terms = run.cursor, attempt.edge.terms
+    saved = saved_of(cursor)
+    if attempt.begins_run:
+        saved["begins_run"] = True
+    return PendingHandoff(
+        id=attempt.id,
+        source=run.agent.name,
+        target=target.name,
+        call_id=None if attempt.call is None else attempt.call["call_id"],
+        seq=seq,
+        base=cursor.base,
+        after=cursor.after,
+        received=cursor.received,
+        depth=len(cursor.chain),
+        due_s=round(now_s + (attempt.timeout_s or terms.timeout_s), 3),
+        since_s=cursor.since_s,
+        until_result=terms.completes == "result",
+        saved=saved,
+    )

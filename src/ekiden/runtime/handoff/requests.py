@@ -1,0 +1,178 @@
+"""Handoffs that a person or a program asks for while somebody runs the session.
+
+A request is a document, stored before anybody is woken. Whoever runs the session takes it up
+between two steps, or at once, and removes it in the transaction that answers it: so it is done
+once, whoever dies in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ekiden.core.errors import (
+    HandoffRefused,
+    SessionError,
+    StaleDocument,
+    StoreUnavailable,
+    UserError,
+)
+from ekiden.core.faults import fault_point
+from ekiden.handoff import BEST
+from ekiden.handoff.request_documents import Asked, asked_in, removal_of, requests_of
+from ekiden.handoff.validation import edge_between
+from ekiden.runtime.handoff.controller import carry_out, refuse, store_refusal
+from ekiden.runtime.handoff.live_runs import check_source, target_of
+from ekiden.runtime.handoff.rollback import finish_rollback, give_back
+from ekiden.runtime.handoff.targets import check_available
+from ekiden.runtime.outcome.unmade_requests import (
+    Standing,
+    as_before_if_stale,
+    is_late,
+    store_withdrawal,
+    unconnected,
+)
+from ekiden.runtime.questions.asking import Parked
+from ekiden.runtime.state.attempt import NOTHING_BROUGHT, Attempt, Brings
+from ekiden.runtime.state.state import RunState
+from ekiden.storage.base import Document, DocumentWrite
+
+_NOBODY_TO_ASK = (
+    "it has to be confirmed by a person, and no run of the session is at work that could wait for "
+    "them: send it a message, so that its agent hands it over and they are asked, or let a person "
+    "hand it over (`ekiden handoff start`)"
+)
+
+
+async def serve_requests(run: RunState) -> bool:
+    """Do what was asked of this session meanwhile, oldest first.
+
+    True if the run does not go on as it was: another agent has the session, or the run is over.
+    """
+    before = run.agent
+    await settle_rollback(run)
+    while run.outcome is None:
+        run.wanted = None
+        documents = await requests_of(run.store, run.session_id)
+        if not documents:
+            break
+        for document in documents:
+            try:
+                await _serve(run, document)
+            except StaleDocument:
+                # It was withdrawn or timed out just now: look again at what it says.
+                break
+            if run.outcome is not None:
+                break
+    return run.agent is not before or run.outcome is not None
+
+
+async def _serve(run: RunState, document: Document) -> None:
+    fault_point("handoff.request.before_serve")
+    asked, taken = asked_in(document), [removal_of(document)]
+    if asked.state != "open" or await is_late(run, asked):
+        await store_withdrawal(run, asked, taken)
+    elif asked.cancel is None:
+        with as_before_if_stale(run):
+            await make(run, asked, taken)
+    elif not await undo(run, asked, taken):
+        await store_withdrawal(run, asked, taken)
+
+
+async def settle_rollback(run: RunState) -> None:
+    """Finish the rollback that somebody began: only then it is clear who has the session."""
+    while run.outcome is None and run.is_undoing:
+        await finish_rollback(run)
+
+
+async def make(
+    run: RunState,
+    asked: Asked,
+    taken: Sequence[DocumentWrite],
+    *,
+    release: bool = False,
+    may_wait: bool = True,
+) -> bool:
+    """Hand over as it was asked for; False if that is refused, which is then stored.
+
+    Without `may_wait` there is no run that could wait for a person who has to confirm it: what
+    nobody can say yes to now is refused. The document of the request is gone with either: `taken`
+    is part of its transaction. What goes wrong in code of the team is a refusal, too: a request
+    that nobody can serve would be tried again for ever.
+    """
+    standing = Standing.of(run)
+    problem: Exception | None = None
+    begun = asked.own_id
+    try:
+        attempt = await attempt_for(run, asked)
+    except (SessionError, StoreUnavailable):
+        raise
+    except Exception as exc:
+        problem = exc
+    else:
+        attempt.writes = taken
+        attempt.begins_run = run.before is not None
+        try:
+            if await carry_out(run, attempt):
+                return True
+        except UserError as exc:
+            problem, begun = exc, attempt.id
+        except Parked:
+            if may_wait:
+                raise
+            begun = attempt.id
+            problem = HandoffRefused("NOT_APPROVED", _NOBODY_TO_ASK)
+    if problem is not None:
+        standing.restore(run)
+        attempt = replace(unconnected(asked), id=begun, writes=taken)
+        attempt.begin(run)
+        attempt.validate()
+        refuse(run, attempt, problem)
+    await store_refusal(run, release=release)
+    return False
+
+
+async def undo(run: RunState, asked: Asked, taken: Sequence[DocumentWrite]) -> bool:
+    """Undo the open handoff that is to be cancelled, and before it those that followed it.
+
+    False if it is not open. `taken` is part of the transaction that begins to undo it.
+    """
+    if all(each.id != asked.cancel for each in run.cursor.open):
+        return False
+    while run.outcome is None and (pending := run.cursor.pending) is not None:
+        if pending.id == asked.cancel:
+            with as_before_if_stale(run):
+                await give_back(run, HandoffRefused("CANCELLED", asked.why_cancelled), writes=taken)
+            break
+        why = f"the handoff to {pending.source!r} before it was cancelled: {asked.why_cancelled}"
+        await give_back(run, HandoffRefused("CANCELLED", why))
+    return True
+
+
+async def attempt_for(run: RunState, asked: Asked) -> Attempt:
+    """What the controller is to try; `HandoffRefused` if there is no such agent or no way."""
+    check_source(run, asked)
+    if asked.to != BEST:
+        await check_available(run, target_of(run, asked))
+    return Attempt(
+        edge=edge_between(run.agent, asked.to),
+        arguments=asked.words(),
+        by=asked.by,
+        policy=asked.policy,
+        timeout_s=asked.timeout_s,
+        request=asked.id,
+        id=asked.own_id,
+        began_us=asked.asked_us,
+        payload=asked.payload,
+        priority=asked.priority,
+        metadata=asked.metadata,
+        brings=_brings(asked),
+        capabilities=asked.capabilities,
+        condition=asked.condition,
+    )
+
+
+def _brings(asked: Asked) -> Brings:
+    if not (asked.items or asked.variables or asked.chain):
+        return NOTHING_BROUGHT
+    return Brings(items=asked.items, variables=asked.variables, chain=asked.chain)

@@ -1,0 +1,281 @@
+"""Settling a handoff: confirming it, or giving control back as if it had never been made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ekiden.core.errors import HandoffError, HandoffRefused, StaleDocument
+from ekiden.core.faults import fault_point
+from ekiden.core.handoff_record import RefusalCode
+from ekiden.core.items import Item, function_output
+from ekiden.core.outcomes import Failed
+from ekiden.handoff.lifecycle import Lifecycle
+from ekiden.runtime.conversation.corrections import not_undone
+from ekiden.runtime.handoff.compensation import compensate, leave_to_people
+from ekiden.runtime.outcome.finish import finish, told_outside
+from ekiden.runtime.questions.inboxes import tell_people
+from ekiden.runtime.questions.withdrawing import withdraw_questions
+from ekiden.runtime.state.committing import SHARED
+from ekiden.runtime.state.cursor import Cursor, PendingHandoff
+from ekiden.runtime.state.recording import REDACTED
+from ekiden.runtime.state.registration import forget
+from ekiden.runtime.state.snapshot import KEPT, kept_again, told_so_far
+from ekiden.runtime.state.state import RunState
+from ekiden.runtime.state.variables import GONE, body_of, value_of, write_of
+from ekiden.sessions import history_length, visible_items
+from ekiden.storage.base import DocumentWrite
+from ekiden.tools.under_way import unfinished_calls
+
+
+def touched_shared(pending: PendingHandoff) -> bool:
+    """Whether variables of the user or the app were changed under the handoff."""
+    return bool(pending.saved.get(SHARED))
+
+
+async def restore_shared(run: RunState, pending: PendingHandoff) -> list[str]:
+    """Undo what was done to them; gives the names of those that somebody else wrote since.
+
+    They are others', too, so each is written by itself: what was undone already is not undone
+    again, and the rollback, which was stored as begun, goes on after a crash.
+    """
+    undoing: dict[tuple[Any, str, str | None], list[Any] | None] = {}
+    for key in pending.saved[SHARED]:
+        stored = await run.store.steps(run.session_id, prefix=key)
+        for scope, name, before, *where in stored[key]:
+            undoing.setdefault((scope, name, _place(run, scope, where)), before)
+    left = []
+    for (scope, name, place), before in undoing.items():
+        if place is None or not await _restored(run, place, name, before):
+            left.append(f"{scope}:{name}")
+    await run.learn_shared()
+    return left
+
+
+def _place(run: RunState, scope: Any, where: list[str]) -> str | None:
+    """Where the variable is stored: the run may be for another app now than it was then."""
+    if where:
+        return where[0]
+    shared = run.variables.shared.get(scope)
+    return None if shared is None else shared.collection
+
+
+async def _restored(run: RunState, collection: str, name: str, before: list[Any] | None) -> bool:
+    value = GONE if before is None else before[0]
+    while True:
+        document = await run.store.get_document(collection, name)
+        if document is None:
+            return before is None
+        body = document.body
+        if body.get("session") != run.session_id:
+            return bool(body.get("undone") == run.session_id or value_of(document) == value)
+        undone = {**body_of(value), "undone": run.session_id}
+        try:
+            await run.store.write_documents(
+                [write_of(collection, name, undone, version=document.version)]
+            )
+        except StaleDocument:
+            continue
+        return True
+
+
+def confirm_handoffs(run: RunState) -> None:
+    """The active agent took over: the handoff to it stands, and so do those before it.
+
+    The caller commits it, with the answer that is the confirmation.
+    """
+    cursor = run.cursor
+    settled = cursor.open
+    cursor.open = []
+    for pending in settled:
+        life = Lifecycle("transferring")
+        life.move("completed")
+        details: dict[str, Any] = {
+            "id": pending.id,
+            "from": pending.source,
+            "to": pending.target,
+            "status": "completed",
+            "moves": list(life.fresh),
+        }
+        run.record("handoff", details=details)
+        forget(pending)
+
+
+def failure_code(exc: BaseException) -> RefusalCode:
+    """The code under which a handoff is undone because of `exc`."""
+    if isinstance(exc, HandoffRefused):
+        code: RefusalCode = exc.refusal
+        return code
+    return "TARGET_FAILED"
+
+
+async def give_back(
+    run: RunState,
+    exc: BaseException,
+    *,
+    writes: Sequence[DocumentWrite] = (),
+    release: bool = True,
+) -> None:
+    """Undo the transfer that is not confirmed, because of `exc`: the source goes on.
+
+    The source sees its own call answered with the reason, and nothing of the target's; the
+    session's variables are as they were, and those of its user and app unless others changed them
+    since. What the target registered is undone first, each success
+    stored, so that whoever goes on after a crash goes on with the next. `writes` are made in the
+    transaction that begins it. If the run had begun with the handoff it is over, and the session
+    is free unless `release` is False.
+    """
+    # What a call does, registers or sets while it comes to its end is still the target's.
+    run.take_time()
+    unfinished = await unfinished_calls(run.session_key, run.config.rollback_wait_s)
+    run.discard()
+    pending = run.cursor.pending
+    assert pending is not None
+    for each in writes:
+        run.write(each)
+    if unfinished:
+        leave_to_people(run, pending, unfinished)
+    if pending.failure is None:
+        pending.failure = [failure_code(exc), told_outside(exc)]
+        if pending.compensations or touched_shared(pending):
+            fault_point("handoff.rollback.before_begin")
+            await run.commit()
+            fault_point("handoff.rollback.after_begin")
+    await finish_rollback(run, release=release)
+
+
+async def finish_rollback(run: RunState, *, release: bool = True) -> None:
+    """Go on with the rollback that was begun."""
+    pending = run.cursor.pending
+    assert pending is not None
+    assert pending.failure is not None
+    code, reason = pending.failure
+    left_over: list[str] = []
+    if pending.compensations:
+        run.take_time()
+        left_over = await compensate(run, pending, reason)
+    if run.cursor.asks:
+        await withdraw_questions(run)
+    not_restored = await restore_shared(run, pending) if touched_shared(pending) else []
+    await _restore(run, pending)
+    life = Lifecycle("transferring")
+    life.move("rolled_back")
+    details: dict[str, Any] = {
+        "id": pending.id,
+        "from": pending.source,
+        "to": pending.target,
+        "status": "rolled_back",
+        "moves": list(life.fresh),
+        "code": code,
+        "undoes": [pending.seq, run.next_seq - 1],
+    }
+    if pending.kept:
+        details["keeps"] = pending.kept
+    if left_over:
+        details["not_compensated"] = left_over
+    if not_restored:
+        details["not_restored"] = not_restored
+    answer: tuple[Item, ...] = ()
+    if pending.call_id is not None:
+        told = (
+            f"Error: the handoff to {pending.target} failed ({reason}); "
+            "you have the conversation again"
+        )
+        if left_over:
+            told = f"{told}. {not_undone(left_over)}"
+        answer = (function_output(pending.call_id, told),)
+    run.record("handoff", items=answer, details=details, error=reason)
+    run.looks_for_undone = True
+    shown = reason if run.config.trace_include_sensitive_data else REDACTED
+    if left_over:
+        await tell_people(run, _case(pending, shown, left_over))
+    if run.config.escalate_to is not None:
+        await tell_people(run, _escalation(pending, shown, run.config.escalate_to))
+    forget(pending)
+    is_over = bool(pending.saved.get("begins_run"))
+    if is_over:
+        # Somebody outside wanted the handoff, and nobody wrote: the source has nothing to answer.
+        run.cursor.phase = "end"
+    fault_point("handoff.rollback.before_commit")
+    if is_over:
+        await finish(run, Failed(HandoffError.code, reason), release=release)
+    else:
+        await run.commit()
+    fault_point("handoff.rollback.after_commit")
+
+
+def _case(pending: PendingHandoff, reason: str, left_over: list[str]) -> dict[str, Any]:
+    """What a person has to look at: effects that could not be undone."""
+    return {
+        "kind": "rollback_failed",
+        "handoff": pending.id,
+        "from": pending.target,
+        "subject": f"a handoff's effects could not be undone: {', '.join(left_over)}"[:500],
+        "not_compensated": left_over,
+        "reason": reason,
+    }
+
+
+def _escalation(pending: PendingHandoff, reason: str, role: str) -> dict[str, Any]:
+    return {
+        "kind": "escalation",
+        "role": role,
+        "handoff": pending.id,
+        "from": pending.source,
+        "subject": f"the handoff to {pending.target} was rolled back",
+        "reason": reason,
+    }
+
+
+async def _restore(run: RunState, pending: PendingHandoff) -> None:
+    run.agent = run.find_agent(pending.source)
+    if pending.variables is not None:
+        stored = await run.store.steps(run.session_id, prefix=pending.variables)
+        run.variables.restore(stored[pending.variables])
+    kept = await run.store.steps(run.session_id, prefix=KEPT)
+    for key, value in kept_again(kept, pending.seq, at_seq=run.next_seq).items():
+        run.remember(key, value)
+    step_back(run.cursor, pending)
+    run.prompt_block = None
+    run.memo = {}
+    await _restore_view(run, pending)
+
+
+def step_back(cursor: Cursor, pending: PendingHandoff) -> None:
+    """The last open handoff is undone: the source has the run again."""
+    cursor.base, cursor.after = pending.base, pending.after
+    cursor.received = pending.received
+    saved = pending.saved
+    cursor.tools = saved.get("tools")
+    cursor.budget = dict(saved.get("budget", {}))
+    for name in ("fired", "published", "slips", "passed"):
+        setattr(cursor, name, list(saved.get(name, ())))
+    cursor.work = saved.get("work", 0)
+    cursor.left = dict(saved.get("left", {}))
+    cursor.checks, cursor.found = saved.get("checks", 0), []
+    cursor.repairs = dict(saved.get("repairs", {}))
+    cursor.since_s = pending.since_s
+    cursor.open.pop()
+    del cursor.chain[pending.depth or len(cursor.chain) - 1 :]
+    cursor.chain = list(saved.get("chain", cursor.chain))
+    if cursor.chain[-1] != pending.source:
+        cursor.chain.append(pending.source)
+    # The failed attempt was a turn: what the target did under its keys must not pass for the
+    # source's own.
+    cursor.turn += 1
+    cursor.phase = "think"
+    cursor.started = True
+    cursor.mistakes = 0
+    cursor.rollbacks += 1
+
+
+async def _restore_view(run: RunState, pending: PendingHandoff) -> None:
+    base: list[Item] = []
+    if pending.base is not None:
+        base = (await run.store.steps(run.session_id, prefix=pending.base))[pending.base]
+    events = await told_so_far(run.store, run.session_id, run.stored_seq, with_items=True)
+    kept = [event for event in events if event.seq < pending.seq or event.seq in pending.kept]
+    run.replace_view(visible_items(kept, base=base, after=pending.after))
+    run.history_length = history_length(
+        kept, base=base, after=pending.after, first=run.cursor.first
+    )

@@ -1,0 +1,1 @@
+"""What becomes of sessions afterwards: branches, steps back, exports, imports, retention."""

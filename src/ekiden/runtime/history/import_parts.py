@@ -1,0 +1,289 @@
+"""The events of an imported session, and what was said in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from ekiden.core.errors.sessions import SessionImportInvalid
+from ekiden.core.events import Event
+from ekiden.core.items import Item, is_message
+from ekiden.core.jsonio import loads
+from ekiden.core.plan import AgentResult, TaskDecomposition
+from ekiden.handoff.request_documents import TRIED
+from ekiden.runtime.history.exporting import is_shared_step
+from ekiden.runtime.history.import_shapes import (
+    OF_END,
+    OF_TYPE,
+    REWINDING,
+    Amount,
+    Answered,
+    Call,
+    Count,
+    Finding,
+    Message,
+    Name,
+    Object,
+    Output,
+    Said,
+    Snapshot,
+    StoredCursor,
+    StoredEvent,
+    StoredPlan,
+    StoredResult,
+    check,
+    read_by,
+)
+from ekiden.runtime.state.cursor import Cursor, TriedHandoff
+from ekiden.runtime.state.snapshot import KEPT, REWOUND
+from ekiden.sessions import is_rewind, is_transfer
+
+_CALL_OF_CODE = re.compile(r"[0-9]+\.[0-9]+\.c")
+_ENDS = ("agent_complete", "agent_error")
+
+
+def check_items(value: Any, place: str) -> list[Item]:
+    """The items, if each is a message, a call, an output, or something of a model's own."""
+    items: list[Item] = check(list[Object], value, place)
+    for number, item in enumerate(items):
+        at = f"{place}[{number}]"
+        check(Said, item, at)
+        if is_message(item):
+            check(Message, item, at)
+        elif item.get("type") == "function_call":
+            check(Call, item, at)
+        elif item.get("type") == "function_call_output":
+            check(Output, item, at)
+        elif "type" not in item:
+            raise SessionImportInvalid(at, "it has neither a type nor a role")
+    return items
+
+
+def read_events(data: Any, session_id: str) -> list[Event]:
+    """The events, numbered from 1 on; `SessionImportInvalid`, with the place."""
+    events, keys = [], set[str]()
+    for number, each in enumerate(check(list[Object], data, "events")):
+        place = f"events[{number}]"
+        event = _event(check(StoredEvent, each, place), place, session_id)
+        if event.seq != number + 1:
+            raise SessionImportInvalid(
+                f"{place}.seq", f"it is {event.seq}, where {number + 1} is due"
+            )
+        # What a document says that people allowed is asked again, and told under the same key.
+        if event.step is not None and event.type != "tool_confirmation":
+            if event.step in keys:
+                raise SessionImportInvalid(f"{place}.step", "another event has it, too")
+            keys.add(event.step)
+        _check_event(event, place)
+        events.append(event)
+    return events
+
+
+def _event(data: Any, place: str, session_id: str) -> Event:
+    took = data.get("duration_ms")
+    return Event(
+        session_id=session_id,
+        seq=data["seq"],
+        type=data["event_type"],
+        at_us=round(data["timestamp"] * 1e6),
+        agent=data.get("agent_name"),
+        step=data.get("step"),
+        duration_us=None if took is None else round(took * 1e3),
+        details=data.get("details"),
+        items=tuple(check_items(data.get("items", []), f"{place}.items")),
+        error=data.get("error"),
+    )
+
+
+def _check_event(event: Event, place: str) -> None:
+    details, inside = event.details or {}, f"{place}.details"
+    if is_rewind(event):
+        check(REWINDING, details, inside)
+    if _CALL_OF_CODE.match(event.step or ""):
+        _check_call_of_code(event, place)
+    if event.type in _ENDS and details.get("outcome") in OF_END:
+        check(OF_END[details["outcome"]], details, inside)
+    if event.type in OF_TYPE:
+        check(OF_TYPE[event.type], details, inside)
+    if is_transfer(event):
+        for number, item in enumerate(event.items):
+            check(Name, item.get("call_id"), f"{place}.items[{number}].call_id")
+
+
+def _check_call_of_code(event: Event, place: str) -> None:
+    """What the code of an agent called, which is read again when the code is run again."""
+    kinds = [item.get("type") for item in event.items]
+    if kinds != ["function_call", "function_call_output"]:
+        raise SessionImportInvalid(f"{place}.items", "it is not a call and its output")
+    call, output = event.items
+    _check_json(call.get("arguments"), f"{place}.items[0].arguments")
+    if output.get("output") is None:
+        raise SessionImportInvalid(f"{place}.items[1].output", "it is missing")
+    if (event.details or {}).get("json"):
+        _check_json(output["output"], f"{place}.items[1].output")
+
+
+def _check_json(value: Any, place: str) -> None:
+    try:
+        loads(value)
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise SessionImportInvalid(place, "it is not JSON") from exc
+
+
+_LONGEST = 500
+_KEY = re.compile(r"[0-9]+\.[0-9]+\.(.+)", re.ASCII | re.DOTALL)
+_OF_PEOPLE = re.compile(r"(?:ask\.|[ipx][0-9]).*", re.ASCII | re.DOTALL)
+"""Also that a call was begun: what became of it can only be known under the key that it had."""
+_TOOL = re.compile(r"t[0-9]+", re.ASCII)
+_PLAN = re.compile(r"s([0-9]*)\.([0-9]+)\.(began|try|pause|result)(?:\.[0-9]+)?", re.ASCII)
+_MODEL_OF_PLAN = re.compile(r"s\.(?:plan|answer)[0-9]*\.m[0-9]+", re.ASCII)
+
+
+def read_steps(data: Any) -> dict[str, Any]:
+    """The steps that may be gone on with; `SessionImportInvalid`, with the place.
+
+    What people decided is left out, whether it was of the turn under way or of one that the session
+    may be taken back to: a document cannot answer for them, so they are asked again.
+    """
+    steps = {}
+    for key, value in check(Object, data, "resume.steps").items():
+        if not 0 < len(key) <= _LONGEST:
+            raise SessionImportInvalid("resume.steps", f"{key[:40]!r} is not a key")
+        if not (is_of_people(key, value) or is_shared_step(key) or key.startswith(KEPT)):
+            steps[key] = value
+    for key, value in steps.items():
+        _check(key, value, f"resume.steps.{key}", steps)
+    return steps
+
+
+def _kind(key: str) -> str:
+    """The key without the numbers of its run and its turn; empty for another's key."""
+    found = _KEY.fullmatch(key)
+    return found[1] if found else ""
+
+
+def is_of_people(key: str, value: Any) -> bool:
+    """Whether the step is what people decided: about a call, a handoff, a question or a case."""
+    kind = _kind(key)
+    if _OF_PEOPLE.fullmatch(kind):
+        return True
+    return ".q" in kind and value is not True and not _is_answer_of_agent(value)
+
+
+def _is_answer_of_agent(value: Any) -> bool:
+    try:
+        _check_answer(value, "")
+    except SessionImportInvalid:
+        return False
+    return True
+
+
+def _check_answer(value: Any, place: str) -> None:
+    """What an agent answered that was asked something."""
+    stored = check(Answered, value, place)
+    if not stored["id"].startswith("msg_"):
+        raise SessionImportInvalid(place, "it is not the answer of an agent")
+    given = stored["answer"]
+    if given is not None and (
+        "choice" in given or not ("payload" in given or isinstance(given.get("error"), str))
+    ):
+        raise SessionImportInvalid(f"{place}.answer", "it is not the answer of an agent")
+
+
+def _check(key: str, value: Any, place: str, steps: Mapping[str, Any]) -> None:
+    kind = _kind(key)
+    if kind == "filter" or kind.startswith("filter.") or _MODEL_OF_PLAN.fullmatch(kind):
+        check_items(value, place)
+    elif _TOOL.fullmatch(kind):
+        _check_tool(value, place)
+    elif kind == "s.plan":
+        _check_plan(value, place)
+    elif (found := _PLAN.fullmatch(kind)) is not None:
+        _check_task(key, found[3], value, place, steps)
+
+
+def _check_tool(value: Any, place: str) -> None:
+    """What a tool gave: output, error, microseconds, and what guardrails decided."""
+    if not isinstance(value, list) or len(value) < 3:
+        raise SessionImportInvalid(place, "it is not the result of a tool")
+    output, error, duration_us, *checks = value
+    if not isinstance(output, str):
+        check_items([{"type": "function_call_output", "call_id": "x", "output": output}], place)
+    check(str | None, error, f"{place}[1]")
+    check(Amount, duration_us, f"{place}[2]")
+    check(list[Finding], checks, place)
+
+
+def _check_plan(value: Any, place: str) -> None:
+    check(StoredPlan, value, place)
+    read_by(TaskDecomposition.from_json, value, place)
+
+
+def _check_task(key: str, part: str, value: Any, place: str, steps: Mapping[str, Any]) -> None:
+    """What is stored of a task of a plan."""
+    if part == "began":
+        check(Count, value, place)
+    elif part == "try":
+        _check_answer(value, place)
+    elif part == "result":
+        if not isinstance(value, list) or len(value) != 3:
+            raise SessionImportInvalid(place, "it is not the result of a task")
+        number, result, attempt = value
+        check(Count, number, place)
+        check(StoredResult, result, f"{place}[1]")
+        data = number if result["success"] else None
+        read_by(AgentResult.from_json, {**result, "data": data}, place)
+        tried = f"{key.removesuffix('.result')}.try.{attempt}"
+        if check(Count, attempt, f"{place}[2]") and result["success"] and tried not in steps:
+            raise SessionImportInvalid(f"{place}[2]", "there is no such attempt")
+
+
+_PHASES = ("think", "act", "answered", "end")
+_NOT_TAKEN_OVER = ("as", "ho", "ph", "al", "pz", "py", "li")
+"""Open questions and handoffs, with how to undo them; what need not be confirmed; purses; limits
+that were given where it ran."""
+
+
+def read_cursor(data: Any, events: int, steps: Mapping[str, Any]) -> tuple[Cursor, list[list[str]]]:
+    """The cursor of a session with so many events, and its handoffs that were not confirmed: id,
+    source and target of each."""
+    place = "resume.cursor"
+    given = check(Object, data, place)
+    opened = [each[:3] for each in check(list[list[Any]], given.get("ho", []), f"{place}.ho")]
+    for each in opened:
+        if len(each) != 3 or not all(isinstance(name, str) for name in each):
+            raise SessionImportInvalid(f"{place}.ho", "it is not a list of handoffs")
+    return _fields(given, place, events, steps), opened
+
+
+def check_snapshot(data: Any, place: str, events: int, steps: Mapping[str, Any]) -> None:
+    """What the session remembers of its past counts as little as what it says of now."""
+    snapshot = check(Snapshot, data, place)
+    _fields(snapshot["cursor"], f"{place}.cursor", events, steps)
+    if REWOUND in snapshot:
+        check_snapshot(snapshot[REWOUND], f"{place}.{REWOUND}", events, steps)
+
+
+def _fields(given: dict[str, Any], place: str, events: int, steps: Mapping[str, Any]) -> Cursor:
+    """The cursor, each of whose fields is of its kind; what is not taken over is removed."""
+    for name in _NOT_TAKEN_OVER:
+        given.pop(name, None)
+    check(StoredCursor, given, place)
+    for number, each in enumerate(given.get(TRIED, [])):
+        if len(each) != len(fields(TriedHandoff)):
+            raise SessionImportInvalid(f"{place}.{TRIED}[{number}]", "it is not a handoff")
+    cursor: Cursor = read_by(Cursor.from_json, given, place)
+    if cursor.phase not in _PHASES:
+        raise SessionImportInvalid(f"{place}.p", "there is no such phase")
+    if cursor.phase != "end" and len(cursor.chain) < 2:
+        raise SessionImportInvalid(f"{place}.ch", "nobody has the run")
+    if not (cursor.calls <= events and cursor.after <= events and cursor.first <= events + 1):
+        raise SessionImportInvalid(place, "it speaks of events that there are not")
+    base = given.get("b")
+    if base is not None:
+        if base not in steps:
+            raise SessionImportInvalid(f"{place}.b", "what it names is not among the steps")
+        check_items(steps[base], f"resume.steps.{base}")
+    return cursor

@@ -1,0 +1,185 @@
+"""Stepping back: a session that stands again where it stood after an earlier event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ekiden.audit.chain import chained
+from ekiden.core.documents import Value
+from ekiden.core.events import Event
+from ekiden.runtime.history.deletion import withdraw_item
+from ekiden.runtime.history.folding import runs_begun
+from ekiden.runtime.history.fork import confirmations
+from ekiden.runtime.history.past import Past, past_of
+from ekiden.runtime.questions.withdrawing import abandon, timer_end
+from ekiden.runtime.state.cursor import Cursor, OpenQuestion
+from ekiden.runtime.state.leases import owner_name
+from ekiden.runtime.state.snapshot import KEPT, REWOUND, kept_again, snapshot_key, snapshot_of
+from ekiden.runtime.state.spending import purse_removals
+from ekiden.sessions.state import STATE, told_state
+from ekiden.storage.base import Claim, Commit, MessageSettle, SessionPatch, SessionRow, Store
+
+_LEASE_S = 30.0
+_REASON = "the session was taken back to before the question"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewind(Value):
+    """What a step back came to."""
+
+    session_id: str
+    to_seq: int
+    """The event after which the session stands again."""
+    undone: int
+    """How many events do not count any more; with 0 nothing was stored."""
+    agent: str
+    """Who has the session now."""
+
+    def __str__(self) -> str:
+        if not self.undone:
+            return f"{self.session_id} stands there: event {self.to_seq} is its last"
+        many = "1 event does" if self.undone == 1 else f"{self.undone} events do"
+        return (
+            f"{self.session_id} stands as after event {self.to_seq}, with {self.agent}; {many} not "
+            "count any more. What tools did outside the session is not undone."
+        )
+
+
+async def rewind_session(store: Store, session_id: str, *, to_seq: int) -> Rewind:
+    """Let the session stand again as after event `to_seq`, or after what was stored with it.
+
+    Nothing is removed: an event tells which ones do not count any more, and to step back before
+    that event takes the step back. Who has the session, its view, its variables and its unfinished
+    run are as they were, as `fork_session` tells; in the middle of an agent that is code, as before
+    its turn. What the session asked people and agents is withdrawn, and what people decided about
+    calls that were not answered by then is asked again: a yes is one to one call. What need not be
+    asked about in this session, as they had said by then, still need not be. What tools did outside
+    is not undone. Dying on the way leaves the session as it was, or its questions withdrawn.
+
+    Raises `SessionNotFound`, `SessionBusy` while somebody runs it, and `UserError` if there is no
+    such event, or nobody knows how the session stood then. For example::
+
+        print(await rewind_session(store, "customer-42", to_seq=7))
+    """
+    await store.open()
+    claim, row = await store.claim(session_id, owner=owner_name(), lease_s=_LEASE_S)
+    try:
+        past = await _point(store, row, to_seq)
+        undone = row.seq - past.seq
+        asks: list[OpenQuestion] = []
+        if undone:
+            asks = list(Cursor.from_json(row.cursor).asks.values())
+            await _step_back(store, claim, row, past, asks)
+        else:
+            await store.release(claim)
+    except BaseException:
+        await store.release(claim)
+        raise
+    for question in asks:
+        if question.session is not None:
+            await abandon(store, question.session, question.id)
+    return Rewind(session_id=row.id, to_seq=past.seq, undone=undone, agent=past.agent)
+
+
+async def _point(store: Store, row: SessionRow, seq: int) -> Past:
+    """Where the session will stand: never in the middle of a turn of code, whose calls are known
+    by keys that a second time cannot have."""
+    past = await past_of(store, row, seq)
+    if past.seq == row.seq:
+        return past
+    turn = f"{past.cursor.run}.{past.cursor.turn + 1}.c"
+    made = [event.seq for event in past.events if event.step and event.step.startswith(turn)]
+    return await past_of(store, row, made[0] - 1) if made else past
+
+
+async def _step_back(
+    store: Store, claim: Claim, row: SessionRow, past: Past, asks: Sequence[OpenQuestion]
+) -> None:
+    events = list(await store.events(row.id, limit=row.seq))
+    run = len(runs_begun(events)) + 1
+    steps = _steps_again(past, run)
+    kept = await store.steps(row.id, prefix=KEPT)
+    steps |= kept_again(kept, past.seq, at_seq=row.seq + 1)
+    cursor, standing = past.cursor, Cursor.from_json(row.cursor)
+    cursor.run, cursor.handoffs = run, max(standing.handoffs, cursor.handoffs)
+    cursor.purse, cursor.levels = None, []
+    purses = await purse_removals(store, standing.purse, standing.levels)
+    told = await _told(store, row, past, events)
+    linked, head, count = chained(told, standing.head)
+    cursor.head, cursor.audited = standing.head, standing.audited
+    if standing.head:
+        told, cursor.head, cursor.audited = linked, head, standing.audited + count
+    after: dict[str, Any] = {
+        "agent": past.agent,
+        "outcome": past.outcome,
+        "cursor": cursor.to_json(),
+        "variables": past.variables,
+    }
+    steps[snapshot_key(run)] = {**snapshot_of(row), REWOUND: after}
+    for question in asks:
+        if question.kind == "inbox":
+            await withdraw_item(store, question, by=row.agent, reason=_REASON)
+    queries = [question for question in asks if question.kind == "query"]
+    await store.commit(
+        claim,
+        Commit(
+            patch=SessionPatch(
+                agent=past.agent,
+                status="idle",
+                outcome=past.outcome,
+                cursor=after["cursor"],
+                variables=past.variables,
+            ),
+            events=told,
+            steps=steps,
+            documents=[*(timer_end(question) for question in queries), *purses],
+            settles=[MessageSettle(key=question.id, state="cancelled") for question in queries],
+            wakes=[question.session for question in queries if question.session is not None],
+            release=True,
+        ),
+    )
+
+
+def _steps_again(past: Past, run: int) -> dict[str, Any]:
+    """What is remembered of the turn under way, under the keys that the run has from now on: none
+    is used twice."""
+    prefix = f"{past.cursor.run}.{past.cursor.turn + 1}."
+    return {
+        f"{run}.{key.partition('.')[2]}": value
+        for key, value in past.steps.items()
+        if key.startswith(prefix) and past.cursor.phase != "end"
+    }
+
+
+async def _told(store: Store, row: SessionRow, past: Past, events: Sequence[Event]) -> list[Event]:
+    """The events that the step back consists of."""
+    details: dict[str, Any] = {"rewound": past.seq, "undoes": [past.seq + 1, row.seq]}
+    change = _change(row.variables, past.variables)
+    if change:
+        if row.variables and not any(told_state(event) for event in events):
+            change["base"] = dict(row.variables)
+        details[STATE] = change
+    at_us = await store.now_us()
+    back = Event(
+        session_id=row.id,
+        seq=row.seq + 1,
+        type="message",
+        at_us=at_us,
+        agent=past.agent,
+        details=details,
+    )
+    more = confirmations(past.confirmed, row.id, back.seq, agent=past.agent, at_us=at_us)
+    return [back, *more]
+
+
+def _change(now: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any]:
+    change: dict[str, Any] = {}
+    changed = {name: value for name, value in then.items() if now.get(name, change) != value}
+    deleted = [name for name in now if name not in then]
+    if changed:
+        change["set"] = changed
+    if deleted:
+        change["deleted"] = deleted
+    return change

@@ -1,0 +1,1 @@
+"""Agents that do not think with a model of ours: code, people, and agents elsewhere."""

@@ -1,0 +1,306 @@
+"""Agents that are code: a function instead of a model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic
+
+from ekiden.core.acting import acting_as
+from ekiden.core.agent import Agent
+from ekiden.core.caller_data import is_request
+from ekiden.core.context import RunContextWrapper, TContext, TOutput
+from ekiden.core.errors import ToolError, UserError
+from ekiden.core.faults import fault_point
+from ekiden.core.handoff import Handoff
+from ekiden.core.items import (
+    Item,
+    assistant_message,
+    function_call,
+    function_output,
+    text_of,
+)
+from ekiden.core.jsonio import dumps, loads
+from ekiden.core.outcomes import Done
+from ekiden.core.tool import FunctionTool
+from ekiden.runtime.conversation.corrections import UNDONE, undone_told
+from ekiden.runtime.guardrails.output import approve
+from ekiden.runtime.questions.asking import Asking, Parked, is_parked
+from ekiden.runtime.state.findings import tell_findings
+from ekiden.runtime.state.snapshot import KEPT, kept_key, kept_values
+from ekiden.runtime.state.state import RunState
+from ekiden.runtime.tools.confirmation import ask_first
+from ekiden.runtime.tools.intents import begin_call, call_id_of, call_key, last_place, place_of
+from ekiden.runtime.tools.offer import refresh_offer
+from ekiden.runtime.tools.running import PlannedCall, perform, record_call
+from ekiden.runtime.turn.turn import conclude, start_agent
+from ekiden.sessions.scopes import checked_value
+from ekiden.tools import ToolResult, output_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOff:
+    """What a code agent returns to pass the conversation on; `CodeContext.hand_off` makes it."""
+
+    tool_name: str
+    arguments: str
+
+
+class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
+    """What the function of an agent that is code is given.
+
+    The function may be run again after a crash. `call` is a remembered step: a call whose result is
+    stored is not made a second time, so make calls in an order that does not depend on chance or
+    time. What else the function does must bear repetition::
+
+        async def orders(ctx: CodeContext) -> str:
+            return f"It is {await ctx.call('lookup_order', order_id='A-42')}."
+    """
+
+    __slots__ = ("_asks", "_calling", "_is_left", "_made", "_run")
+
+    def __init__(self, run: RunState) -> None:
+        base = run.context
+        super().__init__(
+            base.context,
+            base.usage,
+            session_id=base.session_id,
+            variables=base.variables,
+            link=run,
+        )
+        self._run = run
+        self._made = 0
+        self._calling: set[asyncio.Task[Any]] = set()
+        """Tasks of the code in which a tool is being called, or a question prepared."""
+        self._is_left = False
+        self._asks = Asking(run, run.step_key("a"), under_way=self._under_way)
+
+    def _scope(self, what: str) -> Asking:
+        return self._asks
+
+    @property
+    def agent(self) -> Agent[Any]:
+        """The agent that this code is."""
+        return self._run.agent
+
+    @property
+    def session_key(self) -> str:
+        """What others may know the session by: no session of another store, and none that has the
+        same id after this one is deleted, has it."""
+        return self._run.session_key
+
+    async def recall(self, name: str) -> Any:
+        """What `keep` stored under the name in this session; `None` if that is nothing."""
+        run, prefix = self._run, f"{KEPT}{name}/"
+        stored = await run.store.steps(run.session_id, prefix=prefix)
+        return kept_values({**stored, **run.remembered_under(prefix)}).get(name)
+
+    def keep(self, name: str, value: Any) -> None:
+        """Store JSON of the code's own with the end of its turn: nobody who uses the session can
+        read it or change it as a variable.
+
+        A rollback, a step back and a branch of the session have what was kept at that point, as
+        they have its variables; what is exported does not have it.
+        """
+        if "/" in name:
+            raise UserError(f"{name!r} cannot be kept: its name must not have a slash")
+        # A step is stored once; the event that follows gives this one its number.
+        self._run.remember(kept_key(name, self._run.next_seq), checked_value(name, value))
+
+    @property
+    def items(self) -> list[Item]:
+        """The conversation, as a copy."""
+        return list(self._run.visible)
+
+    @property
+    def text(self) -> str:
+        """What the person said last."""
+        for item in reversed(self._run.visible):
+            if is_request(item):
+                return text_of(item)
+        return ""
+
+    @property
+    def received(self) -> dict[str, Any]:
+        """What came with the handoff to this agent: from, reason, summary, context."""
+        return dict(self._run.cursor.received or {})
+
+    @property
+    def failed_handoffs(self) -> dict[str, str]:
+        """Agents that this agent handed to in this run and that could not take it, with why; also
+        one that somebody else wanted to have it just before, if nobody wrote meanwhile."""
+        failed: dict[str, str] = {}
+        for event in self._run.events:
+            details = event.details or {}
+            if event.type == "handoff" and event.error and details.get("from") == self.agent.name:
+                target, reason = undone_told(event)
+                failed[target] = reason
+            elif event.type == "message" and UNDONE in details:
+                failed.update(details[UNDONE])
+        return failed
+
+    async def call(self, tool: str | FunctionTool[Any, TOutput], **arguments: Any) -> TOutput:
+        """Run one of the agent's tools and give its result, which is JSON.
+
+        Raises `ToolError` if the tool fails or a guardrail rejects the call or its output,
+        `UserError` if the agent does not have it.
+        """
+        run = self._run
+        if self._is_left:
+            raise Parked
+        found, given = self._find(tool), dumps(arguments)
+        self._made += 1
+        place, before = await place_of(run, self._made, found.name, given)
+        stored = run.memo.get(call_key(run, place))
+        if stored is None:
+            if before is not None:
+                found, given = self._find(before.tool), before.arguments
+            with self._under_way():
+                stored = await self._make(found, place, given)
+            if self._is_left:
+                raise Parked
+        output, error, is_json = stored[:3]
+        if error is not None:
+            raise ToolError(f"tool {found.name!r} failed: {error}")
+        result: TOutput = loads(output) if is_json else output
+        return result
+
+    def hand_off(
+        self,
+        to: str | Agent[Any],
+        *,
+        reason: str = "",
+        summary: str = "",
+        context: Any = None,
+        **arguments: Any,
+    ) -> HandOff:
+        """What to return in order to pass the conversation on to one of the agent's handoffs."""
+        name = to if isinstance(to, str) else to.name
+        edges = [each for each in self._run.offered.values() if isinstance(each, Handoff)]
+        for edge in edges:
+            if edge.agent_name == name:
+                words = {"reason": reason, "summary": summary, "context": context}
+                passed = {key: value for key, value in words.items() if value}
+                return HandOff(tool_name=edge.tool_name, arguments=dumps({**passed, **arguments}))
+        known = ", ".join(edge.agent_name for edge in edges) or "nobody"
+        raise UserError(f"agent {self.agent.name!r} may not hand to {name!r}, but to: {known}")
+
+    @contextmanager
+    def _under_way(self) -> Iterator[None]:
+        task = asyncio.current_task()
+        assert task is not None
+        self._calling.add(task)
+        try:
+            yield
+        finally:
+            self._calling.discard(task)
+
+    async def leave(self) -> None:
+        """The code waits for an answer: tools that other tasks of it call, and what they are about
+        to ask, come to their end first, and then none of these tasks does anything more."""
+        self._is_left = True
+        while self._calling:
+            await asyncio.wait(self._calling)
+
+    def _find(self, tool: str | FunctionTool) -> FunctionTool:
+        name = tool if isinstance(tool, str) else tool.name
+        offer = self._run.offered.get(name)
+        if isinstance(offer, FunctionTool):
+            return offer
+        raise UserError(f"agent {self.agent.name!r} has no tool called {name!r}; add it to `tools`")
+
+    async def settle(self) -> None:
+        """The code came to its end: calls that it made before it was interrupted, and does not make
+        any more, are a person's to decide."""
+        run = self._run
+        for number in range(self._made + 1, last_place(run) + 1):
+            place, before = await place_of(run, number, None)
+            if before is not None and not before.is_finished:
+                await self._make(self._find(before.tool), place, before.arguments)
+
+    async def _make(self, tool: FunctionTool, place: str, arguments: str) -> tuple[Any, ...]:
+        run, key = self._run, call_key(self._run, place)
+        call_id = call_id_of(key)
+        call = function_call(call_id, tool.name, arguments)
+        result, duration_us = await self._perform(tool, call, place)
+        output, is_json = result.output, False
+        if result.error is None and isinstance(output, str) and not isinstance(result.value, str):
+            if output in ("None", "True", "False"):
+                output = dumps(result.value)
+            is_json = _is_json(output)
+        record_call(
+            run,
+            PlannedCall(tool, call, key),
+            result,
+            items=(call, function_output(call_id, output)),
+            duration_us=duration_us,
+            as_json=is_json,
+        )
+        await run.commit()
+        fault_point("code.tool.after_commit")
+        return output, result.error, is_json, tool.name, call["arguments"]
+
+    async def _perform(self, tool: FunctionTool, call: Item, place: str) -> tuple[ToolResult, int]:
+        run, made, key = self._run, call, call_key(self._run, place)
+        if tool.confirmation is not None:
+            decision = await ask_first(run, tool, call, key)
+            if not decision.approved:
+                return decision.refusal(), 0
+            made = decision.call(call)
+        fault_point("code.tool.before_call")
+        begin = partial(begin_call, run, place, tool.name, call["arguments"])
+        done = await perform(run, PlannedCall(tool, made, key, begin), always_told=True)
+        fault_point("code.tool.after_call")
+        return done
+
+
+async def run_code(run: RunState) -> None:
+    """Let the active agent's function answer, and do what it returns."""
+    agent = run.agent
+    assert agent.run is not None
+    if not run.cursor.started:
+        await start_agent(run)
+    await refresh_offer(run)
+    run.exception = None
+    began = run.config.clock.monotonic()
+    context: CodeContext[Any] = CodeContext(run)
+    with acting_as(agent.name):
+        try:
+            result = await agent.run(context)
+            if run.memo:
+                await context.settle()
+        except BaseException as exc:
+            if is_parked(exc):
+                await context.leave()
+            raise
+    fault_point("code.answer.after_run")
+    key = run.step_key("m")
+    duration_us = int((run.config.clock.monotonic() - began) * 1e6)
+    if isinstance(result, HandOff):
+        call = function_call(call_id_of(key), result.tool_name, result.arguments)
+        told = tell_findings(run, None) if run.cursor.found else None
+        run.record("message", items=(call,), step=key, duration_us=duration_us, details=told)
+        await conclude(run, [call], None)
+        return
+    text = result if isinstance(result, str) else output_text(result)
+    details = await approve(run, result)
+    run.record(
+        "message",
+        items=(assistant_message(text),),
+        step=key,
+        duration_us=duration_us,
+        details=details,
+    )
+    await conclude(run, [], Done(result))
+
+
+def _is_json(text: str) -> bool:
+    """Whether it is JSON, and not the text of a date, a decimal or bytes."""
+    try:
+        loads(text)
+    except ValueError:
+        return False
+    return True

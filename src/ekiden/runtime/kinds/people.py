@@ -1,0 +1,149 @@
+"""Agents that are people: what they are handed waits until one of them answers."""
+
+from __future__ import annotations
+
+from ekiden.core.errors import UserError
+from ekiden.core.handoff_record import Actor
+from ekiden.core.inbox_item import ANSWER, GIVE_BACK, InboxItem
+from ekiden.core.items import assistant_message
+from ekiden.core.jsonio import dumps
+from ekiden.core.outcomes import Done, Waiting
+from ekiden.handoff.tool import handoff
+from ekiden.runtime.guardrails.output import approve
+from ekiden.runtime.handoff.controller import carry_out, store_refusal
+from ekiden.runtime.handoff.rollback import confirm_handoffs
+from ekiden.runtime.outcome.finish import finish
+from ekiden.runtime.questions.asking import decided
+from ekiden.runtime.questions.inboxes import item_writes, read_item
+from ekiden.runtime.questions.withdrawing import is_withdrawn_by_run
+from ekiden.runtime.state.attempt import Attempt
+from ekiden.runtime.state.cursor import USER, Cursor, OpenQuestion
+from ekiden.runtime.state.state import RunState
+from ekiden.runtime.turn.assign import last_request
+from ekiden.runtime.turn.turn import conclude, start_agent
+from ekiden.storage.base import Store
+
+_MAX_SUBJECT = 500
+_TOLD = ".closed"
+"""Behind the key of a decision that nobody took: the run failed by it."""
+
+
+async def wait_for_person(run: RunState) -> None:
+    """Put the case before the people of the role, and park the session until one answers."""
+    role, cursor = run.agent.person or "", run.cursor
+    key = _case_key(run)
+    if cursor.started and key in run.memo:
+        if run.memo[key]["answer"] is None:
+            # The run fails by that; who resumes it asks anew.
+            run.remember(f"{key}{_TOLD}", True)
+            await run.commit()
+        answer = decided(run, key)
+        back = answer.choice == GIVE_BACK
+        if run.config.output_guardrails or run.agent.output_guardrails:
+            # If one does not let the words through, who resumes the run asks anew.
+            run.remember(f"{key}{_TOLD}", True)
+        await answer_as_person(run, answer.text, by=answer.by, give_back=back)
+        return
+    if not cursor.started or (run.is_reachable and key not in cursor.asks):
+        if not cursor.started:
+            await start_agent(run)
+        await _put_case(run, role, key)
+        if cursor.open:
+            confirm_handoffs(run)
+    await finish(run, Waiting(f"person:{role}"))
+
+
+def _case_key(run: RunState) -> str:
+    """The step of the people's decision.
+
+    They are asked anew after a way back that was refused, which is counted, and when the run failed
+    because nobody was to decide any more.
+    """
+    first = key = run.step_key(f"p{run.cursor.handoffs}")
+    number = 1
+    while f"{key}{_TOLD}" in run.memo:
+        number += 1
+        key = f"{first}.{number}"
+    return key
+
+
+async def _put_case(run: RunState, role: str, key: str) -> None:
+    received = run.cursor.received or {}
+    source = received.get("from", USER)
+    subject = received.get("reason") or f"a conversation waits for {role}"
+    case = {"kind": "handoff", "role": role, "from": source, "subject": subject}
+    for name in ("summary", "context"):
+        if name in received:
+            case[name] = received[name]
+    if run.is_reachable:
+        item = InboxItem(
+            kind="handoff",
+            from_agent=source,
+            subject=subject[:_MAX_SUBJECT],
+            body=last_request(run.visible),
+            options=(ANSWER, GIVE_BACK) if source != USER else (ANSWER,),
+            context={name: case[name] for name in ("summary", "context") if name in case} or None,
+            priority=run.priority,
+            created_at_us=await run.store.now_us(),
+            role=role,
+            session_id=run.session_id,
+        )
+        for document in item_writes(run, item):
+            run.write(document)
+        run.cursor.asks[key] = OpenQuestion("inbox", item.id, role)
+        case["item"] = item.id
+    run.record("inbox", details=case)
+
+
+async def answer_as_person(run: RunState, text: str, *, by: str, give_back: bool) -> None:
+    """Let a person answer in the place of the agent that stands for the role.
+
+    The words are the answer of the run; with `give_back` they go to the agent that handed the
+    conversation to people, which goes on with it.
+    """
+    if run.agent.person is None:
+        raise UserError(
+            f"session {run.session_id!r} does not wait for a person: {run.agent.name!r} has it"
+        )
+    actor = Actor(kind="person", name=by)
+    if not give_back:
+        details = await approve(run, text, {"by": actor.to_json()})
+        run.record(
+            "message", items=(assistant_message(text),), step=run.step_key("m"), details=details
+        )
+        await conclude(run, [], Done(text))
+        return
+    source = (run.cursor.received or {}).get("from")
+    if source is None:
+        raise UserError(f"nobody handed session {run.session_id!r} over: there is no way back")
+    run.cursor.work += 1
+    edge = handoff(run.find_agent(source), allow_return=True)
+    words = dumps({"reason": "a person answered", "context": text})
+    if not await carry_out(run, Attempt(edge=edge, arguments=words, by=actor)):
+        await store_refusal(run)
+
+
+async def answer_case(
+    store: Store, session_id: str, text: str, *, by: str, give_back: bool
+) -> InboxItem | None:
+    """Answer the inbox item of a session that waits for people; `None` if it has none.
+
+    One that a process withdrew that died before it stored why is none: the session still waits.
+    One that the same person answered before, whose process died before the session went on, is
+    answered: the first answer counts. Raises `InboxItemClosed` if somebody else was quicker, and
+    `UserError` if there is no way back.
+    """
+    asks = Cursor.from_json((await store.get(session_id)).cursor).asks
+    for question in asks.values():
+        item = await read_item(store, question.id) if question.kind == "inbox" else None
+        if item is None or item.kind != "handoff" or is_withdrawn_by_run(item):
+            continue
+        if give_back and GIVE_BACK not in item.options:
+            raise UserError(f"nobody handed session {session_id!r} over: there is no way back")
+        if item.answer is not None and item.answer.by == by:
+            return item
+        from ekiden.inbox import Inbox
+
+        choice = GIVE_BACK if give_back else ANSWER
+        return await Inbox(store).answer(item.id, choice=choice, text=text, by=by)
+    return None

@@ -1,0 +1,1 @@
+"""`advance`, and what it takes to begin with a session and to wait for others."""

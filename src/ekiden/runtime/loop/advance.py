@@ -1,0 +1,360 @@
+"""`advance`: the only unit of work, and the one loop of the system."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import AbstractContextManager, aclosing, nullcontext
+from typing import Any
+
+from ekiden.core.acting import acting_as
+from ekiden.core.errors import (
+    EkidenError,
+    HandoffRefused,
+    SessionError,
+    StoreUnavailable,
+    UserError,
+)
+from ekiden.core.events import Event
+from ekiden.core.guardrail_errors import GuardrailError
+from ekiden.core.items import Item
+from ekiden.core.model import ModelDelta
+from ekiden.core.outcomes import OutOfBudget
+from ekiden.runtime.handoff.rollback import finish_rollback, give_back
+from ekiden.runtime.outcome.finish import fail, finish, hand_on, is_bug, log_error
+from ekiden.runtime.questions.asking import is_parked
+from ekiden.runtime.questions.withdrawing import WITHDRAWN, is_withdrawn
+from ekiden.runtime.state.ledger import read_day
+from ekiden.runtime.state.spending import Spent, allowed, as_set, own_left
+from ekiden.runtime.state.state import RunState, load_memo
+from ekiden.runtime.turn.limits import TimeLimit, has_triggers, over_limit, time_left
+from ekiden.runtime.turn.turn import resume_acting, settle_answer, think
+from ekiden.tools.under_way import CallUnderWay, watch_threads
+from ekiden.tracing.log_context import logging_for
+
+
+async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
+    """Take the next steps of a session until it ends or has to wait, and show what happens.
+
+    Every event is stored before it is shown. Afterwards `run.outcome` is set, and `run.exception`
+    if the run failed. The process may be killed at any instant: another `advance` goes on from the
+    last step that was stored. Raises `LeaseLost` when somebody else owns the session, and
+    `StoreUnavailable` when nothing can be stored. It ends without an outcome when an agent has the
+    conversation that is not run here.
+    """
+    watch_threads()
+    for shown in run.take():
+        yield shown
+    if run.was_woken and await is_withdrawn(run):
+        await finish(run, WITHDRAWN)
+    try:
+        while run.outcome is None and run.around.is_served(run.agent):
+            if run.live:
+                async with aclosing(_watched(run)) as steps:
+                    async for shown in steps:
+                        yield shown
+            else:
+                if run.hold is None:
+                    await _step(run)
+                else:
+                    with run.hold.step(_this_task()):
+                        await _step(run)
+                for shown in run.take():
+                    yield shown
+        if run.outcome is None:
+            await hand_on(run)
+    finally:
+        if run.children:
+            await run.stop_children()
+    for shown in run.take():
+        yield shown
+    if run.outcome is not None and run.wanted is not None and run.wanted.look:
+        from ekiden.runtime.loop.left_requests import serve_left
+
+        await serve_left(run)
+    if run.told and run.around.drives:
+        from ekiden.runtime.loop.waiting import run_told
+
+        await run_told(run, advance)
+
+
+async def _step(run: RunState) -> None:
+    """One step, within the time that it may take; whoever wants the run interrupted ends it too."""
+    if run.config.daily is not None:
+        run.day = await read_day(run, 0)
+    left, cause = time_left(run)
+    if left is None and not run.is_reachable:
+        await _guarded(run, _next_step(run))
+        return
+    scope = asyncio.timeout(left)
+    try:
+        async with scope:
+            run.begin_step(scope)
+            await _guarded(run, _next_step(run))
+    except TimeoutError:
+        if not scope.expired():
+            raise
+        if run.outcome is not None:
+            return  # It came to its end at the last moment.
+        if run.broken is not None:
+            raise run.broken from None
+        run.discard()
+        await _guarded(run, _cut_short(run, cause))
+        if run.outcome is None:
+            await load_memo(run)  # If the step is taken again, what is stored of it counts.
+    finally:
+        run.end_step()
+
+
+async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
+    """What comes after a step that was not finished in time, or was not to be finished."""
+    if run.is_undoing:
+        return
+    if run.wanted is not None and run.wanted.at_once:
+        from ekiden.runtime.handoff.requests import serve_requests
+
+        await serve_requests(run)
+    elif cause == "trigger":
+        from ekiden.runtime.handoff.triggers import fire_for_time
+
+        await fire_for_time(run)
+    elif cause == "handoff":
+        pending = run.cursor.pending
+        if pending is None:
+            return  # It was confirmed at the last moment.
+        await _recover(
+            run, HandoffRefused("TIMEOUT", f"{pending.target!r} did not take over within its time")
+        )
+    elif cause == "agent":
+        over = own_left(run)
+        if over is not None:
+            await _end_over_limit(run, over)
+    elif cause == "tenant" and run.day is not None:
+        seconds = run.day.limits["seconds"] or 0
+        await finish(run, OutOfBudget("seconds", seconds, seconds, scope="tenant"))
+    elif cause == "run":
+        seconds = allowed(run, "seconds") or 0
+        await _end_over_limit(run, OutOfBudget("seconds", seconds, max(run.spent_s(), seconds)))
+    # Else somebody wanted it interrupted, and was served before it was: the step is taken again.
+
+
+async def _guarded(run: RunState, step: Coroutine[Any, Any, None]) -> None:
+    """One step, done by the agent: its hooks, instructions and callbacks are its code, too."""
+    agent = run.agent.name
+    # If a handoff is open, what the agent does may have to be undone.
+    call = _NO_CALL
+    if run.cursor.open:
+        call = CallUnderWay(run, agent)
+    with acting_as(agent), logging_for(run), call:
+        try:
+            await step
+            return
+        except (SessionError, StoreUnavailable):
+            raise
+        except BaseException as exc:
+            wrong = exc
+        try:
+            await _settle(run, wrong)
+        finally:
+            del wrong  # Else it would keep this frame, and all that it refers to.
+
+
+_NO_CALL: AbstractContextManager[None] = nullcontext()
+
+
+async def _settle(run: RunState, wrong: BaseException) -> None:
+    """Store what went wrong in a step as its end, or give a handoff back."""
+    if isinstance(wrong, Spent):
+        run.discard()
+        await _end_over_limit(run, wrong.over)
+        return
+    if isinstance(wrong, asyncio.CancelledError):
+        if _this_task().cancelling():
+            raise wrong
+        failure: Exception = EkidenError("the step was cancelled from within, by nobody outside")
+        failure.__cause__ = wrong
+    elif isinstance(wrong, SystemExit):
+        code = wrong.code
+        failure = EkidenError(f"code of the run tried to end the process (exit code {code!r})")
+        failure.__cause__ = wrong
+    elif isinstance(wrong, Exception):
+        failure = wrong
+    elif is_parked(wrong):
+        from ekiden.runtime.loop.waiting import wait_for_answers
+
+        try:
+            await wait_for_answers(run, advance)
+        except (SessionError, StoreUnavailable):
+            raise
+        except BaseException as exc:
+            await _settle(run, exc)
+        return
+    else:
+        raise wrong
+    run.discard()
+    await _recover(run, failure)
+
+
+async def _recover(run: RunState, failure: Exception) -> None:
+    """Undo the handoff that led here, or hand over because of the error, or end the run.
+
+    A source that got the conversation back more often than a model may err has failed itself: then
+    the handoff before it is undone.
+    """
+    if is_bug(failure) and (run.cursor.open or not isinstance(failure, UserError)):
+        log_error(run, f"agent {run.agent.name!r}", failure)
+    while run.cursor.open:
+        await give_back(run, failure)
+        if run.outcome is not None or run.cursor.rollbacks <= run.config.model_retries:
+            return
+    if run.agent.handoffs:
+        from ekiden.runtime.handoff.triggers import fire_for_error
+
+        try:
+            if await fire_for_error(run, failure):
+                return
+        except (UserError, GuardrailError) as wrong:
+            failure = wrong
+    await fail(run, failure)
+
+
+async def _end_over_limit(run: RunState, over: OutOfBudget) -> None:
+    """A limit is reached: a budget that came with an open handoff undoes it, else the run ends."""
+    cause = None if over.scope == "tenant" else _cause(run, over)
+    over = as_set(run, over)
+    if cause is None:
+        await finish(run, over)
+        return
+    target = run.cursor.open[cause].target
+    refusal = HandoffRefused(
+        "BUDGET_EXCEEDED",
+        f"{target!r} used up its budget of {over.allowed:g} {over.limit} ({over.used:g} used)",
+    )
+    while len(run.cursor.open) > cause:
+        await give_back(run, refusal)
+    if run.outcome is None and run.cursor.rollbacks > run.config.model_retries:
+        await _recover(run, refusal)
+
+
+def _cause(run: RunState, over: OutOfBudget) -> int | None:
+    """The place of the last open handoff whose source had more left; `None` if none had."""
+    if run.agent.budget is not None and getattr(run.agent.budget, over.limit, None) == over.allowed:
+        return len(run.cursor.open) - 1 if run.cursor.open else None
+    own: float | None = getattr(run.config.limits, over.limit)
+    for place, pending in reversed(list(enumerate(run.cursor.open))):
+        had: float | None = pending.saved.get("budget", {}).get(over.limit)
+        if all(limit is None or limit > over.used for limit in (own, had)):
+            return place
+    return None
+
+
+async def _next_step(run: RunState) -> None:
+    cursor = run.cursor
+    run.questions = None
+    if cursor.open and cursor.open[-1].failure is not None:
+        await finish_rollback(run)
+        return
+    if cursor.asks and not await _answers_came(run):
+        return
+    if cursor.phase == "act":
+        await resume_acting(run, _stored_calls(run))
+        return
+    if cursor.phase == "answered":
+        await settle_answer(run)
+        return
+    # A plan makes its answer of what its tasks spent; each call of its own asks for what is left.
+    limit = None if run.agent.plan is not None and cursor.started else over_limit(run)
+    if limit is None and run.day is not None:
+        limit = run.day.over()
+    if limit is not None:
+        await _end_over_limit(run, limit)
+        return
+    if run.wanted is not None and run.wanted.look:
+        from ekiden.runtime.handoff.requests import serve_requests
+
+        if await serve_requests(run):
+            return
+    if (cursor.started or not cursor.open) and has_triggers(run.agent):
+        from ekiden.runtime.handoff.triggers import look_at_triggers
+
+        if await look_at_triggers(run):
+            return
+    await _take_turn(run)
+
+
+async def _answers_came(run: RunState) -> bool:
+    """Whether the code that waits can go on; if not, the run waits."""
+    from ekiden.runtime.loop.waiting import wait_for_answers
+    from ekiden.runtime.questions.answering import collect_answers
+
+    if await collect_answers(run):
+        return True
+    await wait_for_answers(run, advance)
+    return False
+
+
+async def _take_turn(run: RunState) -> None:
+    """Let the active agent do its next part, whatever kind of agent it is."""
+    agent = run.agent
+    if (run.config.input_guardrails or agent.input_guardrails) and not run.cursor.checks:
+        from ekiden.runtime.guardrails.input import check_first
+
+        await check_first(run)
+    if agent.router is not None:
+        from ekiden.runtime.turn.assign import assign
+
+        await assign(run)
+    elif agent.plan is not None:
+        from ekiden.runtime.plans.supervising import supervise
+
+        await supervise(run)
+    elif agent.run is not None:
+        from ekiden.runtime.kinds.code_agent import run_code
+
+        await run_code(run)
+    elif agent.person is not None:
+        from ekiden.runtime.kinds.people import wait_for_person
+
+        await wait_for_person(run)
+    elif agent.runner is not None:
+        from ekiden.runtime.kinds.elsewhere import run_elsewhere
+
+        await run_elsewhere(run)
+    else:
+        await think(run)
+
+
+async def _watched(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
+    """One step, shown while it happens."""
+    news = run.watch()
+    step = asyncio.create_task(_step(run))
+    step.add_done_callback(lambda _: news.set())
+    try:
+        with nullcontext() if run.hold is None else run.hold.step(step):
+            while True:
+                news.clear()
+                while run.outbox:
+                    yield run.outbox[0]
+                    del run.outbox[0]
+                run.note_all_seen()
+                if step.done():
+                    break
+                await news.wait()
+            await step
+    finally:
+        if not step.done():
+            step.cancel()
+            await asyncio.wait({step})
+
+
+def _this_task() -> asyncio.Task[object]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+def _stored_calls(run: RunState) -> list[Item]:
+    for event in run.events:
+        if event.seq == run.cursor.calls:
+            return [item for item in event.items if item.get("type") == "function_call"]
+    return []

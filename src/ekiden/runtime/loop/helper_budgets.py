@@ -1,0 +1,131 @@
+"""A limit of the run that is reached while others work for it.
+
+Whoever was asked spends what the asker has left. If that is used up, it has not failed: it stops
+where it is and gives no answer, and the asker, as soon as nobody else works for it, is out of
+budget, too. Its questions stay open. When it is resumed with a higher limit, those who were asked
+go on where they were, with what there is now.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Literal
+
+from ekiden.core.errors import SessionBusy, SessionError
+from ekiden.core.messages import Letter
+from ekiden.core.outcomes import OutOfBudget
+from ekiden.runtime.outcome.finish import outcome_told
+from ekiden.runtime.questions.answering import count_used
+from ekiden.runtime.questions.asking import QUERY_TIMER
+from ekiden.runtime.questions.sessions import OWN_LIMITS
+from ekiden.runtime.state.cursor import Cursor, OpenQuestion
+from ekiden.runtime.state.leases import owner_name
+from ekiden.runtime.state.spending import Spent, left_of
+from ekiden.runtime.state.state import RunState
+from ekiden.runtime.turn.limits import over_limit
+from ekiden.storage.base import Commit, MessageFilter, SessionPatch, SessionRow
+from ekiden.storage.timers import Timer, timer_write
+
+_LEASE_S = 10.0
+
+
+def is_suspended(row: SessionRow) -> bool:
+    """Whether the session stopped in the middle of a run, at a limit."""
+    return row.status == "idle" and row.outcome == "out_of_budget"
+
+
+async def check_helpers(run: RunState) -> None:
+    """`Spent` if all who are to answer stopped at a limit of the run; what they used is stored."""
+    queries = _queries(run)
+    if not queries or len(queries) < len(run.cursor.asks):
+        return
+    rows = [row for each in queries if (row := await _row(run, each)) is not None]
+    if not all(map(is_suspended, rows)) or len(rows) < len(queries):
+        return
+    for question, row in zip(queries, rows, strict=True):
+        count_helper(run, question, Cursor.from_json(row.cursor))
+    await run.commit()
+    raise Spent(over_limit(run) or await _told(run, rows[0]))
+
+
+def count_helper(run: RunState, question: OpenQuestion, now: Cursor) -> None:
+    """Count in what the session that is asked used and was not counted yet."""
+    count_used(run, question, now.usage, now.spent_s)
+    question.counted = now.usage.to_json()
+
+
+async def revive_helpers(run: RunState) -> None:
+    """The run is resumed: those who were asked go on, with what it has left; `Spent` if that is
+    nothing."""
+    suspended = [each for each in _queries(run) if not each.due_us]
+    if not suspended:
+        return
+    over = over_limit(run)
+    if over is not None:
+        raise Spent(over)
+    found = await run.store.find_messages(
+        MessageFilter(keys=[each.id for each in suspended]), limit=len(suspended)
+    )
+    timeouts = {
+        each.key: Letter.from_json(each.body).message.timeout_seconds
+        for each in found
+        if each.state == "open"
+    }
+    now_us = await run.store.now_us()
+    for question in suspended:
+        await _revive(run, question)
+        due_us = now_us + int(timeouts.get(question.id, 0.0) * 1e6)
+        question.due_us = due_us
+        run.write(timer_write(Timer(due_us=due_us, kind=QUERY_TIMER, id=question.id)))
+    await run.commit(status="ready", outcome="")
+
+
+async def _revive(run: RunState, question: OpenQuestion) -> None:
+    """Make the session ready again; one that somebody has goes on anyway."""
+    assert question.session is not None
+    with suppress(SessionError):
+        try:
+            claim, row = await run.store.claim(
+                question.session, owner=owner_name(), lease_s=_LEASE_S
+            )
+        except SessionBusy:
+            return
+        cursor = Cursor.from_json(row.cursor)
+        if cursor.phase == "end" or row.outcome in ("done", "failed", "refused"):
+            await run.store.release(claim)
+            return
+        cursor.budget = _budget(run, row, cursor)
+        status: Literal["waiting", "ready"] = "waiting" if row.status == "waiting" else "ready"
+        patch = SessionPatch(
+            cursor=cursor.to_json(),
+            status=status,
+            outcome=None if status == "waiting" else "",
+        )
+        await run.store.commit(claim, Commit(patch=patch, events=(), steps={}, release=True))
+
+
+def _budget(run: RunState, row: SessionRow, cursor: Cursor) -> dict[str, float]:
+    """What the session may use now, counted from its beginning."""
+    used, own = cursor.used(), row.meta.get(OWN_LIMITS, {})
+    budget = {name: round(used[name] + left, 6) for name, left in left_of(run).items()}
+    for name, limit in own.items():
+        budget[name] = min(limit, budget.get(name, limit))
+    return budget
+
+
+def _queries(run: RunState) -> list[OpenQuestion]:
+    return [each for each in run.cursor.asks.values() if each.session is not None]
+
+
+async def _row(run: RunState, question: OpenQuestion) -> SessionRow | None:
+    try:
+        return await run.store.get(question.session or "")
+    except SessionError:
+        return None
+
+
+async def _told(run: RunState, row: SessionRow) -> OutOfBudget:
+    """What the session itself said: a limit of each session, such as that of turns."""
+    last = await run.store.events(row.id, after=row.seq - 1)
+    told = outcome_told(last[-1]) if last else None
+    return told if isinstance(told, OutOfBudget) else OutOfBudget("turns", 0, 0)

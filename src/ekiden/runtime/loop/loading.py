@@ -1,0 +1,345 @@
+"""From the stored session to the state of a run: with a new message, or where it was left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import HandoffError, HandoffRefused, SessionBusy, UserError
+from ekiden.core.events import Event
+from ekiden.core.faults import fault_point
+from ekiden.core.items import Item
+from ekiden.runtime.conversation.corrections import UNDONE, undone_told
+from ekiden.runtime.handoff.rollback import give_back
+from ekiden.runtime.outcome.finish import outcome_told
+from ekiden.runtime.outcome.output import final_outcome
+from ekiden.runtime.questions.withdrawing import withdraw
+from ekiden.runtime.state.attempt import give_up_tried
+from ekiden.runtime.state.circumstances import Circumstances
+from ekiden.runtime.state.committing import SHARED
+from ekiden.runtime.state.cursor import Cursor, PendingHandoff
+from ekiden.runtime.state.leases import Hold
+from ekiden.runtime.state.snapshot import snapshot_key, snapshot_of, told_so_far, up_to
+from ekiden.runtime.state.spending import purse_removals
+from ekiden.runtime.state.state import RunState, load_memo
+from ekiden.runtime.tools.closing import ClosedCall, interrupted, interrupted_code
+from ekiden.runtime.turn.assign import addressee
+from ekiden.sessions import begins_chain, history_length, open_calls, standing, visible_items
+from ekiden.sessions.state import told_state
+from ekiden.storage.base import Claim, SessionRow, Store
+
+
+async def first_step(
+    around: Circumstances,
+    store: Store,
+    claim: Claim,
+    row: SessionRow,
+    items: tuple[Item, ...],
+    *,
+    hold: Hold | None,
+    release: bool = False,
+) -> RunState:
+    """A new run whose message is stored; with `release` it is left to others."""
+    if around.is_polite and row.status == "ready":
+        raise SessionBusy(row.id, owner="a worker that will take it up", free_in_s=1.0)
+    visible: list[Item] = []
+    closing: list[ClosedCall] = []
+    holder = row.agent or around.entry.name
+    to = await addressee(around, holder, items, is_new=not row.seq)
+    agent = to.agent
+    if items and row.cursor.get("ho") and agent.name != row.agent:
+        row = await _taken_away(around, store, claim, row, agent.name, hold=hold)
+    cursor = Cursor.from_json(row.cursor)
+    events: Sequence[Event] = ()
+    if row.seq:
+        events = await told_so_far(store, row.id, row.seq, with_items=True)
+        visible, _ = await _view(store, row.id, events, cursor, anew=True)
+        closing = await interrupted(store, row.id, events, cursor, open_calls(events))
+    if not closing and not items:
+        raise UserError("a run needs a message: the input is empty")
+    closing += await interrupted_code(store, row.id, events, cursor)
+    run = RunState(
+        around, store=store, claim=claim, hold=hold, row=row, agent=agent, visible=visible,
+        cursor=cursor.next_run(
+            agent=agent.name, first=row.seq + 1, is_same_task=not begins_chain(items),
+            limits=around.config.given,
+        ),
+    )  # fmt: skip
+    if row.variables:
+        _tell_unrecorded(run, row, events)
+        run.variables.forget_run()
+    await run.learn_shared()
+    if agent.name != row.agent:
+        run.cursor.received = run.cursor.tools = None
+    run.cursor.route = to.asked
+    outputs = tuple(item for each in closing for item in each.items)
+    details: dict[str, Any] | None = None
+    if closing:
+        failed = {each.call["call_id"]: each.error for each in closing if each.error is not None}
+        details = {"unfinished": failed} if failed else None
+    if undone := await _undone_before(store, row, cursor, agent.name):
+        details = {**(details or {}), UNDONE: undone}
+        run.looks_for_undone = True
+    if outputs and cursor.open:
+        # The message stays if a handoff is undone; what answers calls of its target does not.
+        run.record("message", items=outputs, details={"closes": len(outputs), **(details or {})})
+        run.cursor.first, outputs, details = run.next_seq, (), None
+    message = run.record("message", items=(*outputs, *items), details=details)
+    if agent.name == row.agent:
+        run.cursor.open = still_open(cursor, message)
+    run.cursor.tried = cursor.tried
+    give_up_tried(run)
+    if cursor.asks:
+        await withdraw(run, cursor.asks, by=row.agent)
+    for write in await purse_removals(store, cursor.purse, cursor.levels):
+        run.write(write)
+    if row.seq:
+        run.remember(snapshot_key(run.cursor.run), snapshot_of(row))
+    if to.route is not None:
+        run.record("route", details=dict(to.route))
+    if around.along is not None:
+        run.write(around.along(run.cursor.run))
+    run.history_length = len(run.visible)
+    _look_for_tried(run)
+    fault_point("run.begin.before_commit")
+    await run.commit(status="ready", outcome="", release=release)
+    fault_point("run.begin.after_commit")
+    return run
+
+
+async def _undone_before(
+    store: Store, row: SessionRow, cursor: Cursor, agent: str
+) -> list[list[str]]:
+    """What the agent is told of a handoff that somebody outside wanted, with which the last run
+    began, and ended because it was rolled back: the agent had no say in that run."""
+    if row.outcome != "failed" or not cursor.handoffs:
+        return []
+    told = await told_so_far(store, row.id, row.seq, after=cursor.first - 1)
+    if not told or (told[-1].details or {}).get("code") != HandoffError.code:
+        return []
+    return [
+        undone_told(event)
+        for event in told
+        if event.type == "handoff"
+        and event.details
+        and "undoes" in event.details
+        and event.details["from"] == agent
+    ]
+
+
+def _tell_unrecorded(run: RunState, row: SessionRow, events: Sequence[Event]) -> None:
+    """If no event tells where the session's variables come from, the next that changes them does.
+
+    `events` are those that carry items, as nearly all do that tell of variables.
+    """
+    if row.variables and all(told_state(event) is None for event in events):
+        run.variables.is_unrecorded()
+
+
+async def _taken_away(
+    around: Circumstances,
+    store: Store,
+    claim: Claim,
+    row: SessionRow,
+    to: str,
+    *,
+    hold: Hold | None,
+) -> SessionRow:
+    """Undo handoffs whose target did not take over yet and loses the conversation to another."""
+    cursor = Cursor.from_json(row.cursor)
+    events = await told_so_far(store, row.id, row.seq, with_items=True)
+    visible, _ = await _view(store, row.id, events, cursor)
+    run = RunState(
+        around, store=store, claim=claim, hold=hold, row=row, visible=visible, cursor=cursor,
+        agent=_member(around, row.agent),
+    )  # fmt: skip
+    await run.learn_shared()
+    for each in cursor.open:
+        run.know(_member(around, each.source))
+    why = HandoffRefused("CANCELLED", f"the message went to {to!r} instead")
+    while run.cursor.open:
+        await give_back(run, why, release=False)
+    return await store.get(row.id)
+
+
+def _member(around: Circumstances, name: str) -> Agent[Any]:
+    """The agent of that name; one that left the team is only a name."""
+    return around.find(name) if name in around.team else Agent(name)
+
+
+def still_open(before: Cursor, message: int) -> list[PendingHandoff]:
+    """Handoffs that the run before did not settle: the way back stays, and so does the message.
+
+    What was counted from that run's beginning begins anew.
+    """
+    for pending in before.open:
+        pending.kept.append(message)
+        pending.depth = 1
+        pending.due_s = None
+        pending.since_s = 0.0
+        pending.saved = {name: pending.saved[name] for name in pending.saved if name in _LASTING}
+    return before.open
+
+
+async def left_step(
+    around: Circumstances, store: Store, claim: Claim, row: SessionRow, *, hold: Hold | None
+) -> RunState:
+    """The run that was left unfinished, before its next step; `UserError` if there is none."""
+    cursor = Cursor.from_json(row.cursor)
+    if cursor.phase == "end":
+        raise UserError(
+            f"session {row.id!r} has nothing to resume: its last run ended; send a message"
+        )
+    events, of_run = await _told(store, row, cursor)
+    visible, base = await _view(store, row.id, events, cursor)
+    cursor.mistakes = cursor.rollbacks = 0
+    if cursor.limits or around.config.given:
+        # Whoever resumes a run that reached a limit lets it go on, with the usual ones.
+        is_kept = around.keeps_limits and row.outcome != "out_of_budget"
+        cursor.limits = {**(cursor.limits if is_kept else {}), **around.config.given}
+    run = RunState(
+        around, store=store, claim=claim, hold=hold, row=row, visible=visible, cursor=cursor,
+        agent=around.find(row.agent),
+    )  # fmt: skip
+    run.events = standing(of_run)
+    run.looks_for_undone = True
+    run.history_length = history_length(events, base=base, after=cursor.after, first=cursor.first)
+    _tell_unrecorded(run, row, events)
+    _look_for_tried(run)
+    await load_memo(run)
+    return run
+
+
+def _look_for_tried(run: RunState) -> None:
+    """A handoff that a document asks for, and that somebody was asked about, is still wanted."""
+    if any(each.is_asked_of(run.session_id) for each in run.cursor.tried):
+        run.want(at_once=False)
+
+
+async def _told(
+    store: Store, row: SessionRow, cursor: Cursor
+) -> tuple[Sequence[Event], Sequence[Event]]:
+    """The events that carry items, and all of the run: read at once if there are few of them."""
+    if row.seq > _FEW:
+        said = await told_so_far(store, row.id, row.seq, with_items=True)
+        return said, await told_so_far(store, row.id, row.seq, after=cursor.first - 1)
+    told = await told_so_far(store, row.id, row.seq)
+    return (
+        [event for event in told if event.speaks],
+        [event for event in told if event.seq >= cursor.first],
+    )
+
+
+async def ended_run(around: Circumstances, store: Store, row: SessionRow) -> RunState:
+    """The last run of a session, which somebody took to an outcome: to be looked at only.
+
+    The answer of an agent that is code is its text.
+    """
+    cursor = Cursor.from_json(row.cursor)
+    events = up_to(row, await store.events(row.id, with_items=True))
+    visible, base = await _view(store, row.id, events, cursor)
+    nobodys = Claim(session_id=row.id, owner="", epoch=0, lease_s=0.0)
+    run = RunState(
+        around, store=store, claim=nobodys, hold=None, row=row, visible=visible, cursor=cursor,
+        agent=_member(around, row.agent),
+    )  # fmt: skip
+    run.events = standing(up_to(row, await store.events(row.id, after=cursor.first - 1)))
+    run.history_length = history_length(events, base=base, after=cursor.after, first=cursor.first)
+    run.outcome = outcome_told(run.events[-1]) if run.events else None
+    if run.outcome is None:
+        if row.outcome not in ("done", "refused"):
+            raise UserError(
+                f"session {row.id!r} ended as {row.outcome!r} somewhere else, and more is not "
+                "known: its run keeps no events"
+            )
+        said = [item for event in run.events if event.seq == cursor.calls for item in event.items]
+        form = run.agent.output_type if run.agent.run is None else None
+        run.outcome = final_outcome(said, form)
+    return run
+
+
+async def opened_for_handoff(
+    around: Circumstances,
+    store: Store,
+    claim: Claim,
+    row: SessionRow,
+    *,
+    hold: Hold | None,
+    source: str = "",
+) -> RunState:
+    """The run that was left unfinished, or a new one without a message; nothing is stored yet.
+
+    A session that no agent has yet is that of `source`, if the team has such an agent.
+    """
+    cursor = Cursor.from_json(row.cursor)
+    if row.agent or not source:
+        agent = around.find(row.agent)
+    else:
+        agent = _member(around, source)
+        if source not in around.team:
+            row = replace(row, agent=source)  # Only for as long as it takes to refuse it.
+    if cursor.phase != "end":
+        return await left_step(around, store, claim, row, hold=hold)
+    run = await _without_message(around, store, claim, row, agent, hold=hold)
+    run.memo = await store.steps(row.id, prefix=run.step_key(""))
+    return run
+
+
+async def opened_live(
+    around: Circumstances, store: Store, claim: Claim, row: SessionRow
+) -> RunState:
+    """A session that goes on over an open connection: no run in it that anybody could resume.
+
+    A handoff that waited for approval when the session was left is given up, which is stored.
+    """
+    run = await _without_message(around, store, claim, row, around.find(row.agent), hold=None)
+    run.begin()
+    run.cursor.phase = "end"
+    left = Cursor.from_json(row.cursor).asks
+    if left or run.cursor.tried:
+        give_up_tried(run)
+        await withdraw(run, left, by=row.agent)
+        await run.commit()
+    return run
+
+
+async def _without_message(
+    around: Circumstances,
+    store: Store,
+    claim: Claim,
+    row: SessionRow,
+    agent: Agent[Any],
+    *,
+    hold: Hold | None,
+) -> RunState:
+    """A new run that goes on with the task; it is not begun yet."""
+    cursor = Cursor.from_json(row.cursor)
+    events = await told_so_far(store, row.id, row.seq, with_items=True)
+    visible, _ = await _view(store, row.id, events, cursor, anew=True)
+    run = RunState(
+        around, store=store, claim=claim, hold=hold, row=row, visible=visible, agent=agent,
+        cursor=cursor.next_run(
+            agent=agent.name, first=row.seq + 1, is_same_task=True, limits=around.config.given
+        ),
+    )  # fmt: skip
+    run.before = row
+    _tell_unrecorded(run, row, events)
+    await run.learn_shared()
+    return run
+
+
+async def _view(
+    store: Store, session_id: str, events: Sequence[Event], cursor: Cursor, *, anew: bool = False
+) -> tuple[list[Item], list[Item]]:
+    """What the active agent sees, and the part of it that a filter made; see `visible_items`."""
+    base: list[Item] = []
+    if cursor.base is not None:
+        base = (await store.steps(session_id, prefix=cursor.base))[cursor.base]
+    return visible_items(events, base=base, after=cursor.after, anew=anew), base
+
+
+_FEW = 200
+_LASTING = frozenset({"tools", SHARED})
+"""What a handoff keeps of the cursor beyond the run that it was made in."""

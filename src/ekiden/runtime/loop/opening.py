@@ -1,0 +1,270 @@
+"""Taking a session in order to run it: with a new message, or where it was left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from types import TracebackType
+from typing import Any
+
+from ekiden.core.errors import EkidenError, SessionBusy, SessionError, StoreError, StoreUnavailable
+from ekiden.core.events import Event
+from ekiden.core.ids import new_id
+from ekiden.core.messages import error_json
+from ekiden.runtime.config import RunConfig
+from ekiden.runtime.handoff.live_runs import on_display
+from ekiden.runtime.loop.loading import first_step, left_step
+from ekiden.runtime.outcome.finish import describe, park
+from ekiden.runtime.questions.sessions import ANSWERS
+from ekiden.runtime.state.answers import read_input
+from ekiden.runtime.state.calls import to_the_end
+from ekiden.runtime.state.circumstances import Circumstances
+from ekiden.runtime.state.leases import Hold, keeper_of, owner_name
+from ekiden.runtime.state.recording import REDACTED
+from ekiden.runtime.state.state import RunState
+from ekiden.sessions import Session
+from ekiden.storage.base import (
+    Claim,
+    Commit,
+    MessageSettle,
+    NewSession,
+    SessionPatch,
+    SessionRow,
+    SessionStatus,
+    Store,
+)
+from ekiden.storage.memory import MemoryStore
+
+
+async def submit(around: Circumstances, input: str | Iterable[Any], session: Session) -> int:
+    """Store a message and leave the work to whoever claims the session: a worker.
+
+    Gives the number of the run.
+    """
+    items = read_input(input)
+    around.check_addressee()
+    await session.store.open()
+    draft = session.draft(around.entry.name)
+    claim, row = await claimed(session.store, draft.id, around.config, create=draft)
+    async with owned(session.store, claim) as hold:
+        run = await first_step(around, session.store, claim, row, items, hold=hold, release=True)
+    return run.cursor.run
+
+
+@asynccontextmanager
+async def resumed(around: Circumstances, session: Session) -> AsyncIterator[RunState]:
+    """The run that was left unfinished; `UserError` if the session has none."""
+    await session.store.open()
+    claim, row = await claimed(session.store, session.session_id, around.config)
+    async with taken_up(around, session.store, claim, row) as run:
+        yield run
+
+
+@asynccontextmanager
+async def taken_up(
+    around: Circumstances, store: Store, claim: Claim, row: SessionRow
+) -> AsyncIterator[RunState]:
+    """The unfinished run of a session that was claimed already.
+
+    Whoever does it for others (`left_as` is `ready`), a worker or who waits for its answer, and
+    cannot take it up stores that as the session's failure: otherwise it would be claimed again at
+    once, for ever.
+    """
+    async with owned(store, claim) as hold:
+        try:
+            run = await left_step(around, store, claim, row, hold=hold)
+        except (SessionError, StoreUnavailable):
+            raise
+        except Exception as exc:
+            if around.left_as == "ready" and _has_work(row):
+                await _set_aside(store, claim, row, exc, around.config)
+            raise
+        with on_display(run):
+            async with parked_if_left(run, around):
+                yield run
+
+
+def _has_work(row: SessionRow) -> bool:
+    """Whether somebody would take the session up again."""
+    return row.status == "ready" or row.cursor.get("p", "end") != "end"
+
+
+async def _set_aside(
+    store: Store, claim: Claim, row: SessionRow, exc: Exception, config: RunConfig
+) -> None:
+    code = getattr(exc, "code", EkidenError.code)
+    failed = Event(
+        session_id=row.id,
+        seq=row.seq + 1,
+        type="agent_error",
+        at_us=config.clock.now_us(),
+        agent=row.agent,
+        details={"outcome": "failed", "code": code},
+        error=describe(exc) if config.trace_include_sensitive_data else REDACTED,
+    )
+    patch = SessionPatch(status="idle", outcome="failed")
+    settles = []
+    if ANSWERS in row.meta:
+        answer = error_json(describe(exc), code=code)
+        settles = [MessageSettle(key=row.meta[ANSWERS], state="failed", answer=answer)]
+    await store.commit(claim, Commit(patch=patch, events=[failed], settles=settles, release=True))
+
+
+async def claimed(
+    store: Store, session_id: str, config: RunConfig, *, create: NewSession | None = None
+) -> tuple[Claim, SessionRow]:
+    """Take the session, waiting for it if the configuration says so; `SessionBusy`."""
+    try:
+        return await _take(store, session_id, config, create)
+    except SessionBusy:
+        if config.on_busy == "refuse":
+            raise
+    deadline = config.clock.monotonic() + config.busy_timeout_s
+    while True:
+        try:
+            return await _take(store, session_id, config, create)
+        except SessionBusy as busy:
+            left = deadline - config.clock.monotonic()
+            if left <= 0:
+                raise
+            await store.wait_for_change(min(left, max(busy.free_in_s, 0.05)))
+
+
+async def _take(
+    store: Store, session_id: str, config: RunConfig, create: NewSession | None
+) -> tuple[Claim, SessionRow]:
+    """Claim the session; whoever is cancelled meanwhile does not leave it claimed by nobody."""
+    claiming = store.claim(session_id, owner=owner_name(), lease_s=config.lease_s, create=create)
+    if not store.shared:
+        return await claiming
+    taken, cancelled = await to_the_end(claiming)
+    if cancelled is not None:
+        await store.release(taken[0])
+        raise cancelled
+    return taken
+
+
+class owned:
+    """Keep the lease during the body; give it up if the body did not get as far as doing so.
+
+    A class, as `parked_if_left` is: many runs are under way at the same time, and each has one.
+    """
+
+    __slots__ = ("_claim", "_keeping", "_store")
+
+    def __init__(self, store: Store, claim: Claim) -> None:
+        self._store = store
+        self._claim = claim
+        self._keeping: AbstractContextManager[Hold] | None = None
+
+    async def __aenter__(self) -> Hold | None:
+        if not self._store.shared:
+            return None
+        self._keeping = keeper_of(self._store).hold(self._claim)
+        return self._keeping.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._keeping is not None:
+            self._keeping.__exit__(None, None, None)
+        if exc is not None:
+            with suppress(StoreError):
+                await to_the_end(self._store.release(self._claim))
+
+
+class parked_if_left:
+    """Park the run if the body is cancelled, or stops before the run is over.
+
+    Where that cannot be stored, the session is free when its lease has run out.
+    """
+
+    __slots__ = ("_around", "_run")
+
+    def __init__(self, run: RunState, around: Circumstances) -> None:
+        self._run = run
+        self._around = around
+
+    async def __aenter__(self) -> None:
+        """Nothing is to be done yet."""
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if exc is None or isinstance(exc, (asyncio.CancelledError, GeneratorExit)):
+            await _park(self._run, self._around.left_as)
+
+
+class begun:
+    """A run for a new message, its message stored; the session is free again afterwards.
+
+    A class, as `owned` and `parked_if_left` are: many runs are under way at the same time, and each
+    has one.
+    """
+
+    __slots__ = ("_around", "_display", "_input", "_owned", "_parked", "_session")
+
+    _display: on_display
+    _owned: owned
+    _parked: parked_if_left
+
+    def __init__(
+        self, around: Circumstances, input: str | Iterable[Any], session: Session | None
+    ) -> None:
+        self._around = around
+        self._input = input
+        self._session = session
+
+    async def __aenter__(self) -> RunState:
+        around, session = self._around, self._session
+        items = read_input(self._input)
+        around.check_addressee()
+        entry = around.entry
+        if session is None:
+            store: Store = MemoryStore(around.config.clock)
+            around.is_reachable = False
+            draft = NewSession(id=new_id("ses"), agent=entry.name)
+        else:
+            store, draft = session.store, session.draft(entry.name)
+            await store.open()
+        claim, row = await claimed(store, draft.id, around.config, create=draft)
+        self._owned = owned(store, claim)
+        hold = await self._owned.__aenter__()
+        try:
+            run = await first_step(around, store, claim, row, items, hold=hold)
+        except BaseException as exc:
+            await self._owned.__aexit__(type(exc), exc, exc.__traceback__)
+            raise
+        self._display = on_display(run)
+        self._display.__enter__()
+        self._parked = parked_if_left(run, around)
+        return run
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        failure = exc
+        try:
+            await self._parked.__aexit__(kind, exc, traceback)
+        except BaseException as another:
+            failure = another
+            raise
+        finally:
+            self._display.__exit__(None, None, None)
+            await self._owned.__aexit__(None, failure, None)
+
+
+async def _park(run: RunState, status: SessionStatus) -> None:
+    if run.outcome is None and not run.is_free:
+        with suppress(SessionError, StoreError):
+            await to_the_end(park(run, status))

@@ -1,0 +1,1 @@
+"""How a run ends, and what came of what it left open."""

@@ -1,0 +1,205 @@
+"""The end of a run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from ekiden.core.errors import EkidenError, SessionError, StoreError, UserError
+from ekiden.core.events import Event
+from ekiden.core.faults import fault_point
+from ekiden.core.guardrail_errors import GuardrailError
+from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
+from ekiden.core.privacy.covering import cover
+from ekiden.runtime.questions.sessions import ANSWERS
+from ekiden.runtime.state.calls import both
+from ekiden.runtime.state.findings import tell_findings
+from ekiden.runtime.state.spending import empty
+from ekiden.runtime.state.state import RunState
+from ekiden.storage.base import SessionStatus
+
+
+async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> None:
+    """Store how the run ended and give the session free, unless whoever has it goes on with it;
+    hooks learn of an answer."""
+    agent, hooks = run.agent, run.hooks
+    if isinstance(outcome, Done) and (hooks is not None or agent.hooks is not None):
+        await both(
+            None if hooks is None else hooks.on_agent_end(run.context, agent, outcome.output),
+            None if agent.hooks is None else agent.hooks.on_end(run.context, agent, outcome.output),
+        )
+    details, error = _details(outcome)
+    if run.cursor.found:
+        details = tell_findings(run, details)
+    run.record("agent_error" if error else "agent_complete", details=details, error=error)
+    if isinstance(outcome, (Done, Refused)):
+        run.cursor.phase = "end"
+    if run.cursor.tried and not isinstance(outcome, Waiting):
+        from ekiden.runtime.state.attempt import give_up_tried
+
+        give_up_tried(run)
+    if run.cursor.asks or ANSWERS in run.meta:
+        await _answer_and_release(run, outcome)
+    if run.cursor.purse is not None and not isinstance(outcome, Waiting) and not run.cursor.asks:
+        await empty(run)
+    is_asked = release and run.wanted is not None and run.wanted.look
+    fault_point("run.finish.before_commit")
+    await store_end(run, outcome, release=release and not is_asked)
+    fault_point("run.finish.after_commit")
+    if is_asked:
+        from ekiden.runtime.outcome.unmade_requests import record_withdrawn
+
+        # The run is stored: what cannot be put on record now, whoever runs the session next does.
+        with suppress(SessionError, StoreError):
+            await record_withdrawn(run)
+            await run.commit(release=True)
+
+
+async def store_end(run: RunState, outcome: Outcome, *, release: bool = True) -> None:
+    """Store what was recorded as the end of the run, or of its work for now."""
+    status: SessionStatus = "waiting" if isinstance(outcome, Waiting) else "idle"
+    try:
+        await run.commit(status=status, outcome=outcome.kind, release=release)
+    except asyncio.CancelledError:
+        if run.is_free:  # It was cut short when it was stored already.
+            run.outcome = outcome
+        raise
+    run.outcome = outcome
+
+
+async def _answer_and_release(run: RunState, outcome: Outcome) -> None:
+    """Give the answer that the session was opened for, and withdraw questions of its own; a run
+    that is out of budget keeps those to agents."""
+    from ekiden.runtime.questions.answering import give_answer
+    from ekiden.runtime.questions.withdrawing import suspend_questions, withdraw_questions
+
+    give_answer(run, outcome)
+    if run.cursor.asks and isinstance(outcome, OutOfBudget):
+        await suspend_questions(run)
+    elif run.cursor.asks and not isinstance(outcome, Waiting):
+        await withdraw_questions(run)
+
+
+async def fail(run: RunState, exc: Exception) -> None:
+    """End the run because of `exc`; what was not stored yet is thrown away."""
+    run.discard()
+    run.exception = exc
+    code = exc.code if isinstance(exc, EkidenError) else "run.failed"
+    await finish(run, Failed(code, describe(exc)))
+
+
+def told_outside(exc: BaseException) -> str:
+    """What other agents are told of the failure: of what guardrails withhold, no values."""
+    return cover(exc.outside) if isinstance(exc, GuardrailError) else describe(exc)
+
+
+def describe(exc: BaseException) -> str:
+    """An exception as one line, without secrets; it may be the user's and unable to describe
+    itself."""
+    try:
+        text = str(exc)
+    except Exception:
+        text = "(it cannot be shown)"
+    shown = text if isinstance(exc, EkidenError) else f"{type(exc).__name__}: {text}"
+    for note in getattr(exc, "__notes__", ()):
+        shown = f"{shown} ({note})"
+    return cover(shown)
+
+
+async def park(run: RunState, status: SessionStatus) -> None:
+    """Give the session free in the middle of a run that was cancelled; it can be resumed."""
+    run.discard()
+    if run.cursor.asks and status == "idle":
+        from ekiden.runtime.questions.withdrawing import withdraw_questions
+
+        await withdraw_questions(run, keeps_answers=True)
+    run.record("agent_complete", details={"outcome": "cancelled"})
+    await run.commit(status=status, outcome="", release=True)
+
+
+async def hand_on(run: RunState) -> None:
+    """Leave the session to whoever runs the agent that has it now."""
+    await run.commit(status="ready", outcome="", release=True)
+
+
+def outcome_told(event: Event) -> Outcome | None:
+    """The outcome that the last event of a run tells; `None` for an answer, or if it tells none."""
+    details = event.details or {}
+    match details.get("outcome"):
+        case "refused":
+            return Refused(details["reason"])
+        case "waiting":
+            return Waiting(details["reason"])
+        case "out_of_budget":
+            return OutOfBudget(
+                details["limit"],
+                details["allowed"],
+                details["used"],
+                scope=details.get("scope", "run"),
+            )
+        case "failed":
+            return Failed(details["code"], event.error or "")
+    return None
+
+
+def _details(outcome: Outcome) -> tuple[dict[str, Any] | None, str | None]:
+    match outcome:
+        case Done():
+            return None, None
+        case Refused(reason) | Waiting(reason):
+            return {"outcome": outcome.kind, "reason": reason}, None
+        case OutOfBudget(limit, allowed, used):
+            told = {"outcome": outcome.kind, "limit": limit, "allowed": allowed, "used": used}
+            return told if outcome.scope == "run" else {**told, "scope": outcome.scope}, None
+        case Failed(code, error):
+            return {"outcome": outcome.kind, "code": code}, error
+
+
+_log = logging.getLogger("ekiden.runtime")
+
+WARNING = "warning"
+"""In an event's details: the code that raised, or what was wrong with what it gave."""
+
+
+def is_bug(exc: BaseException) -> bool:
+    """Whether the user's code raised it: nothing that the runtime expects."""
+    return not isinstance(exc, EkidenError) or isinstance(exc, UserError)
+
+
+def log_error(run: RunState, where: str, exc: BaseException) -> None:
+    """Log an exception of the user's code with its traceback."""
+    _log.error("%s failed in session %s", where, run.session_id, exc_info=exc)
+
+
+def warn(run: RunState, where: str, problem: BaseException | str) -> None:
+    """Log what went wrong in the user's code, and record it; the caller commits it."""
+    if isinstance(problem, str):
+        _log.warning("%s in session %s: %s", where, run.session_id, problem)
+        text = problem
+    else:
+        log_error(run, where, problem)
+        text = describe(problem)
+    run.record("message", details={WARNING: where}, error=text)
+
+
+def warnings_of(events: Iterable[Event]) -> list[str]:
+    """What went wrong in the user's code and did not end the run."""
+    return [f"{where}: {event.error}" for event in events if (where := _where(event)) is not None]
+
+
+def _where(event: Event) -> str | None:
+    details = event.details or {}
+    if event.error is None:
+        return None
+    if WARNING in details:
+        return str(details[WARNING])
+    if event.type == "handoff" and details.get("rollback_failed"):
+        return f"compensation {details.get('compensation')!r}"
+    if event.type == "handoff" and details.get("code") in ("SOURCE_FAILED", "TARGET_FAILED"):
+        return f"handoff to {details.get('to')!r}"
+    if event.type == "guardrail" and details.get("behavior") == "crashed":
+        return f"guardrail {details.get('guardrail')!r}"
+    return None

@@ -1,0 +1,1 @@
+"""Questions to other agents and to people: asked, waited for, answered or withdrawn."""

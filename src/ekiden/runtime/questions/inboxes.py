@@ -1,0 +1,68 @@
+"""The inbox as runs use it: what they ask people is stored with their own steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ekiden.core.inbox_item import DEFAULT_ROLE, InboxItem
+from ekiden.runtime.state.state import RunState
+from ekiden.storage.base import DocumentWrite, Store
+
+if TYPE_CHECKING:
+    from ekiden.inbox import Inbox
+
+SEEN = "seen"
+"""The answer to what only has to be seen."""
+_OWN_FIELDS = ("kind", "from", "subject", "reason", "role")
+_MAX_SUBJECT = 500
+
+
+def inbox_of(run: RunState) -> Inbox:
+    """The inbox of the run's store, with the run's settings."""
+    from ekiden.inbox import Inbox, InboxSettings
+
+    settings = InboxSettings(role=run.config.operator, escalation=tuple(run.config.escalation))
+    return Inbox(run.store, settings=settings)
+
+
+def item_writes(run: RunState, item: InboxItem) -> list[DocumentWrite]:
+    """What stores a new item, to be written with a step."""
+    about = replace(item, task_id=run.task_id, correlation_id=run.correlation_id)
+    return inbox_of(run).item_writes(about)
+
+
+async def tell_people(run: RunState, case: dict[str, Any]) -> None:
+    """Put before people what they have to see, though nobody waits for them; the caller commits.
+
+    `case` has its kind, who it is from, its subject, and what else the event of it tells.
+    """
+    if run.is_reachable:
+        context = {name: value for name, value in case.items() if name not in _OWN_FIELDS}
+        item = InboxItem(
+            kind=case["kind"],
+            from_agent=case["from"] or run.agent.name,
+            subject=case["subject"][:_MAX_SUBJECT],
+            body=case.get("reason", ""),
+            options=(SEEN,),
+            context={**context, "session": run.session_id},
+            priority=run.priority,
+            created_at_us=await run.store.now_us(),
+            role=case.get("role") or DEFAULT_ROLE,
+            notice=True,
+        )
+        for document in item_writes(run, item):
+            run.write(document)
+        case["item"] = item.id
+    run.record("inbox", details=case)
+
+
+async def read_item(store: Store, item_id: str) -> InboxItem | None:
+    """The item as it is now; `None` if there is none."""
+    from ekiden.core.errors.inbox import InboxItemNotFound
+    from ekiden.inbox import Inbox
+
+    try:
+        return await Inbox(store).get(item_id)
+    except InboxItemNotFound:
+        return None

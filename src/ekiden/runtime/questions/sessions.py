@@ -1,0 +1,168 @@
+"""The session that an agent gets for a question or a message of another agent."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+from ekiden.core.asking import Ask
+from ekiden.core.events import PRIVATE, Event
+from ekiden.core.ids import new_id
+from ekiden.core.items import user_message
+from ekiden.core.jsonio import dumps
+from ekiden.core.messages import AgentMessage
+from ekiden.runtime.state.cursor import USER, Cursor
+from ekiden.runtime.state.spending import PURSES, budget_of, is_budget, own_limits, shared_purses
+from ekiden.runtime.state.state import RunState
+from ekiden.storage.base import NewSession, SessionOpening
+from ekiden.storage.priorities import NORMAL
+
+ANSWERS = "answers"
+"""In a session's meta: the message that its end answers."""
+OWN_LIMITS = "own_limits"
+"""In a session's meta: what the question itself lets its answer use, by limit."""
+FIXED_LIMITS = "fixed_limits"
+"""In a session's meta: the limits of whoever asked that nobody can raise who resumes it."""
+_MAX_TITLE = 120
+
+
+def question_session(run: RunState, message: AgentMessage, question: Ask) -> SessionOpening:
+    """A session of the agent that is asked, which answers with its outcome.
+
+    It is as important as the question, or as the session that asks if the question says nothing
+    about that. It spends what the run has left, together with others that the run asks, and at most
+    the question's own budget.
+    """
+    meta = {**_meta(run, message), ANSWERS: message.id}
+    purses = shared_purses(run)
+    if purses:
+        meta[PURSES] = purses
+    if own := own_limits(question.budget, question.max_turns):
+        meta[OWN_LIMITS] = own
+    if fixed := _fixed_limits(run):
+        meta[FIXED_LIMITS] = fixed
+    return session_for(
+        message,
+        session_id=new_id("ask"),
+        meta=meta,
+        user_id=run.user_id,
+        priority=_priority(run, message),
+        words=question.words,
+        budget=budget_of(run, question.budget, question.max_turns),
+        is_private=not run.config.trace_include_sensitive_data,
+    )
+
+
+def notice_session(run: RunState, message: AgentMessage) -> SessionOpening:
+    """A session of the agent that is told something."""
+    return session_for(
+        message,
+        session_id=new_id("told"),
+        meta=_meta(run, message),
+        user_id=run.user_id,
+        priority=_priority(run, message),
+        is_private=not run.config.trace_include_sensitive_data,
+    )
+
+
+def session_for(
+    message: AgentMessage,
+    *,
+    session_id: str,
+    meta: dict[str, Any],
+    user_id: str | None = None,
+    priority: int | None = None,
+    words: str | None = None,
+    budget: dict[str, float] | None = None,
+    is_private: bool = False,
+) -> SessionOpening:
+    """A session in which the message's addressee has it before itself, ready to be run.
+
+    `priority`: else it is the message's. `is_private`: no trace shows what it is about.
+    """
+    assert message.to_agent is not None
+    received = {"from": message.from_agent, "reason": message.subject}
+    if message.payload is not None:
+        payload = message.payload
+        received["context"] = payload if isinstance(payload, str) else dumps(payload)
+    cursor = Cursor(
+        run=1,
+        phase="think",
+        first=1,
+        chain=[USER, message.to_agent],
+        received=received if words is None else None,
+        budget=budget or {},
+    )
+    details: dict[str, Any] = {"message": {**message.to_json(), "payload": None}}
+    if is_private:
+        details[PRIVATE] = True
+    said = Event(
+        session_id=session_id,
+        seq=1,
+        type="message",
+        at_us=int(message.created_at * 1e6),
+        agent=message.to_agent,
+        items=(user_message(_wording(message) if words is None else words),),
+        details=details,
+    )
+    return SessionOpening(
+        new=NewSession(
+            id=session_id,
+            agent=message.to_agent,
+            status="ready",
+            user_id=user_id,
+            meta=meta,
+            priority=message.priority if priority is None else priority,
+        ),
+        events=(said,),
+        cursor=cursor.to_json(),
+    )
+
+
+def bus_session_id(queue: str, message_id: str) -> str:
+    """The session for a message that came to an agent's mailbox by the bus: the same for each
+    delivery of it."""
+    digest = blake2b(f"{queue}/{message_id}".encode("utf-8", "surrogatepass"), digest_size=12)
+    return f"bus_{digest.hexdigest()}"
+
+
+def _fixed_limits(run: RunState) -> list[str]:
+    """Limits of the run that come from a budget: of a handoff, of its agent, or of a question."""
+    own, fixed = run.meta.get(OWN_LIMITS, {}), run.meta.get(FIXED_LIMITS, ())
+    return [
+        name
+        for name in ("tokens", "seconds", "money")
+        if is_budget(run, name, is_own=name in own or name in fixed)
+    ]
+
+
+def _priority(run: RunState, message: AgentMessage) -> int:
+    return run.priority if message.priority == NORMAL else message.priority
+
+
+def _meta(run: RunState, message: AgentMessage) -> dict[str, Any]:
+    return {
+        "title": message.subject[:_MAX_TITLE],
+        "task_id": message.task or run.task_id,
+        "correlation_id": run.correlation_id,
+        "asked_by": message.from_agent,
+        "asked_in": run.session_id,
+        "ask_depth": message.depth,
+    }
+
+
+def _wording(message: AgentMessage) -> str:
+    """The message as the addressee reads it: who it is from, and its words fenced off as theirs."""
+    kind = "question" if message.type == "query" else "message"
+    payload = message.payload
+    words = payload if isinstance(payload, str) else "" if payload is None else dumps(payload)
+    fence = "```"
+    while fence in words:
+        fence += "`"
+    parts = [
+        f"The agent {message.from_agent!r} has a {kind} for you: {message.subject!r}",
+        *([f"{fence}\n{words}\n{fence}"] if words else []),
+    ]
+    if message.type == "query":
+        parts.append("Your answer goes to that agent.")
+    return "\n\n".join(parts)

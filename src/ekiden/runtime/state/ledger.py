@@ -1,0 +1,176 @@
+"""Ledgers of shared limits: what was spent of a limit, and what model calls under way hold of it.
+
+A ledger is one document with the limits, a base, and the holds, and further documents of sessions
+that spent something since. A purse (see `purse`) has one document for each session. The ledger of a
+day, of which all runs of a store spend, has one for each step, which is written once: so they can
+be added to the base and removed by whoever reads many of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ekiden.core.errors import SessionError, StaleDocument
+from ekiden.core.outcomes import LimitName, LimitScope, OutOfBudget
+from ekiden.runtime.state.recording import Recording
+from ekiden.storage.base import Document, DocumentWrite, Store
+
+HELD = "held"
+SPENT = "s."
+HOLDABLE: tuple[LimitName, ...] = ("tokens", "money")
+"""What a model call holds while it is under way."""
+_DAILY: tuple[LimitName, ...] = (*HOLDABLE, "seconds")
+_DAYS = "purse.day"
+_MANY = 50
+"""With so many documents beside it, the ledger of a day is summed up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """A shared limit as it stands."""
+
+    document: Document
+    limits: Mapping[str, float | None]
+    held: Mapping[str, Sequence[float]]
+    """By call: tokens, money, and until when."""
+    spent: Mapping[str, float]
+    scope: LimitScope = "run"
+
+    def over(self) -> OutOfBudget | None:
+        """The limit that is reached, if one is."""
+        for name in _DAILY:
+            limit = self.limits.get(name)
+            if limit is not None and self.spent[name] >= limit:
+                return OutOfBudget(name, limit, round(self.spent[name], 6), scope=self.scope)
+        return None
+
+    def has_room(self, key: str, wanted: Mapping[str, float]) -> bool:
+        """Whether the call fits in beside those that are under way."""
+        others = [hold for each, hold in self.held.items() if each != key]
+        if not others:
+            return True
+        for place, name in enumerate(HOLDABLE):
+            limit = self.limits.get(name)
+            held = sum(hold[place] for hold in others)
+            if limit is not None and self.spent[name] + held + wanted[name] > limit:
+                return False
+        return True
+
+    async def of_the_living(self, store: Store) -> Ledger:
+        """Without what sessions hold that nobody runs any more."""
+        held = {}
+        for key, hold in self.held.items():
+            with suppress(SessionError):
+                if (await store.get(key.rpartition(":")[0])).owner is not None:
+                    held[key] = hold
+        return replace(self, held=held)
+
+    def with_hold(self, key: str, hold: Sequence[float] | None) -> DocumentWrite:
+        """What stores the hold, or removes it; `StaleDocument` if the ledger changed since."""
+        held: dict[str, Any] = {each: list(values) for each, values in self.held.items()}
+        held.pop(key, None)
+        if hold is not None:
+            held[key] = list(hold)
+        return DocumentWrite(
+            collection=self.document.collection,
+            key=self.document.key,
+            body={**self.document.body, "held": held},
+            expected_version=self.document.version,
+        )
+
+
+async def read_ledger(store: Store, collection: str, now_us: int) -> Ledger | None:
+    """The ledger of a purse; `None` if whoever shared it is done."""
+    document = await store.get_document(collection, HELD)
+    if document is None:
+        return None
+    # Read after the version that a hold will be written with: nothing is missed.
+    spent: dict[str, float] = dict(zip(HOLDABLE, document.body["base"], strict=True))
+    for each in await _documents(store, collection, SPENT):
+        for name, used in zip(HOLDABLE, each.body, strict=True):
+            spent[name] += used
+    return Ledger(
+        document=document,
+        limits=document.body["limits"],
+        held=_current(document, now_us),
+        spent=spent,
+    )
+
+
+async def read_day(run: Recording, now_us: int) -> Ledger:
+    """The ledger of today, which belongs to all runs of the store; `run.config.daily` is set.
+
+    `now_us` is the store's time, for holds. Which day it is tells the clock of the process, as for
+    events and their costs.
+    """
+    store, day = run.store, _today(run)
+    while True:
+        document = await store.get_document(_DAYS, f"{day}.{HELD}")
+        if document is None:
+            body = {"base": [0, 0.0, 0.0], "held": {}}
+            key = f"{day}.{HELD}"
+            document = Document(
+                collection=_DAYS, key=key, body=body, version=0, updated_at_us=now_us
+            )
+        steps = await _documents(store, _DAYS, f"{day}.{SPENT}")
+        total = [
+            round(sum(column), 9)
+            for column in zip(document.body["base"], *(each.body for each in steps), strict=True)
+        ]
+        if len(steps) < _MANY:
+            break
+        body = {**document.body, "base": total}
+        sum_up = DocumentWrite(
+            collection=_DAYS, key=document.key, body=body, expected_version=document.version
+        )
+        # Another process may do the same; then its sum counts.
+        with suppress(StaleDocument):
+            await store.write_documents([sum_up, *map(_removal, steps)])
+    if not document.version:
+        await _forget_before(store, _today(run, earlier=timedelta(days=1)))
+    return Ledger(
+        document=document,
+        limits={name: getattr(run.config.daily, name) for name in _DAILY},
+        held=_current(document, now_us),
+        spent=dict(zip(_DAILY, total, strict=True)),
+        scope="tenant",
+    )
+
+
+def day_charge(run: Recording, number: int, spent: Sequence[float]) -> DocumentWrite:
+    """What a step of the run spent of today: tokens, money and seconds. The number differs from
+    step to step of one claim."""
+    key = f"{_today(run)}.{SPENT}{run.session_id}.{run.claim.epoch}.{number}"
+    return DocumentWrite(collection=_DAYS, key=key, body=list(spent))
+
+
+def _today(run: Recording, *, earlier: timedelta = timedelta()) -> str:
+    now = datetime.fromtimestamp(run.config.clock.now_us() / 1e6, UTC)
+    return (now - earlier).date().isoformat()
+
+
+def _current(document: Document, now_us: int) -> dict[str, Sequence[float]]:
+    return {key: hold for key, hold in document.body["held"].items() if hold[2] > now_us}
+
+
+async def _forget_before(store: Store, oldest: str) -> None:
+    """A day began: remove the documents of those long over."""
+    while found := [each for each in await store.list_documents(_DAYS) if each.key < oldest]:
+        await store.write_documents(list(map(_removal, found)))
+
+
+def _removal(document: Document) -> DocumentWrite:
+    return DocumentWrite(collection=document.collection, key=document.key, body=None)
+
+
+async def _documents(store: Store, collection: str, prefix: str) -> list[Document]:
+    documents: list[Document] = []
+    after = ""
+    while found := await store.list_documents(collection, prefix=prefix, after=after):
+        documents += found
+        after = found[-1].key
+    return documents

@@ -1,0 +1,148 @@
+"""Registering how to undo what is done while a handoff is open."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Protocol
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import HandoffError, UserError
+from ekiden.core.faults import fault_point
+from ekiden.core.jsonio import dumps
+from ekiden.runtime.state.cursor import Compensation, Cursor, PendingHandoff
+from ekiden.tools.under_way import current_call
+
+_MAX_KEY = 500
+
+_functions: dict[tuple[str, str], Callable[..., Any]] = {}
+"""By handoff and key, functions that cannot be found by name; until the handoff is settled."""
+
+
+class Registrar(Protocol):
+    """The run, as far as it is needed here."""
+
+    agent: Agent[Any]
+    cursor: Cursor
+    staged: list[Compensation] | None
+
+    @property
+    def next_handoff_id(self) -> str:
+        """The id of the handoff that is about to be made."""
+        ...
+
+    async def commit_cursor(self) -> None:
+        """Store what is registered."""
+        ...
+
+
+class Registration:
+    """A compensation that will be stored with the step, or at once if this is awaited."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Registrar | None) -> None:
+        self._run = run
+
+    def __await__(self) -> Generator[Any, None, None]:
+        if self._run is not None:
+            fault_point("handoff.registration.before_commit")
+            yield from self._run.commit_cursor().__await__()
+            fault_point("handoff.registration.after_commit")
+
+
+def register(
+    run: Registrar, function: Callable[..., Any], *, key: str, arguments: Any
+) -> Awaitable[None]:
+    """Remember `function` for the handoff that is open; the same key twice is one."""
+    if not callable(function):
+        raise UserError(f"on_rollback needs a function, not {type(function).__name__}")
+    if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY:
+        raise UserError(f"on_rollback needs a `key` of 1 to {_MAX_KEY} characters")
+    takes_rollback(function)
+    try:
+        dumps(arguments)
+    except (TypeError, ValueError) as exc:
+        raise UserError(f"`arguments` of on_rollback must be JSON: {exc}") from exc
+    pending = run.cursor.pending
+    if run.staged is not None:
+        # A handoff is about to be made: what its callbacks do is undone with it.
+        owner, registered, store_now = run.next_handoff_id, run.staged, None
+    elif pending is not None and pending.failure is None:
+        owner, registered, store_now = pending.id, pending.compensations, run
+    else:
+        return Registration(None)
+    name = _name_of(function)
+    if name is None:
+        _functions[owner, key] = function
+    if not any(each.key == key for each in registered):
+        registered.append(Compensation(key, name, arguments, run.agent.name))
+        call = current_call()
+        if call is not None:
+            call.compensations += (key,)
+    return Registration(store_now)
+
+
+def forget(pending: PendingHandoff) -> None:
+    """The handoff is settled: what was kept in this process for it goes."""
+    for each in pending.compensations:
+        _functions.pop((pending.id, each.key), None)
+
+
+def found(pending: PendingHandoff, each: Compensation) -> Callable[..., Any]:
+    if each.function is None:
+        known = _functions.get((pending.id, each.key))
+        if known is None:
+            raise HandoffError(
+                f"the function for {each.key!r} lived only in the process that registered it: "
+                "register a function of a module"
+            )
+        return known
+    try:
+        found = _by_name(each.function)
+    except (ImportError, AttributeError) as exc:
+        raise HandoffError(f"the function {each.function!r} is not there any more") from exc
+    if not callable(found):
+        raise HandoffError(f"{each.function!r} is not a function any more")
+    function: Callable[..., Any] = found
+    return function
+
+
+def takes_rollback(function: Callable[..., Any]) -> bool:
+    """Whether the function takes a `Rollback`; `UserError` if it needs more than that."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # written in C, without a signature to look at
+        return False
+    for given in (("rollback",), ()):
+        try:
+            signature.bind(*given)
+        except TypeError:
+            continue
+        return bool(given)
+    raise UserError(
+        f"a function for on_rollback takes one argument (a Rollback) or none, not {signature}: "
+        "pass what it needs as `arguments`"
+    )
+
+
+def _name_of(function: Callable[..., Any]) -> str | None:
+    """``module:name`` if the function is found there, also by another process."""
+    module = getattr(function, "__module__", None)
+    name = getattr(function, "__qualname__", None)
+    if not module or not name or "<" in name or module == "__main__":
+        return None
+    reference = f"{module}:{name}"
+    try:
+        return reference if _by_name(reference) is function else None
+    except (ImportError, AttributeError):
+        return None
+
+
+def _by_name(reference: str) -> Any:
+    module, _, name = reference.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found

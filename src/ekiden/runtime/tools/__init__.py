@@ -1,0 +1,1 @@
+"""The tools of a turn: what is offered, approved, called and remembered."""

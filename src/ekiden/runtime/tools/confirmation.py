@@ -1,0 +1,432 @@
+"""Asking a person before a tool runs; the answer is stored before anything comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from string import Formatter
+from typing import Any, Literal, TypeAlias
+
+from ekiden.core.acting import acting_as
+from ekiden.core.errors import UserError
+from ekiden.core.errors.inbox import InboxItemClosed
+from ekiden.core.inbox_item import NOBODY, InboxItem
+from ekiden.core.items import Item
+from ekiden.core.profile import Confirmation
+from ekiden.core.roles import Approval, ConfirmationRequest
+from ekiden.core.tool import FunctionTool
+from ekiden.runtime.outcome.finish import describe, is_bug, warn
+from ekiden.runtime.questions.asking import Parked, deadline, decided, post
+from ekiden.runtime.questions.inboxes import read_item
+from ekiden.runtime.questions.withdrawing import is_withdrawn_by_run, withdraw
+from ekiden.runtime.state.cursor import Grant
+from ekiden.runtime.state.state import RunState
+from ekiden.tools import ToolResult
+from ekiden.tools.cancellation import is_being_cancelled
+from ekiden.tools.text import shortened, spelled_out
+
+_YES = "approve"
+_NO = "reject"
+
+DecisionStatus: TypeAlias = Literal["answered", "expired", "cancelled", "unavailable"]
+"""How a question to a person ended: as its inbox item does (`cancelled`: it was withdrawn), or
+`unavailable` if no person could be asked."""
+
+_DIRECT_S = 30.0
+"""How long an approver has that asks a person directly, if the confirmation says nothing."""
+
+_MAX_SHOWN = 10_000
+"""Characters of the arguments in a question; the request has all of them."""
+_MAX_TEMPLATE = 2_000
+_MAX_REASON = 2_000
+_MAX_NAME = 200
+_MAX_TITLE = 400
+_MAX_TITLE_ARGUMENT = 80
+_MAX_SCOPE = 200
+_ONCE = "always, with changed arguments: taken as a yes to this one call"
+_PLACES = re.compile(r"\{tool_(?:name|args)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Whether a call may be made, and how."""
+
+    approved: bool
+    by: str
+    status: DecisionStatus = "answered"
+    reason: str = ""
+    always: bool = False
+    arguments: str | None = None
+    """JSON text: these instead of the model's."""
+
+    def call(self, call: Item) -> Item:
+        """The call as the person wants it."""
+        return call if self.arguments is None else {**call, "arguments": self.arguments}
+
+    def refusal(self) -> ToolResult:
+        """What a call gives that is not made."""
+        if self.status == "answered":
+            error = f"the person refused: {self.reason or 'they gave no reason'}"
+        else:
+            error = f"this tool needs human approval, and {self.reason}"
+        told = f"The tool was not run: {error}. Go on without this call; do not just repeat it."
+        return ToolResult(output=told, value=None, error=error, is_run=False)
+
+    def told_of_edit(self, result: ToolResult) -> ToolResult:
+        """The result with a word to the model if it did not come from the model's arguments."""
+        if self.arguments is None:
+            return result
+        note = f"The person changed the arguments to {self.arguments}"
+        output: Any = f"{note}\n{result.output}"
+        if not isinstance(result.output, str):
+            output = [{"type": "input_text", "text": note}, *result.output]
+        return replace(result, output=output)
+
+
+async def ask_first(run: RunState, tool: FunctionTool, call: Item, key: str) -> Decision:
+    """The person's decision on `call`, whose step is `key`; asked once, whatever crashes.
+
+    Only a clear yes lets the call be made. The decision is stored when this returns; that of an
+    earlier "always" is, at the latest, with the result of the call. An
+    "always" counts for the same agent and tool, and for the same scope of a tool that has scopes;
+    where that cannot be told, or arguments were changed for a tool without scopes, it is a yes to
+    this one call.
+    """
+    step = _step(run, key)
+    stored = run.memo.get(step)
+    if stored is not None:
+        return _recalled(run, stored, tool, call)
+    grant = _grant(run, tool, call)
+    asked = f"{step}.{_digest(call)}"
+    has_asked = asked in run.cursor.asks
+    decision = await _granted(run, grant, asked)
+    if decision is not None:
+        _note(run, decision, tool, call, step, None)
+        if has_asked:
+            # A stored question without a decision proves that the call was not made.
+            await run.commit()
+        return decision
+    async with run.work.stopped():
+        began = run.config.clock.monotonic()
+        # Whoever was asked just before may have said "always".
+        decision = await _granted(run, grant, asked)
+        if decision is None:
+            decision = _kept(run, await _ask(run, tool, call, grant, asked), tool, call)
+        duration_us = int((run.config.clock.monotonic() - began) * 1e6)
+        _note(run, decision, tool, call, step, duration_us)
+    await run.commit()
+    return decision
+
+
+def is_refused(run: RunState, key: str) -> bool:
+    """Whether it is stored that the call whose step is `key` was not approved."""
+    stored = run.memo.get(_step(run, key))
+    return stored is not None and not stored["approved"]
+
+
+def is_granted_meanwhile(run: RunState, tool: FunctionTool, call: Item, key: str) -> bool:
+    """Whether a call that waits for its own answer is covered by an "always" to another one."""
+    if tool.confirmation is None or _step(run, key) in run.memo:
+        return False
+    return _grant(run, tool, call) in run.cursor.always
+
+
+def _step(run: RunState, key: str) -> str:
+    return run.step_key(f"ask.{key.rpartition('.')[2]}")
+
+
+def _grant(run: RunState, tool: FunctionTool, call: Item) -> Grant | None:
+    """What an "always" to this call covers; `None` if that cannot be told."""
+    if tool.confirmation_scope is None:
+        return run.agent.name, tool.name, ""
+    try:
+        scope = tool.confirmation_scope(call.get("arguments") or "")
+    except Exception:
+        return None
+    is_usable = isinstance(scope, str) and 0 < len(scope) <= _MAX_SCOPE
+    return (run.agent.name, tool.name, scope) if is_usable else None
+
+
+async def _granted(run: RunState, grant: Grant | None, asked: str) -> Decision | None:
+    """The earlier "always"; a question about this call is withdrawn, unless a person answered it:
+    what they said to exactly this call counts more."""
+    by = None if grant is None else run.cursor.always.get(grant)
+    if by is None or _is_decided(run, asked):
+        return None
+    if run.questions:
+        run.questions.pop(asked, None)
+    question = run.cursor.asks.get(asked)
+    if question is not None:
+        await withdraw(run, {asked: question}, by=run.agent.name)
+        item = await read_item(run.store, question.id)
+        if item is not None and not is_withdrawn_by_run(item):
+            raise Parked  # Until the answer that came first is collected.
+        del run.cursor.asks[asked]
+    return Decision(approved=True, by=by, always=True)
+
+
+def _is_decided(run: RunState, asked: str) -> bool:
+    """Whether a person, and not the clock, closed the question about this call."""
+    stored = run.memo.get(asked)
+    if stored is None:
+        return False
+    if stored["answer"] is None:
+        return bool(stored["state"] == "cancelled")
+    return bool(stored["answer"]["by"] != NOBODY)
+
+
+def _kept(run: RunState, decision: Decision, tool: FunctionTool, call: Item) -> Decision:
+    """Keep an "always" for the call that was allowed, which may have other arguments.
+
+    Whoever changes the arguments does not want the model's: for a tool without scopes, which would
+    be allowed any arguments, that is a yes to this one call.
+    """
+    if not decision.always:
+        return decision
+    if decision.arguments is not None and tool.confirmation_scope is None:
+        noted = f"{decision.reason} ({_ONCE})" if decision.reason else _ONCE
+        return replace(decision, always=False, reason=noted)
+    grant = _grant(run, tool, decision.call(call))
+    if grant is None:
+        return replace(decision, always=False)
+    run.cursor.always[grant] = decision.by
+    return decision
+
+
+async def _ask(
+    run: RunState, tool: FunctionTool, call: Item, grant: Grant | None, key: str
+) -> Decision:
+    confirmation, approver = tool.confirmation, run.config.approver
+    assert confirmation is not None
+    # Whoever goes on with the run may have another approver than whoever asked.
+    if isinstance(approver, str) or key in run.memo or key in run.cursor.asks:
+        return await _ask_inbox(run, tool, call, key)
+    if approver is None:
+        return _no("unavailable", "nobody is there to ask (`RunConfig.approver` is not set)")
+    arguments = call.get("arguments") or ""
+    timeout_s = _DIRECT_S if confirmation.timeout_s is None else confirmation.timeout_s
+    request = ConfirmationRequest(
+        session_id=run.session_id,
+        agent=run.agent.name,
+        tool=tool.name,
+        arguments=arguments,
+        prompt=question(confirmation, tool.name, arguments),
+        timeout_s=timeout_s,
+        scope="" if grant is None else grant[2],
+    )
+    await run.until_seen()  # What happened before a question is shown before it.
+    deadline = asyncio.timeout(timeout_s)
+    late = _no("expired", f"nobody answered within {timeout_s:g} s")
+    try:
+        async with deadline:
+            with acting_as(""):  # Whoever speaks for people is no part of the agent.
+                answer = await approver.approve(request)
+    except asyncio.CancelledError as exc:
+        if is_being_cancelled():
+            raise
+        return _no("unavailable", f"asking failed ({type(exc).__name__})")
+    except (Exception, SystemExit) as exc:
+        if deadline.expired():
+            return late
+        if is_bug(exc):
+            warn(run, "approver", exc)
+        return _no("unavailable", f"asking failed ({describe(exc)})")
+    # An answer that an approver gives only because it is stopped comes too late.
+    if deadline.expired():
+        return late
+    if isinstance(answer, str) and answer == "inbox":
+        return await _ask_inbox(run, tool, call, key)
+    return _read(answer)
+
+
+async def _ask_inbox(run: RunState, tool: FunctionTool, call: Item, key: str) -> Decision:
+    """What a person decided in the inbox about exactly these arguments; `Parked` until then."""
+    confirmation, arguments = tool.confirmation, call.get("arguments") or ""
+    assert confirmation is not None
+    if key not in run.memo and key not in run.cursor.asks:
+        now_us = await run.store.now_us()
+        item = InboxItem(
+            kind="confirmation",
+            from_agent=run.agent.name,
+            subject=_subject(run.agent.name, tool, arguments),
+            body=question(confirmation, tool.name, arguments),
+            options=(_YES, _NO),
+            created_at_us=now_us,
+            priority=run.priority,
+            deadline_us=deadline(now_us, confirmation.timeout_s),
+            session_id=run.session_id,
+            tool=tool.name,
+            arguments=arguments or "{}",
+        )
+        post(run, key, item)
+    try:
+        answer = decided(run, key)
+    except InboxItemClosed as exc:
+        return _unanswered(exc)
+    return _read(
+        Approval(
+            approved=answer.choice == _YES,
+            by=answer.by,
+            reason=answer.text,
+            arguments=answer.arguments,
+            always=answer.always,
+        )
+    )
+
+
+def _unanswered(closed: InboxItemClosed) -> Decision:
+    match closed.status:
+        case "expired":
+            return _no("expired", "nobody answered before the deadline")
+        case "cancelled":
+            by = f" by {closed.by}" if closed.by else ""
+            why = f": {closed.reason}" if closed.reason else ""
+            told = f"the request for approval was withdrawn{by}{why}"
+            return replace(_no("cancelled", told), by=closed.by or NOBODY)
+        case _:
+            return _no("unavailable", "the request for approval was deleted")
+
+
+def _read(answer: object) -> Decision:
+    if not isinstance(answer, Approval) or not answer.by:
+        given = "an Approval without `by`" if isinstance(answer, Approval) else _named(answer)
+        told = f"asking failed (the approver gave {given})"
+        return _no("unavailable", told)
+    by, reason = str(answer.by)[:_MAX_NAME] or "unknown", str(answer.reason)[:_MAX_REASON]
+    if answer.approved is not True:
+        if by == NOBODY:
+            return _no("unavailable", reason or "nobody answered")
+        return Decision(approved=False, by=by, reason=reason)
+    if answer.arguments is not None and not isinstance(answer.arguments, str):
+        told = "asking failed (the arguments that were given instead are not text)"
+        return _no("unavailable", told)
+    return Decision(
+        approved=True,
+        by=by,
+        reason=reason,
+        always=answer.always is True,
+        arguments=answer.arguments,
+    )
+
+
+def _named(answer: object) -> str:
+    return f"{type(answer).__name__}, not an Approval"
+
+
+def _no(status: DecisionStatus, reason: str) -> Decision:
+    return Decision(approved=False, by=NOBODY, status=status, reason=reason)
+
+
+def _note(
+    run: RunState,
+    decision: Decision,
+    tool: FunctionTool,
+    call: Item,
+    step: str,
+    duration_us: int | None,
+) -> None:
+    """Record and remember in one go: whichever commit comes next has both."""
+    details: dict[str, Any] = {
+        "tool": tool.name,
+        "call_id": call["call_id"],
+        "approved": decision.approved,
+        "status": decision.status,
+        "by": decision.by,
+        "reason": decision.reason,
+        "always": decision.always,
+        "edited": decision.arguments is not None,
+        "arguments_hash": _digest(decision.call(call)),
+    }
+    if decision.arguments is not None:
+        details["arguments"] = decision.arguments
+    run.record("tool_confirmation", step=step, details=details, duration_us=duration_us)
+    run.remember(
+        step,
+        {
+            "of": [tool.name, _digest(call)],
+            "approved": decision.approved,
+            "status": decision.status,
+            "by": decision.by,
+            "reason": decision.reason,
+            "always": decision.always,
+            "arguments": decision.arguments,
+        },
+    )
+
+
+def _recalled(run: RunState, stored: dict[str, Any], tool: FunctionTool, call: Item) -> Decision:
+    """The stored decision; `UserError` if it was about another call."""
+    if stored["of"] != [tool.name, _digest(call)]:
+        raise UserError(
+            f"a person was asked about {stored['of'][0]!r} here before the run was interrupted, "
+            f"and agent {run.agent.name!r} calls {tool.name!r} or other arguments now: calls must "
+            "not depend on chance, time or anything else that changes"
+        )
+    return Decision(
+        approved=stored["approved"],
+        by=stored["by"],
+        # Stored before there were states: what nobody said was no answer.
+        status=stored.get("status", "unavailable" if stored["by"] == NOBODY else "answered"),
+        reason=stored["reason"],
+        always=stored["always"],
+        arguments=stored["arguments"],
+    )
+
+
+def _digest(call: Item) -> str:
+    text: str = call.get("arguments") or ""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def question(confirmation: Confirmation, tool: str, arguments: str) -> str:
+    """What the person is asked: the template, filled in once and literally.
+
+    Nothing in it is hidden: a template that leaves out the tool's name or the arguments has them
+    below it, escapes of JSON are resolved, control and invisible characters spelled out, and what
+    is too long to be read is said to go on.
+    """
+    filled = {
+        "{tool_name}": tool,
+        "{tool_args}": shortened(_readable(arguments), _MAX_SHOWN),
+    }
+    template = shortened(confirmation.prompt_template, _MAX_TEMPLATE)
+    for label, place in (("tool", "{tool_name}"), ("arguments", "{tool_args}")):
+        if place not in confirmation.prompt_template[:_MAX_TEMPLATE]:
+            template = f"{template}\n{label}: {place}"
+    return spelled_out(_PLACES.sub(lambda place: filled[place.group()], template))
+
+
+def _subject(agent: str, tool: FunctionTool, arguments: str) -> str:
+    """The title of the question: that of the confirmation, filled in once and literally, so that
+    no argument can bring a place of its own, a line break or a hidden character."""
+    title = None if tool.confirmation is None else tool.confirmation.title
+    if title is None:
+        return f"may {agent} run {tool.name}?"
+    try:
+        given = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        given = None
+    known = given if isinstance(given, dict) else {}
+    filled = [
+        f"{text}{'' if name is None else _shown_argument(known, name)}"
+        for text, name, _, _ in Formatter().parse(title)
+    ]
+    return shortened("".join(filled), _MAX_TITLE)
+
+
+def _shown_argument(given: dict[str, Any], name: str) -> str:
+    if given.get(name) is None:
+        return "?"
+    value = given[name]
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return shortened(spelled_out(" ".join(text.split())), _MAX_TITLE_ARGUMENT)
+
+
+def _readable(arguments: str) -> str:
+    try:
+        return json.dumps(json.loads(arguments or "{}"), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return arguments

@@ -1,0 +1,1 @@
+"""One turn of an agent that thinks with a model."""

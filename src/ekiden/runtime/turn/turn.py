@@ -1,0 +1,270 @@
+"""One turn of an agent that thinks with a model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from ekiden.core.context import AgentHookContext
+from ekiden.core.errors import ModelBehaviorError
+from ekiden.core.faults import fault_point
+from ekiden.core.handoff import Handoff
+from ekiden.core.items import Item, function_output, is_message, text_of
+from ekiden.core.model import ModelResponse
+from ekiden.core.outcomes import Done, Outcome
+from ekiden.core.tool import FunctionTool
+from ekiden.runtime.handoff.controller import carry_out
+from ekiden.runtime.handoff.rollback import confirm_handoffs
+from ekiden.runtime.outcome.finish import finish
+from ekiden.runtime.outcome.output import final_outcome
+from ekiden.runtime.state.attempt import Attempt
+from ekiden.runtime.state.calls import both
+from ekiden.runtime.state.findings import tell_findings
+from ekiden.runtime.state.state import RunState
+from ekiden.runtime.tools.closing import answered
+from ekiden.runtime.tools.offer import refresh_offer
+from ekiden.runtime.tools.running import PlannedCall, run_tools
+from ekiden.runtime.turn.limits import has_triggers
+from ekiden.runtime.turn.model_call import ask_model
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class _Plan:
+    tools: list[PlannedCall]
+    transfers: list[tuple[Handoff[Any, Any], Item]]
+    unknown: list[Item]
+    too_many: list[Item]
+
+
+async def act(run: RunState, calls: list[Item], *, answered: Collection[str] = frozenset()) -> None:
+    """Answer every call of the turn that is not `answered`, then store the turn or hand over.
+
+    A transfer with the policy `immediate` does not wait for tools of its turn: they are not run.
+    """
+    plan = _plan(run, calls, answered)
+    if plan.tools and _is_immediate(plan):
+        for each in plan.tools:
+            tell(run, each.call, "not run: the conversation was handed over at once")
+    elif plan.tools:
+        await run_tools(run, plan.tools, more_to_come=bool(plan.transfers))
+    for call in plan.unknown:
+        tell(run, call, f"there is no tool called {call['name']!r}; {_choices(run)}")
+    for call in plan.too_many:
+        tell(run, call, f"only {run.config.limits.calls} calls are made in one turn")
+    mistaken = bool(plan.unknown)
+    if plan.transfers:
+        (handoff, call), *others = plan.transfers
+        for _, other in others:
+            tell(run, other, "only one handoff can be made in a turn; this one was not made")
+        requested = [each.tool_name for each, _ in plan.transfers] if others else None
+        attempt = Attempt(edge=handoff, arguments=call["arguments"], call=call, requested=requested)
+        if await carry_out(run, attempt):
+            return
+        mistaken = True
+    await _end_turn(run, mistaken=mistaken)
+
+
+def _is_immediate(plan: _Plan) -> bool:
+    return bool(plan.transfers) and plan.transfers[0][0].terms.policy == "immediate"
+
+
+def tell(run: RunState, call: Item, problem: str) -> None:
+    """Answer a call with what is wrong with it."""
+    run.record(
+        "tool_call",
+        items=(function_output(call["call_id"], f"Error: {problem}"),),
+        details={"tool": call["name"]},
+        error=problem,
+    )
+
+
+async def _end_turn(run: RunState, *, mistaken: bool) -> None:
+    cursor = run.cursor
+    cursor.mistakes = cursor.mistakes + 1 if mistaken else 0
+    cursor.turn += 1
+    cursor.phase = "think"
+    fault_point("turn.tools.before_commit")
+    await run.commit()
+    fault_point("turn.tools.after_commit")
+    run.memo = {}
+    if cursor.mistakes > run.config.model_retries:
+        raise ModelBehaviorError(
+            f"the model of agent {run.agent.name!r} asked {cursor.mistakes} times in a row for "
+            f"something that cannot be done; {_choices(run)}"
+        )
+
+
+def _plan(run: RunState, calls: list[Item], answered: Collection[str]) -> _Plan:
+    plan = _Plan([], [], [], [])
+    most = run.config.limits.calls
+    for index, call in enumerate(calls):
+        if call["call_id"] in answered:
+            continue
+        offer = run.offered.get(call["name"])
+        if isinstance(offer, FunctionTool) and most is not None and len(plan.tools) >= most:
+            plan.too_many.append(call)
+        elif isinstance(offer, FunctionTool):
+            plan.tools.append(PlannedCall(offer, call, run.step_key(f"t{index}")))
+        elif offer is not None:
+            plan.transfers.append((offer, call))
+        else:
+            plan.unknown.append(call)
+    return plan
+
+
+def _choices(run: RunState) -> str:
+    names = ", ".join(run.offered)
+    return f"there are: {names}" if names else "there are none"
+
+
+async def think(run: RunState) -> None:
+    """Ask the model, and do what it says as far as that needs no step of its own."""
+    if not run.cursor.started:
+        await start_agent(run)
+    began = run.config.clock.monotonic()
+    key = run.step_key("m")
+    if run.cursor.checks == 1:
+        from ekiden.runtime.guardrails.input import ask_beside
+
+        response = await ask_beside(run, ask_model)
+    else:
+        response = await ask_model(run)
+    duration_us = int((run.config.clock.monotonic() - began) * 1e6)
+    output = tuple(response.output)
+    calls = [item for item in output if item.get("type") == "function_call"]
+    details, outcome = call_details(response), None
+    if calls:
+        if run.cursor.found:
+            details = tell_findings(run, details)
+    elif run.agent.output_guardrails or run.config.output_guardrails:
+        from ekiden.runtime.guardrails.output import judge
+
+        verdict = await judge(run, response, details, duration_us)
+        if verdict.outcome is None:
+            return
+        outcome = verdict.outcome
+        details = tell_findings(run, details, verdict.findings)
+    else:
+        outcome = final_outcome(response.output, run.agent.output_type)
+        if run.cursor.found:
+            details = tell_findings(run, details)
+    if run.unshown:
+        run.show_answer()
+    if len(output) > len(calls) and any(is_message(item) and text_of(item) for item in output):
+        run.cursor.work += 1
+    run.record(
+        "llm_call",
+        items=output,
+        step=key,
+        duration_us=duration_us,
+        details=details,
+    )
+    await conclude(run, calls, outcome)
+
+
+async def conclude(run: RunState, calls: list[Item], outcome: Outcome | None) -> None:
+    """Store the answer that was just recorded, and do what it asks for.
+
+    With it the agent has answered: a handoff that led to it stands, unless that waits for the end
+    of the agent's work. Before the run ends, triggers may have reason to hand over.
+    """
+    cursor = run.cursor
+    cursor.calls = run.next_seq - 1
+    is_confirmed = bool(cursor.open) and (outcome is not None or not cursor.open[-1].until_result)
+    if is_confirmed:
+        confirm_handoffs(run)
+    if outcome is not None:
+        cursor.turn += 1
+        if isinstance(outcome, Done) and await _handed_on(run):
+            return
+        await finish(run, outcome)
+        return
+    cursor.phase = "act"
+    if not _is_plain_transfer(run, calls):
+        fault_point("turn.answer.before_commit")
+        await run.commit()
+        fault_point("turn.answer.after_commit")
+        if is_confirmed and run.is_timed:
+            return  # The time of the handoff is not that of the calls: they are the next step.
+    await act(run, calls)
+
+
+async def _handed_on(run: RunState) -> bool:
+    """Whether a trigger hands the answered conversation on; then it goes on there."""
+    if not has_triggers(run.agent):
+        return False
+    from ekiden.runtime.handoff.triggers import look_at_triggers
+
+    run.cursor.phase = "answered"
+    return await look_at_triggers(run)
+
+
+async def settle_answer(run: RunState) -> None:
+    """Go on after an answer that is stored: hand over if a trigger has reason to, or end the run.
+
+    The outcome is read from the answer; of an agent that is code that is its text.
+    """
+    if await _handed_on(run):
+        return
+    said = [item for event in run.events if event.seq == run.cursor.calls for item in event.items]
+    await finish(run, final_outcome(said, run.agent.output_type))
+
+
+async def resume_acting(run: RunState, calls: list[Item]) -> None:
+    """Go on with calls that a predecessor stored and did not finish."""
+    await refresh_offer(run)
+    await act(run, calls, answered=answered(run))
+
+
+async def start_agent(run: RunState) -> None:
+    """Record that the active agent begins, and tell the hooks."""
+    agent, hooks = run.agent, run.hooks
+    if hooks is not None or agent.hooks is not None:
+        context: AgentHookContext[Any] = AgentHookContext(run.context, turn_input=list(run.visible))
+        await both(
+            None if hooks is None else hooks.on_agent_start(context, agent),
+            None if agent.hooks is None else agent.hooks.on_start(context, agent),
+        )
+    run.cursor.started = True
+    run.record("agent_start")
+    if run.live:
+        await run.commit()
+
+
+def call_details(response: ModelResponse) -> dict[str, Any] | None:
+    """What the event of a model call tells of it."""
+    details: dict[str, Any] = {}
+    if response.model is not None:
+        details["model"] = response.model
+    if response.response_id is not None:
+        details["response_id"] = response.response_id
+    if response.attempt > 1:
+        details["attempt"] = response.attempt
+    usage = response.usage.to_json()
+    if usage:
+        details["usage"] = usage
+    return details or None
+
+
+def _is_plain_transfer(run: RunState, calls: list[Item]) -> bool:
+    """Whether the turn is one transfer during which nothing of the user's runs.
+
+    Then the answer and the transfer are stored together: there is nothing between them that could
+    be lost or done twice.
+    """
+    if len(calls) != 1 or run.hooks is not None or run.agent.hooks is not None:
+        return False
+    offer = run.offered.get(calls[0]["name"])
+    return (
+        isinstance(offer, Handoff)
+        and not offer.has_callback
+        and offer.input_filter is None
+        and run.config.handoff_input_filter is None
+        and offer.agent is not None
+        and offer.agent.accepts is None
+        and not callable(offer.agent.available)
+        and offer.terms.confirm is None
+        and not run.agent.handoff_guardrails
+        and not run.config.handoff_guardrails
+    )

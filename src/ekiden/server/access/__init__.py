@@ -1,0 +1,1 @@
+"""Who calls, by which name of the server, and what that one may do."""

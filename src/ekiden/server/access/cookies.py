@@ -1,0 +1,105 @@
+"""The console's cookie: the token of a login, kept by the browser where no script sees it.
+
+A browser sends a cookie whoever made it ask, so a cookie alone changes nothing: what is not merely
+read needs another token beside it, in a header, which only a page of this server can know. That one
+is made of the cookie's, so that nothing has to be stored for it, and not the other way round.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+
+from ekiden.app.logins import MAX_AGE_S
+from ekiden.core.errors.server import BadOrigin, CsrfFailed
+from ekiden.core.host_names import PageOrigin, parse_host, parse_origin
+
+COOKIE: Final = "ekiden_login"
+CSRF_HEADER: Final = "X-CSRF-Token"
+MOST_COOKIES: Final = 4
+"""So many of one name are looked at."""
+
+_LABEL: Final = b"ekiden.console.csrf.v1"
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def csrf_token(login: str) -> str:
+    """What requests with this token in a cookie have to have beside it."""
+    return hmac.new(login.encode(), _LABEL, hashlib.sha256).hexdigest()
+
+
+def cookie_name(headers: Headers) -> str:
+    """What the cookie is called: browsers send cookies to all ports of a host, so that servers
+    beside each other need names of their own."""
+    host = parse_host(headers.get("host", ""))
+    return COOKIE if host is None or host.port is None else f"{COOKIE}_{host.port}"
+
+
+def kept_logins(headers: Headers) -> list[str]:
+    """What the cookies of this server are, each once and as it was sent, since a token has nothing
+    to decode. There may be several: pages of a parent domain can add theirs."""
+    own = cookie_name(headers)
+    pairs = (
+        pair.strip(" \t").partition("=")
+        for value in headers.getlist("cookie")
+        for pair in value.split(";")
+    )
+    return list(dict.fromkeys(value for name, _, value in pairs if name == own))[:MOST_COOKIES]
+
+
+def check_own_page(connection: HTTPConnection, login: str) -> None:
+    """That a page of this server sent what came with the token in a cookie.
+
+    `CsrfFailed` for a request that changes something without the token, `BadOrigin` for a
+    WebSocket of anybody else, which could be read by whoever opened it.
+    """
+    if connection.scope["type"] == "websocket":
+        if own_origin(connection.headers) is None:
+            raise BadOrigin(
+                "with the console's cookie only pages of this server open a WebSocket: send a key"
+            )
+    elif connection.scope["method"] not in _READING:
+        given = connection.headers.getlist(CSRF_HEADER)
+        if len(given) != 1 or not _is_same(given[0], csrf_token(login)):
+            raise CsrfFailed(CSRF_HEADER)
+
+
+def own_origin(headers: Headers) -> PageOrigin | None:
+    """The origin of the page that asks, if this server served it and the browser says so."""
+    host = parse_host(headers.get("host", ""))
+    origin = parse_origin(headers.get("origin", ""))
+    return origin if host is not None and origin is not None and origin.is_at(host) else None
+
+
+def keep_login(response: Response, login: str, connection: HTTPConnection) -> None:
+    """Let the browser keep the token, and send it to this server only.
+
+    Where a proxy speaks TLS before the server, only the page's origin tells of it.
+    """
+    origin = own_origin(connection.headers)
+    is_secure = connection.url.scheme == "https" or (
+        origin is not None and origin.scheme == "https"
+    )
+    response.set_cookie(
+        cookie_name(connection.headers),
+        login,
+        max_age=MAX_AGE_S,
+        path="/",
+        secure=is_secure,
+        httponly=True,
+        samesite="strict",
+    )
+
+
+def forget_login(response: Response, headers: Headers) -> None:
+    """Let the browser forget the token."""
+    response.delete_cookie(cookie_name(headers), path="/", httponly=True, samesite="strict")
+
+
+def _is_same(given: str, token: str) -> bool:
+    return hmac.compare_digest(given.encode("latin-1", "replace"), token.encode())

@@ -1,0 +1,1 @@
+"""The server as a process: its socket, its signals, and its end."""

@@ -1,0 +1,1 @@
+"""Runs and sessions while they happen: server-sent events and WebSockets."""

@@ -1,0 +1,76 @@
+"""Answers to questions that a run waits for, as other standards express them: a yes or a no."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ekiden.app.desk import Desk
+from ekiden.app.parking import questions_to_people
+from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxItemClosed
+from ekiden.core.inbox_item import InboxItem
+from ekiden.server.access.access import Caller
+
+VIA = "http"
+
+
+def choices(item: InboxItem) -> tuple[str, str] | None:
+    """Which options a yes and a no stand for; `None` if the question is no such one."""
+    if item.kind in ("confirmation", "approval") and len(item.options) == 2:
+        return item.options[0], item.options[1]
+    return None
+
+
+async def check_asked(desk: Desk, session_id: str, item_ids: Iterable[str]) -> None:
+    """`InboxAnswerInvalid` for a question that is not this session's, nor one of those that it
+    waits for through agents that it asked; `InboxItemNotFound`."""
+    waits = {item.id for item in await questions_to_people(desk.store, session_id)}
+    for item_id in item_ids:
+        if item_id not in waits and (await desk.inbox.get(item_id)).session_id != session_id:
+            raise InboxAnswerInvalid(
+                f"inbox item {item_id[:80]} was not asked in session {session_id!r}"
+            )
+
+
+async def decide(
+    desk: Desk,
+    caller: Caller,
+    item_id: str,
+    *,
+    approve: bool | None = None,
+    choice: str | None = None,
+    text: str = "",
+    arguments: str | None = None,
+) -> InboxItem:
+    """Answer an inbox item in the name of the caller: with a yes or a no, or with `choice`, `text`.
+
+    The same answer again is fine, because clients send a request twice if its answer is lost.
+    `Forbidden` without the scope `answer`, `InboxForbidden` for agents; otherwise as
+    `Inbox.answer`.
+    """
+    caller.check("answer")
+    item = await desk.inbox.get(item_id)
+    if approve is not None:
+        pair = choices(item)
+        if pair is None:
+            raise InboxAnswerInvalid(
+                f"inbox item {item.id} is not answered with a yes or a no: answer it in the inbox"
+            )
+        choice = pair[0] if approve else pair[1]
+    try:
+        return await desk.inbox.answer(
+            item.id,
+            by=caller.name,
+            choice=choice,
+            text=text,
+            arguments=arguments,
+            confirm_edit=arguments is not None,
+            via=VIA,
+        )
+    except InboxItemClosed:
+        there = await desk.inbox.get(item_id)
+        if there.answer is None or there.answer.by != caller.name:
+            raise
+        same = there.answer.choice == choice if there.options else there.answer.text == text
+        if not same:
+            raise
+        return there

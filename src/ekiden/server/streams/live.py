@@ -1,0 +1,245 @@
+"""One WebSocket: subscriptions to events, as many as the client asks for.
+
+The client sends JSON objects: `subscribe`, `unsubscribe` and `ping`. It gets an object for each
+event, with an `id` to go on with after the connection was lost. Each subscription is a stream of
+the hub, which nothing is kept for: a client that reads slowly is behind, and costs no memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.types import Message
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from ekiden.api.local.events import live_event
+from ekiden.app.desk import Desk
+from ekiden.core.errors import EkidenError
+from ekiden.core.errors.server import RequestInvalid
+from ekiden.core.events import EventType
+from ekiden.core.jsonio import dumps, loads
+from ekiden.hub import EventStream, HubEvent, Subscription
+from ekiden.server.problems import words_for
+
+_log = logging.getLogger("ekiden.server")
+
+IN_QUERY = ("sessions", "agents", "types", "inbox", "after", "id")
+"""What of a subscription can stand in the address."""
+MOST_SUBSCRIPTIONS = 64
+_MOST_MISTAKES = 20
+_MOST_WAITING = 64
+_SEND_S = 30.0
+_MISTAKEN = 1008
+_RESTARTING = 1012
+_TOO_SLOW = 1013
+
+
+class Subscribe(BaseModel):
+    """What to see; a part that is left out does not restrict."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: Literal["subscribe"] = "subscribe"
+    id: str = Field(default="", max_length=100, description="What the client calls it.")
+    sessions: list[str] | None = Field(default=None, max_length=1000)
+    agents: list[str] | None = Field(default=None, max_length=1000)
+    types: list[EventType] | None = None
+    inbox: bool = Field(default=False, description="Questions to people and what becomes of them.")
+    after: str | None = Field(
+        default=None,
+        max_length=200,
+        description="The `id` of the last event that was received; `` is before the first; "
+        "without it, only what comes from now on.",
+    )
+    follow: bool = Field(
+        default=True,
+        description="Whether to wait for what comes; without, it is `done` when all is told.",
+    )
+
+    def where(self) -> Subscription:
+        """What the hub is asked for."""
+        return Subscription(
+            sessions=self.sessions, agents=self.agents, types=self.types, inbox=self.inbox
+        )
+
+
+class _Over(Exception):
+    """The connection is to be closed, with this code."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code, self.reason = code, reason
+
+
+class LiveConnection:
+    """The life of one accepted connection."""
+
+    def __init__(self, socket: WebSocket, desk: Desk, *, heartbeat_s: float) -> None:
+        self._socket = socket
+        self._desk = desk
+        self._heartbeat_s = heartbeat_s
+        self._outgoing: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue(_MOST_WAITING)
+        self._streams: dict[str, tuple[EventStream, asyncio.Task[None]]] = {}
+        self._mistakes = 0
+        self._sent: dict[str, str] = {}
+        """By subscription, the id of the last event that was given to the client."""
+        self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when a subscription cannot go on."""
+
+    async def run(self, first: Subscribe | None) -> None:
+        """Serve until one side has enough."""
+        writer = asyncio.create_task(self._write())
+        reader = asyncio.create_task(self._read(first))
+        try:
+            done, _ = await asyncio.wait(
+                {writer, reader, self._broken}, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in done:
+                task.result()
+        except _Over as over:
+            with suppress(RuntimeError):
+                await self._socket.close(over.code, over.reason)
+        except (WebSocketDisconnect, RuntimeError):
+            pass  # The other side is gone.
+        finally:
+            tasks = [writer, reader, *(task for _, task in self._streams.values())]
+            for stream, _ in self._streams.values():
+                stream.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _read(self, first: Subscribe | None) -> None:
+        if first is not None:
+            await self._try(self._subscribe(first), first.id)
+        while True:
+            await self._try(self._take(await self._socket.receive()), None)
+
+    async def _try(self, work: Coroutine[Any, Any, None], subscription: str | None) -> None:
+        try:
+            await work
+        except EkidenError as exc:
+            self._mistakes += 1
+            error = {"type": "error", "code": exc.code, "message": words_for(exc)}
+            if subscription is not None:
+                error["subscription"] = subscription
+            await self._outgoing.put(error)
+            if self._mistakes >= _MOST_MISTAKES:
+                raise _Over(_MISTAKEN, "too many mistakes") from exc
+
+    async def _take(self, received: Message) -> None:
+        if received["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(received.get("code", 1000))
+        text = received.get("text")
+        if text is None:
+            raise RequestInvalid("a message must be text: send the JSON in a text frame")
+        try:
+            message = loads(text)
+        except (ValueError, RecursionError) as exc:
+            raise RequestInvalid("a message must be a JSON object") from exc
+        kind = message.get("type") if isinstance(message, dict) else None
+        if kind == "ping":
+            await self._outgoing.put({"type": "pong"})
+        elif kind == "unsubscribe":
+            await self._unsubscribe(str(message.get("id", "")))
+        elif kind == "subscribe":
+            await self._try(self._asked(message), str(message.get("id", ""))[:100])
+        else:
+            raise RequestInvalid("`type` must be subscribe, unsubscribe or ping")
+
+    async def _asked(self, message: Mapping[str, Any]) -> None:
+        await self._subscribe(parse_subscribe(message))
+
+    async def _subscribe(self, wanted: Subscribe) -> None:
+        if wanted.id in self._streams:
+            raise RequestInvalid(f"there is a subscription {wanted.id!r} already: take another id")
+        if len(self._streams) >= MOST_SUBSCRIPTIONS:
+            raise RequestInvalid(f"{MOST_SUBSCRIPTIONS} subscriptions are the most: leave one")
+        stream = self._desk.hub.subscribe(
+            after=wanted.after, where=wanted.where(), follow=wanted.follow
+        )
+        await stream.__aenter__()
+        told = {"type": "subscribed", "subscription": wanted.id, "after": stream.position or ""}
+        await self._outgoing.put(told)
+        self._sent[wanted.id] = stream.position or ""
+        task = asyncio.create_task(self._follow(wanted.id, stream, follow=wanted.follow))
+        task.add_done_callback(self._note)
+        self._streams[wanted.id] = stream, task
+
+    async def _unsubscribe(self, name: str) -> None:
+        found = self._streams.pop(name, None)
+        if found is None:
+            raise RequestInvalid(f"there is no subscription {name[:100]!r}")
+        stream, task = found
+        stream.close()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        told = {"type": "unsubscribed", "subscription": name, "after": self._sent.pop(name)}
+        await self._outgoing.put(told)
+
+    async def _follow(self, name: str, stream: EventStream, *, follow: bool) -> None:
+        async for found in stream:
+            message = await self._message(found)
+            await self._outgoing.put({**message, "subscription": name})
+            self._sent[name] = found.id
+        if not follow:
+            self._streams.pop(name, None)
+            stream.close()
+        end = "closing" if follow else "done"
+        told = {"type": end, "subscription": name, "after": stream.position or ""}
+        await self._outgoing.put(told)
+
+    def _note(self, task: asyncio.Task[None]) -> None:
+        """A subscription that fails must not be silent: the client connects again."""
+        if not task.cancelled() and task.exception() is not None and not self._broken.done():
+            _log.warning("a subscription broke: %s", task.exception())
+            self._broken.set_exception(_Over(_RESTARTING, "go on with the last id"))
+
+    async def _message(self, found: HubEvent) -> dict[str, Any]:
+        live = await live_event(found, self._desk.inbox)
+        message = {"type": live.type, "id": live.id, "data": live.data}
+        return message if live.type == "event" else {**message, "event": live.event.to_json()}
+
+    async def _write(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self._heartbeat_s):
+                    message = await self._outgoing.get()
+            except TimeoutError:
+                message = {"type": "heartbeat"}
+            try:
+                async with asyncio.timeout(_SEND_S):
+                    await self._socket.send_text(dumps(message))
+            except TimeoutError:
+                raise _Over(_TOO_SLOW, "the other side does not read") from None
+            if message["type"] == "closing":
+                raise _Over(_RESTARTING, "the server is stopping; go on with the last id")
+
+
+def parse_subscribe(message: Mapping[str, Any]) -> Subscribe:
+    """What a client wants to see; `RequestInvalid`."""
+    try:
+        return Subscribe.model_validate(dict(message))
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise RequestInvalid(f"{where or 'subscribe'}: {first['msg']}") from exc
+
+
+def from_query(query: Mapping[str, str]) -> Subscribe | None:
+    """The subscription that stands in the address, if one does; `RequestInvalid`."""
+    given = dict(query)
+    if not given:
+        return None
+    message: dict[str, Any] = {
+        name: value.split(",") if name in ("sessions", "agents", "types") else value
+        for name, value in given.items()
+    }
+    if "inbox" in given:
+        message["inbox"] = given["inbox"].lower() in ("1", "true", "yes")
+    return parse_subscribe(message)

@@ -1,0 +1,182 @@
+"""Server-sent events: a run or a session while it happens.
+
+The id of an event is its number in its session, so a client that was cut off says which one it had
+last (`Last-Event-ID`) and gets exactly what came after it, from this server or any other on the
+same store. Deltas of answers have no id: they are not stored, and the event that follows has all
+that they said.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import ExitStack, aclosing
+from typing import Annotated, Any, Final, TypeAlias
+
+from fastapi import Header
+from fastapi.sse import EventSourceResponse, format_sse_event
+from starlette.types import Receive, Scope, Send
+
+from ekiden.app.desk import Desk
+from ekiden.core.documents import to_json
+from ekiden.core.errors import EkidenError
+from ekiden.core.errors.server import RequestInvalid, TooManyRequests
+from ekiden.core.jsonio import dumps
+from ekiden.core.model import ModelDelta
+from ekiden.core.runs import ACTIVE
+from ekiden.hub.tails import Shown
+from ekiden.server.metrics.metrics import Metrics, Transport
+
+LastEventId: TypeAlias = Annotated[
+    str | None,
+    Header(
+        alias="Last-Event-ID",
+        max_length=200,
+        description="The id of the last event that was received: what came after it follows.",
+        json_schema_extra={"pattern": r"^(|([^\r\n]*/)?[0-9]{1,15})$"},
+    ),
+]
+
+_log = logging.getLogger("ekiden.server")
+
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+BEAT = format_sse_event(comment="alive")
+"""Sent when there is nothing to tell."""
+_RETRY_MS = 1000
+
+
+def parse_last_id(value: str | None) -> int | None:
+    """The number in `Last-Event-ID`; `RequestInvalid` if it is none that we gave."""
+    if value is None or value == "":
+        return None
+    number = value.rpartition("/")[2]
+    if not (number.isascii() and number.isdigit() and len(number) < 16):
+        raise RequestInvalid(f"Last-Event-ID {value[:40]!r} is not an id of an event of ours")
+    return int(number)
+
+
+def encoded(shown: Shown) -> bytes:
+    """An event or a delta as it is sent."""
+    if isinstance(shown, ModelDelta):
+        delta = {**shown.to_json(), "index": shown.index}
+        return format_sse_event(event="delta", data_str=dumps(delta))
+    return format_sse_event(event=shown.type, id=str(shown.seq), data_str=dumps(shown.to_json()))
+
+
+async def run_stream(
+    desk: Desk,
+    run_id: str,
+    watching: AsyncGenerator[Shown | None, None],
+    *,
+    through_waits: bool,
+) -> AsyncGenerator[bytes, None]:
+    """The run as `Runs.watch` shows it, and at its end an event `end` with how it stands.
+
+    Without that, the server stopped: connect again, with the last id.
+    """
+    try:
+        async with aclosing(watching):
+            yield format_sse_event(retry=_RETRY_MS)
+            async for shown in watching:
+                yield BEAT if shown is None else encoded(shown)
+        if desk.tails.is_closed:
+            return
+        run = await desk.runs.read(run_id)
+    except EkidenError as exc:
+        _log.warning("the stream of %s was cut off: %s", run_id, exc.code)
+        return
+    waits_too = ACTIVE | {"waiting"} if through_waits else ACTIVE
+    if run.status not in waits_too:
+        yield format_sse_event(event="end", data_str=dumps(to_json(run)))
+
+
+async def session_stream(
+    desk: Desk, session_id: str, *, after: int, quiet_s: float
+) -> AsyncGenerator[bytes, None]:
+    """All that happens in a session, run after run, until it is removed or the server stops."""
+    yield format_sse_event(retry=_RETRY_MS)
+    watching = desk.runs.watch_session(session_id, after=after, quiet_s=quiet_s)
+    try:
+        async with aclosing(watching):
+            async for shown in watching:
+                yield BEAT if shown is None else encoded(shown)
+    except EkidenError as exc:
+        _log.warning("the stream of %s was cut off: %s", session_id, exc.code)
+
+
+class Streams:
+    """The streams that are open: not more than so many."""
+
+    def __init__(self, metrics: Metrics, *, most: int, heartbeat_s: float) -> None:
+        self._metrics = metrics
+        self._most = most
+        self.heartbeat_s = heartbeat_s
+        """After so long without anything to tell a stream says that it is alive."""
+        self.open = 0
+        """How many there are now."""
+
+    def admit(self, transport: Transport) -> Callable[[], None]:
+        """Count one more, until what is returned is called; `TooManyRequests` if it is too much."""
+        self.check_room()
+        self.open += 1
+        leaving = ExitStack()
+        leaving.enter_context(self._metrics.connection(transport))
+        leaving.callback(self._left)
+        return leaving.close
+
+    def check_room(self) -> None:
+        """`TooManyRequests` if one more would be too much: for whoever begins something first."""
+        if self.open >= self._most:
+            raise TooManyRequests("too many streams are open", retry_after_s=5)
+
+    def _left(self) -> None:
+        self.open -= 1
+
+    def response(
+        self, stream: AsyncGenerator[bytes, None], headers: dict[str, str] | None = None
+    ) -> EventSourceResponse:
+        """The stream as an answer."""
+        return _Stream(stream, self.admit("sse"), {**_HEADERS, **(headers or {})})
+
+
+class _Stream(EventSourceResponse):
+    """A stream that is closed in the end, also if the client was gone before it began."""
+
+    def __init__(
+        self,
+        stream: AsyncGenerator[bytes, None],
+        leave: Callable[[], None],
+        headers: dict[str, str],
+    ) -> None:
+        super().__init__(stream, headers=headers)
+        self._stream = stream
+        self._leave = leave
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._leave()
+            await self._stream.aclose()
+
+
+EVENT_STREAM: Final[dict[str, Any]] = {
+    "text/event-stream": {
+        "schema": {
+            "type": "object",
+            "description": "One event of the stream.",
+            "properties": {
+                "event": {"type": "string", "description": "What kind of event it is."},
+                "id": {"type": "string", "description": "For `Last-Event-ID`."},
+                "data": {"type": "string", "description": "JSON."},
+                "retry": {"type": "integer", "minimum": 0},
+            },
+        }
+    }
+}
+"""What the OpenAPI document says of streams: OpenAPI 3.1 describes one event of them."""
+
+
+def stream_responses(description: str) -> dict[int | str, dict[str, Any]]:
+    """What the OpenAPI document says of a route that answers with a stream."""
+    return {200: {"description": description, "content": EVENT_STREAM}}

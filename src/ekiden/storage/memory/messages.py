@@ -1,0 +1,355 @@
+"""The messages of the in-memory store, in all queues and states."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from ekiden.core.errors import QueueFull
+from ekiden.storage.memory.queue import MemoryMessage, MemoryQueue
+from ekiden.storage.messages import (
+    MessageFilter,
+    MessageSettle,
+    PutReceipt,
+    QueueMessage,
+    QueuePut,
+    Settled,
+    StoredMessage,
+)
+from ekiden.storage.records import OwnJson
+from ekiden.storage.values import check_limit, check_settle, checked_copy, is_late
+
+StagedPuts: TypeAlias = Sequence[tuple[QueuePut, MemoryMessage | None, bool]]
+"""For each put the message that it comes to, if any, and whether that is a new one."""
+StagedSettles: TypeAlias = Sequence[tuple[MessageSettle, Any]]
+"""For each settlement the store's own copy of the answer."""
+
+
+class MemoryMessages:
+    """Messages by id, key, waiter and session; the open ones of each queue in its line."""
+
+    __slots__ = (
+        "_by_id",
+        "_by_key",
+        "_count",
+        "_expiring",
+        "_of_session",
+        "_queues",
+        "_waiting",
+        "next_expiry",
+    )
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._queues: dict[str, MemoryQueue] = {}
+        self._by_id: dict[int, MemoryMessage] = {}
+        self._by_key: dict[str, MemoryMessage] = {}
+        self._waiting: dict[str, dict[int, MemoryMessage]] = {}
+        """The open ones, by who waits for them."""
+        self._of_session: defaultdict[str, dict[int, MemoryMessage]] = defaultdict(dict)
+        self._expiring: dict[int, MemoryMessage] = {}
+        """The open ones that were put with a time."""
+        self.next_expiry = math.inf
+        """Before then none of them is over."""
+
+    def stage(self, puts: Sequence[QueuePut]) -> StagedPuts:
+        """What the puts come to; `QueueFull`, `UserError` before anything is changed."""
+        staged: list[tuple[QueuePut, MemoryMessage | None, bool]] = []
+        new_keys: dict[str, MemoryMessage] = {}
+        new_dedups: set[tuple[str, str]] = set()
+        added: dict[str, int] = {}
+        number = self._count
+        for put in puts:
+            body, key = put.body, put.key
+            if type(body) is not OwnJson:
+                body = checked_copy(body, "a message for queue {!r}", put.queue)
+            if key is not None:
+                there = self._by_key.get(key) or new_keys.get(key)
+                if there is not None:
+                    staged.append((put, there, False))
+                    continue
+            queue = self._queues.get(put.queue)
+            if put.dedup_key is not None:
+                at = (put.queue, put.dedup_key)
+                if at in new_dedups or (queue is not None and put.dedup_key in queue.dedup_keys):
+                    staged.append((put, None, False))
+                    continue
+                new_dedups.add(at)
+            count = added.get(put.queue, 0)
+            if put.bound is not None:
+                held = count if queue is None else count + len(queue.open)
+                if held >= put.bound:
+                    raise QueueFull(put.queue, put.bound)
+            added[put.queue] = count + 1
+            number += 1
+            message = MemoryMessage(number, put, body)
+            if key is not None:
+                new_keys[key] = message
+            staged.append((put, message, True))
+        return staged
+
+    def put(self, staged: StagedPuts, *, now: float, now_us: int) -> list[PutReceipt]:
+        """Make it so."""
+        receipts = []
+        for put, message, is_new in staged:
+            if message is None:
+                receipts.append(PutReceipt(id=0, is_new=False))
+                continue
+            if is_new:
+                message.created_us = now_us
+                self._add(message, put, now)
+            receipts.append(PutReceipt(id=message.id, is_new=is_new))
+        return receipts
+
+    def put_one(self, put: QueuePut, now: float, now_us: int) -> int | None:
+        """Store one message; its id, or `None` if one of its name is there. As `stage`."""
+        if put.dedup_key is not None:
+            [receipt] = self.put(self.stage((put,)), now=now, now_us=now_us)
+            return receipt.id if receipt.is_new else None
+        body = put.body
+        if type(body) is not OwnJson:
+            body = checked_copy(body, "a message for queue {!r}", put.queue)
+        if put.key in self._by_key:
+            return None
+        queue = self._queues.get(put.queue)
+        if put.bound is not None and queue is not None and len(queue.open) >= put.bound:
+            raise QueueFull(put.queue, put.bound)
+        message = MemoryMessage(self._count + 1, put, body)
+        message.created_us = now_us
+        self._add(message, put, now)
+        return message.id
+
+    def take(
+        self,
+        queue: str,
+        *,
+        owner: str,
+        lease_s: float,
+        limit: int,
+        oldest_first: bool,
+        now: float,
+        now_us: int,
+    ) -> tuple[list[QueueMessage], list[str]]:
+        """The next messages, leased to `owner`, and the sessions of those that expired."""
+        line = self._queues.get(queue)
+        if line is None:
+            return [], []
+        taken, expired = line.take(
+            owner=owner, lease_s=lease_s, limit=limit, oldest_first=oldest_first, now=now
+        )
+        return [message.delivery(owner) for message in taken], self._ended(expired, now_us)
+
+    def expire(self, *, now: float, now_us: int) -> list[str]:
+        """Settle messages whose time is over and that nobody works on; their sessions."""
+        over = [each for each in self._expiring.values() if each.is_over(now)]
+        for message in over:
+            self._queues[message.queue].remove(message)
+        woken = self._ended(over, now_us)
+        self.next_expiry = min(
+            (max(each.expires or 0.0, each.due or 0.0) for each in self._expiring.values()),
+            default=math.inf,
+        )
+        return woken
+
+    def _ended(self, expired: Sequence[MemoryMessage], now_us: int) -> list[str]:
+        for message in expired:
+            message.state = "expired"
+            message.settled_us = now_us
+            self._leaves_open(message)
+        return [message.session_id for message in expired if message.session_id is not None]
+
+    def stage_settles(self, settles: Sequence[MessageSettle]) -> StagedSettles:
+        """The settlements with answers of the store's own; `UserError`."""
+        return [(settle, self.own_answer(settle)) for settle in settles]
+
+    @staticmethod
+    def own_answer(settle: MessageSettle) -> Any:
+        """The store's own copy of the answer; `UserError`."""
+        check_settle(settle)
+        answer = settle.answer
+        if answer is None or type(answer) is OwnJson:
+            return answer
+        return checked_copy(answer, "the answer to message {!r}", settle.key)
+
+    def settle(self, staged: StagedSettles, *, now_us: int) -> tuple[list[Settled], list[str]]:
+        """What came of each, and the sessions to wake."""
+        woken: list[str] = []
+        results = [self.settle_one(settle, answer, now_us, woken) for settle, answer in staged]
+        return results, woken
+
+    def settle_one(
+        self, settle: MessageSettle, answer: Any, now_us: int, woken: list[str]
+    ) -> Settled:
+        """What came of it; a session to wake is added to `woken`."""
+        message = self._by_key.get(settle.key)
+        if message is None or (settle.by is not None and not message.is_with(settle.by)):
+            return "no"
+        if settle.forget:
+            self._forget(message)
+            return "settled"
+        if message.state == "open":
+            self._queues[message.queue].remove(message)
+            self._leaves_open(message)
+            message.state, message.answer = settle.state, answer
+            message.settled_us = now_us
+            if message.session_id is not None:
+                woken.append(message.session_id)
+            return "settled"
+        if is_late(message.state, settle.state):
+            message.state, message.answer = "late", answer
+            message.settled_us = now_us
+            return "late"
+        return "no"
+
+    def forget(self, key: str) -> None:
+        """Remove the message, if it is there."""
+        message = self._by_key.get(key)
+        if message is not None:
+            self._forget(message)
+
+    def find(self, where: MessageFilter, *, after: int, limit: int) -> list[StoredMessage]:
+        """One page by id."""
+        check_limit(limit, "messages")
+        fitting = {
+            each.id: each
+            for each in self._candidates(where)
+            if each.id > after and _fits(each, where)
+        }
+        return [fitting[number].stored() for number in sorted(fitting)[:limit]]
+
+    def requeue(self, keys: Collection[str]) -> int:
+        """Open again those that were given up."""
+        count = 0
+        for key in keys:
+            message = self._by_key.get(key)
+            if message is None or message.state not in ("dead", "expired"):
+                continue
+            message.state, message.answer, message.settled_us = "open", None, None
+            message.attempts, message.owner, message.expires = 0, None, None
+            message.waiter = None
+            self._queues[message.queue].reopen(message)
+            count += 1
+        return count
+
+    def prune(self, *, before_us: int, limit: int) -> int:
+        """Remove what was settled long ago."""
+        old = [
+            message
+            for message in self._by_id.values()
+            if message.settled_us is not None and message.settled_us < before_us
+        ]
+        old.sort(key=lambda message: (message.settled_us or 0, message.id))
+        del old[max(limit, 0) :]
+        for message in old:
+            self._forget(message)
+        return len(old)
+
+    def ack(self, delivery: QueueMessage) -> bool:
+        """Remove an open message if this delivery is its last."""
+        message = self._open(delivery)
+        if message is None:
+            return False
+        self._forget(message)
+        return True
+
+    def release(self, delivery: QueueMessage, *, delay_s: float, now: float) -> bool:
+        """Put an open message back in its place if this delivery is its last."""
+        message = self._open(delivery)
+        if message is None:
+            return False
+        self._queues[message.queue].release(message, delay_s=delay_s, now=now)
+        if message.expires is not None:
+            self.next_expiry = min(self.next_expiry, message.expires)
+        return True
+
+    def depth(self, queue: str) -> int:
+        """How many open messages the queue holds."""
+        line = self._queues.get(queue)
+        return 0 if line is None else len(line.open)
+
+    def _add(self, message: MemoryMessage, put: QueuePut, now: float) -> None:
+        self._count = message.id
+        self._by_id[message.id] = message
+        if message.key is not None:
+            self._by_key[message.key] = message
+        waiter = message.waiter
+        if waiter is not None:
+            waits = self._waiting.get(waiter)
+            if waits is None:
+                self._waiting[waiter] = {message.id: message}
+            else:
+                waits[message.id] = message
+        if message.session_id is not None:
+            self._of_session[message.session_id][message.id] = message
+        line = self._queues.get(message.queue)
+        if line is None:
+            line = self._queues[message.queue] = MemoryQueue()
+        line.add(message, put, now)
+        if message.expires is not None:
+            self._expiring[message.id] = message
+            self.next_expiry = min(self.next_expiry, message.expires)
+
+    def _forget(self, message: MemoryMessage) -> None:
+        del self._by_id[message.id]
+        if message.key is not None:
+            del self._by_key[message.key]
+        if message.session_id is not None:
+            own = self._of_session[message.session_id]
+            del own[message.id]
+            if not own:
+                del self._of_session[message.session_id]
+        if message.state == "open":
+            self._queues[message.queue].remove(message)
+            self._leaves_open(message)
+
+    def _leaves_open(self, message: MemoryMessage) -> None:
+        if message.expires is not None:
+            del self._expiring[message.id]
+        waiter = message.waiter
+        if waiter is not None:
+            waits = self._waiting[waiter]
+            if len(waits) == 1:
+                del self._waiting[waiter]
+            else:
+                del waits[message.id]
+
+    def _open(self, delivery: QueueMessage) -> MemoryMessage | None:
+        message = self._by_id.get(delivery.id)
+        if message is None or message.state != "open" or not message.is_with(delivery):
+            return None
+        return message
+
+    def _candidates(self, where: MessageFilter) -> Iterable[MemoryMessage]:
+        """Messages among which are all that fit: as few as are quickly told."""
+        only_open = where.states is not None and set(where.states) <= {"open"}
+        if where.keys is not None:
+            return (self._by_key[key] for key in where.keys if key in self._by_key)
+        if where.session_id is not None:
+            return self._of_session.get(where.session_id, {}).values()
+        if where.waiters is not None and only_open:
+            return (
+                message
+                for waiter in where.waiters
+                for message in self._waiting.get(waiter, {}).values()
+            )
+        if where.waited_for and only_open:
+            return (message for waits in self._waiting.values() for message in waits.values())
+        queues = where.queues if where.queue is None else (where.queue,)
+        if queues is not None and only_open:
+            lines = [self._queues[queue] for queue in queues if queue in self._queues]
+            return (message for line in lines for message in line.open.values())
+        return self._by_id.values()
+
+
+def _fits(message: MemoryMessage, where: MessageFilter) -> bool:
+    return (
+        (where.keys is None or message.key in where.keys)
+        and (where.queue is None or message.queue == where.queue)
+        and (where.queues is None or message.queue in where.queues)
+        and (where.states is None or message.state in where.states)
+        and (where.waiters is None or message.waiter in where.waiters)
+        and (not where.waited_for or message.waiter is not None)
+        and (where.session_id is None or message.session_id == where.session_id)
+    )

@@ -1,0 +1,265 @@
+"""The sessions of the in-memory store, and who may write to them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ekiden.core.errors import SessionBusy, SessionExists, SessionNotFound
+from ekiden.core.roles import Clock
+from ekiden.storage.base import (
+    Claim,
+    NewSession,
+    SessionFilter,
+    SessionOpening,
+    SessionPage,
+    SessionPatch,
+    SessionRow,
+)
+from ekiden.storage.changes import ChangeSignal
+from ekiden.storage.memory.feed import MemoryFeed
+from ekiden.storage.memory.session import MemorySession
+from ekiden.storage.priorities import HEAD_START_S
+from ekiden.storage.values import check_numbers, checked_copy, closed_store, parse_cursor
+
+
+class MemorySessions:
+    """`SessionStore` and `LeaseStore` in memory: the lower half of `MemoryStore`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._advanced_s = 0.0
+        self._sessions: dict[str, MemorySession] = {}
+        self._ready: dict[int, dict[str, MemorySession]] = {each: {} for each in HEAD_START_S}
+        """By priority, the one that came first in front."""
+        self._created = 0
+        self._feed: MemoryFeed | None = None
+        """`None` as long as one session is all there ever was: its events are the feed."""
+        self._changes = ChangeSignal()
+        self._closed = False
+
+    @property
+    def url(self) -> str:
+        return "memory:"
+
+    async def create(self, new: NewSession) -> None:
+        self._check_open()
+        if new.id in self._sessions:
+            raise SessionExists(new.id)
+        self._create(new)
+        self._changes.notify()
+
+    async def get(self, session_id: str) -> SessionRow:
+        self._check_open()
+        return self._find(session_id).row(self._advanced_s)
+
+    async def list(
+        self, where: SessionFilter = SessionFilter(), *, limit: int = 50, cursor: str | None = None
+    ) -> SessionPage:
+        self._check_open()
+        below = self._created + 1 if cursor is None else parse_cursor(cursor)
+        page: list[SessionRow] = []
+        last = 0
+        for session in reversed(self._sessions.values()):
+            if session.number >= below or not session.matches(where):
+                continue
+            if len(page) == limit:
+                return SessionPage(sessions=page, next_cursor=str(last))
+            page.append(session.row(self._advanced_s))
+            last = session.number
+        return SessionPage(sessions=page, next_cursor=None)
+
+    async def delete(self, session_id: str) -> None:
+        self._check_open()
+        session = self._find(session_id)
+        self._check_free(session)
+        feed = self._whole_feed()
+        del self._sessions[session_id]
+        self._ready[session.priority].pop(session_id, None)
+        feed.forget(session, self._sessions)
+        self._changes.notify()
+
+    async def claim(
+        self, session_id: str, *, owner: str, lease_s: float, create: NewSession | None = None
+    ) -> tuple[Claim, SessionRow]:
+        self._check_open()
+        session = self._sessions.get(session_id)
+        if session is None:
+            if create is None:
+                raise SessionNotFound(session_id)
+            session = self._create(create)
+        else:
+            self._check_free(session)
+        return self._take(session, owner, lease_s)
+
+    async def claim_next(
+        self, *, owner: str, lease_s: float, agents: Collection[str] | None = None
+    ) -> tuple[Claim, SessionRow] | None:
+        self._check_open()
+        first: MemorySession | None = None
+        for line in self._ready.values():
+            session = self._first_free(line, agents)
+            if session is not None and (first is None or session.place_us < first.place_us):
+                first = session
+        return None if first is None else self._take(first, owner, lease_s)
+
+    async def renew(self, claims: Sequence[Claim]) -> Sequence[Claim]:
+        self._check_open()
+        lost = []
+        for claim in claims:
+            session = self._owned(claim)
+            if session is None:
+                lost.append(claim)
+            else:
+                session.until = self._advanced_s + claim.lease_s
+        return lost
+
+    async def release(self, claim: Claim) -> None:
+        self._check_open()
+        session = self._owned(claim)
+        if session is not None:
+            session.owner = None
+            self._changes.notify()
+
+    async def wait_for_change(self, timeout_s: float) -> None:
+        self._check_open()
+        await self._changes.wait(timeout_s)
+
+    # Within
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise closed_store(self.url)
+
+    def _whole_feed(self) -> MemoryFeed:
+        """The feed, from now on kept."""
+        feed = self._feed
+        if feed is None:
+            feed = self._feed = MemoryFeed()
+            for session in self._sessions.values():
+                feed.extend(session.events)
+        return feed
+
+    def _create(self, new: NewSession) -> MemorySession:
+        session = MemorySession(new, self._created + 1, self._clock.now_us())
+        self._add(session)
+        return session
+
+    def _add(self, session: MemorySession) -> None:
+        if self._created == 1:
+            self._whole_feed()
+        self._created += 1
+        self._sessions[session.id] = session
+        if session.status == "ready":
+            self._line_up(session, session.created_at_us)
+
+    def _line_up(self, session: MemorySession, now_us: int) -> None:
+        """It is ready from now on: it takes its place in the line."""
+        session.place_us = now_us + int(self._advanced_s * 1e6) - session.head_start_us
+        self._ready[session.priority][session.id] = session
+
+    def _first_free(
+        self, line: Mapping[str, MemorySession], agents: Collection[str] | None
+    ) -> MemorySession | None:
+        for session in line.values():
+            if agents is not None and session.agent not in agents:
+                continue
+            if session.owner is None or session.until <= self._advanced_s:
+                return session
+        return None
+
+    def _stage_openings(self, openings: Sequence[SessionOpening]) -> Sequence[MemorySession]:
+        """The sessions, not yet among the others; `SessionExists`, `StepConflict`, `UserError`."""
+        staged: dict[str, MemorySession] = {}
+        now_us = self._clock.now_us()
+        for opening in openings:
+            new = opening.new
+            if new.id in self._sessions or new.id in staged:
+                raise SessionExists(new.id)
+            session = MemorySession(new, self._created + len(staged) + 1, now_us)
+            if opening.events:
+                check_numbers(new.id, 0, opening.events)
+                session.events.extend(opening.events)
+                session.seq = len(session.events)
+            session.cursor = checked_copy(opening.cursor, "the cursor of session {!r}", new.id)
+            session.variables = checked_copy(
+                opening.variables, "`variables` of session {!r}", new.id
+            )
+            staged[new.id] = session
+        return list(staged.values())
+
+    def _open_sessions(self, staged: Sequence[MemorySession]) -> None:
+        for session in staged:
+            self._add(session)
+            if self._feed is not None:
+                self._feed.extend(session.events)
+
+    def _wake(self, session_ids: Sequence[str]) -> None:
+        for session_id in session_ids:
+            session = self._sessions.get(session_id)
+            if session is None:
+                continue
+            session.wakes += 1
+            if session.status == "waiting":
+                session.status = "ready"
+                session.updated_at_us = self._clock.now_us()
+                self._line_up(session, session.updated_at_us)
+
+    def _find(self, session_id: str) -> MemorySession:
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise SessionNotFound(session_id)
+        return session
+
+    def _check_free(self, session: MemorySession) -> None:
+        if session.owner is not None and session.until > self._advanced_s:
+            raise SessionBusy(
+                session.id, owner=session.owner, free_in_s=session.until - self._advanced_s
+            )
+
+    def _take(self, session: MemorySession, owner: str, lease_s: float) -> tuple[Claim, SessionRow]:
+        session.epoch += 1
+        session.owner = owner
+        session.until = self._advanced_s + lease_s
+        claim = Claim(
+            session_id=session.id, owner=owner, epoch=session.epoch, lease_s=lease_s, key=session
+        )
+        return claim, session.row(self._advanced_s)
+
+    def _owned(self, claim: Claim) -> MemorySession | None:
+        session = self._sessions.get(claim.session_id)
+        if (
+            session is None
+            or session is not claim.key
+            or session.epoch != claim.epoch
+            or session.owner != claim.owner
+            or session.until <= self._advanced_s
+        ):
+            return None
+        return session
+
+    def _patch(
+        self,
+        session: MemorySession,
+        patch: SessionPatch,
+        cursor: Mapping[str, Any] | None,
+        variables: Mapping[str, Any] | None,
+        seen_wakes: int | None,
+    ) -> None:
+        """`cursor` and `variables` are the store's own copies."""
+        if patch.agent is not None:
+            session.agent = patch.agent
+        if patch.status is not None:
+            session.status = patch.status
+            if patch.status == "waiting" and seen_wakes not in (None, session.wakes):
+                session.status = "ready"
+        if patch.outcome is not None:
+            session.outcome = patch.outcome or None
+        if cursor is not None:
+            session.cursor = cursor
+        if variables is not None:
+            session.variables = variables
+        session.updated_at_us = self._clock.now_us()
+        self._ready[session.priority].pop(session.id, None)
+        if session.status == "ready":
+            self._line_up(session, session.updated_at_us)
