@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import ModelBehaviorError, UserError
-from ekiden.core.field_checks import checked_arguments
+from ekiden.core.field_checks import Text, checked_arguments
 from ekiden.core.handoff import Handoff, HandoffInputFilter, transfer_tool_name
 from ekiden.core.handoff_terms import (
     DEFAULT_TERMS,
@@ -105,7 +105,7 @@ def handoff(
 def handoff(
     agent: Any,
     *,
-    tool_name_override: str | None = None,
+    tool_name_override: Text | None = None,
     tool_description_override: str | None = None,
     on_handoff: Callable[..., Any] | None = None,
     input_type: Any = None,

@@ -92,6 +92,7 @@ MISUSE: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "fallback": (RoutingSettings, {"fallback": "y"}, "RoutingSettings.fallback must be one of"),
     "router": (Router, {"agents": [HELPER], "settings": {}}, "must be a RoutingSettings object"),
     "limits": (Limits, {"turns": -1}, "Limits.turns must be a whole number of 0 or more"),
+    "blank tool name": (handoff, {"agent": HELPER, "tool_name_override": ""}, "tool_name_override"),
     "whole": (Limits, {"turns": 1.5}, "Limits.turns must be a whole number"),
     "infinite": (Budget, {"seconds": float("inf")}, "Budget.seconds must be a number above 0"),
     "price": (Price, {"input": True, "output": 1}, "Price.input must be a number"),

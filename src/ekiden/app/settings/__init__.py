@@ -5,7 +5,7 @@ from ekiden.app.settings.keys import SETTINGS, Setting
 from ekiden.app.settings.loaded import LoadedSettings, SettingEntry, SettingOrigin, value_among
 from ekiden.app.settings.loading import load_settings
 from ekiden.app.settings.model import AgentsSettings, ChatSettings, LocalSettings, Settings
-from ekiden.app.settings.naming import check_default_agent, default_agent_check
+from ekiden.app.settings.naming import agent_names_check, check_default_agent
 from ekiden.app.settings.problems import SettingsProblem
 from ekiden.app.settings.redaction import redacted
 from ekiden.app.settings.schema import settings_schema
@@ -25,8 +25,8 @@ __all__ = [
     "SettingsFiles",
     "SettingsProblem",
     "Where",
+    "agent_names_check",
     "check_default_agent",
-    "default_agent_check",
     "load_settings",
     "redacted",
     "set_setting",

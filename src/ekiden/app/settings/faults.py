@@ -25,12 +25,17 @@ def model_fault(name: str) -> str | None:
     provider, colon, model = name.partition(":")
     if not (provider and colon and (model or provider == "local")):
         return "it does not name a model: write provider:model, such as openai:gpt-5-mini"
-    _, at, address = model.partition("@http")
-    if at:
-        from ekiden.models.target import check_url
+    return _url_fault(model)
 
-        return _refused(check_url, f"http{address}")
-    return None
+
+def _url_fault(model: str) -> str | None:
+    """Why nothing can be called at the address in a model's name, if there is one."""
+    _, at, address = model.partition("@http")
+    if not at:
+        return None
+    from ekiden.models.target import check_url
+
+    return _refused(check_url, f"http{address}")
 
 
 def unknown_provider(name: str) -> str | None:
@@ -60,7 +65,7 @@ def embedder_fault(name: str) -> str | None:
     """Why no embedder is called so."""
     from ekiden.embeddings.named import check_embedder_name
 
-    return _refused(check_embedder_name, name)
+    return _refused(check_embedder_name, name) or _url_fault(name)
 
 
 def address_fault(text: str) -> str | None:

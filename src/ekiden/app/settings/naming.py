@@ -1,4 +1,4 @@
-"""Whether the default agent of the settings is one of the project's."""
+"""Whether the agents that the settings name are the project's."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from ekiden.core.errors import SettingsInvalid
 from ekiden.core.profile import Scope
 from ekiden.core.suggest import suggestion
 
+_BUDGETS = "limits.agents"
 _ABOUT = (DEFAULT_AGENT, FALLBACK, ENABLED)
 _LISTED = 20
 
 
-def default_agent_check(
+def agent_names_check(
     key: str,
     *,
     where: Where = "project",
@@ -27,23 +28,24 @@ def default_agent_check(
     home: Path | None = None,
     agents: Mapping[str, Scope] | None = None,
 ) -> Callable[[Settings], None]:
-    """A `check` for ``set_setting(key, …)``: whether the default agent is one that there is.
+    """A `check` for ``set_setting(key, …)``: whether the agents that the setting names are there.
 
     `agents` are those of a team that is loaded; `None` reads the files of the project in `root`,
     without running any code, and takes every name where there are none or the setting `team` names
     a team in Python. In the user's file, which is for other projects too, a name may be unknown
     here as long as nothing here needs it. The check raises `SettingsInvalid`::
 
-        set_setting(key, value, check=default_agent_check(key))
+        set_setting(key, value, check=agent_names_check(key))
     """
     setting = place_of(key).name
 
     def check(settings: Settings) -> None:
-        is_named_here = setting == DEFAULT_AGENT and where == "project"
+        is_named_here = setting in (DEFAULT_AGENT, _BUDGETS) and where == "project"
         if not (is_named_here or (setting in _ABOUT and _is_needed(settings))):
             return
         known = agents if agents is not None else _of_files(settings, root or Path(), home)
-        fault = None if known is None else _fault(settings, known)
+        find = _budget_fault if setting == _BUDGETS else _fault
+        fault = None if known is None else find(settings, known)
         if fault is not None:
             raise SettingsInvalid([_problem(fault)])
 
@@ -74,6 +76,18 @@ def _fault(settings: Settings, known: Mapping[str, Scope]) -> str | None:
     gets_requests = routing.enabled or routing.fallback == "default_agent"
     if known[name] == "system" and gets_requests:
         return _refused(name, "a system agent gets no requests", known)
+    return None
+
+
+def _budget_fault(settings: Settings, known: Mapping[str, Scope]) -> str | None:
+    """Why somebody who has a budget cannot have one."""
+    for name in settings.limits.agents:
+        if name not in known:
+            listed = ", ".join(sorted(known)[:_LISTED]) or "none"
+            return (
+                f"{_BUDGETS} cannot have a budget for {name[:80]!r}: no agent is called so; "
+                f"known: {listed}{suggestion(name, known)}"
+            )
     return None
 
 

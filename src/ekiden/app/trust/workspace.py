@@ -47,14 +47,14 @@ class Workspace:
 
     def lines(self) -> tuple[Risk, ...]:
         """All that a yes is for: what options and variables of one command override, too."""
-        found = set(self.risks)
+        found = list(self.risks)
         with suppress(SettingsInvalid):
             loaded = load_settings(self.root, environ={}, home=self.home)
             foreign = loaded.settings.agents.foreign_user_folders
             files = load_agent_files(self.root, home=self.home, foreign_user_folders=foreign)
-            found |= set(settings_risks(self.root, loaded, settings_files(self.root, self.home)))
-            found |= set(agent_risks(self.root, loaded, files, home=self.home))
-        return _in_order(found)
+            found += settings_risks(self.root, loaded, settings_files(self.root, self.home))
+            found += agent_risks(self.root, loaded, files, home=self.home)
+        return _in_order(dict.fromkeys(found))
 
     def trust(self) -> None:
         """Remember that the user trusts the folder with this content; `TrustNotStored`."""
@@ -102,7 +102,7 @@ def inspect_workspace(
 
 
 def _in_order(risks: Iterable[Risk]) -> tuple[Risk, ...]:
-    return tuple(sorted(risks, key=lambda risk: (risk.path, risk.line, risk.key)))
+    return tuple(sorted(risks, key=lambda risk: (risk.path, risk.line)))
 
 
 def _is_home(root: Path, files: SettingsFiles) -> bool:

@@ -72,12 +72,12 @@ def config_set(
     as_json: JsonOption = False,
 ) -> None:
     """Give a setting a value; the rest of the file stays as it is."""
-    from ekiden.app.settings import default_agent_check, redacted, set_setting, settings_files
+    from ekiden.app.settings import agent_names_check, redacted, set_setting, settings_files
     from ekiden.app.trust import keeping_trust
     from ekiden.cli.views.settings import shown
 
     where: Where = "user" if user else "project"
-    check = default_agent_check(key, where=where)
+    check = agent_names_check(key, where=where)
     with keeping_trust():
         change = set_setting(key, value, where=where, check=check)
     covered = redacted(change.name, change.value)

@@ -159,8 +159,9 @@ def _wording(message: AgentMessage) -> str:
     fence = "```"
     while fence in words:
         fence += "`"
+    subject = f": {message.subject!r}" if message.subject else "."
     parts = [
-        f"The agent {message.from_agent!r} has a {kind} for you: {message.subject!r}",
+        f"The agent {message.from_agent!r} has a {kind} for you{subject}",
         *([f"{fence}\n{words}\n{fence}"] if words else []),
     ]
     if message.type == "query":

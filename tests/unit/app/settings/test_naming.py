@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ekiden.app.project import load_project
-from ekiden.app.settings import AgentsSettings, Settings, default_agent_check
+from ekiden.app.settings import AgentsSettings, Settings, agent_names_check
 from ekiden.core.errors import SettingsInvalid, UnknownSetting
 from ekiden.core.profile import Scope
 from ekiden.routing.settings import RoutingSettings
@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_a_name_of_the_files_is_taken_and_another_refused(root: Path) -> None:
-    check = default_agent_check(KEY, root=root, home=root / "home")
+    check = agent_names_check(KEY, root=root, home=root / "home")
     check(settings("reception"))
     check(settings(None))
     with pytest.raises(SettingsInvalid) as refused:
@@ -46,9 +46,9 @@ def test_a_name_of_the_files_is_taken_and_another_refused(root: Path) -> None:
 
 def test_where_no_files_decide_every_name_is_taken(root: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    default_agent_check(KEY, root=tmp_path / "empty", home=root / "home")(settings("anybody"))
+    agent_names_check(KEY, root=tmp_path / "empty", home=root / "home")(settings("anybody"))
     in_python = replace(settings("anybody"), team="desk:team")
-    default_agent_check(KEY, root=root, home=root / "home")(in_python)
+    agent_names_check(KEY, root=root, home=root / "home")(in_python)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_where_no_files_decide_every_name_is_taken(root: Path, tmp_path: Path) -
     ],
 )
 def test_a_team_that_is_loaded_decides(name: str, routing: dict[str, Any], is_taken: bool) -> None:
-    check = default_agent_check(KEY, agents=TEAM)
+    check = agent_names_check(KEY, agents=TEAM)
     if is_taken:
         check(settings(name, **routing))
         return
@@ -71,7 +71,7 @@ def test_a_team_that_is_loaded_decides(name: str, routing: dict[str, Any], is_ta
 
 
 def test_a_name_for_all_projects_matters_where_it_is_needed() -> None:
-    check = default_agent_check(KEY, where="user", agents=TEAM)
+    check = agent_names_check(KEY, where="user", agents=TEAM)
     check(settings("of-another-project"))
     with pytest.raises(SettingsInvalid, match="no agent is called so"):
         check(settings("of-another-project", fallback="default_agent"))
@@ -82,11 +82,11 @@ def test_a_name_for_all_projects_matters_where_it_is_needed() -> None:
     [("routing.fallback", {"fallback": "default_agent"}), ("routing.enabled", {"enabled": False})],
 )
 def test_what_makes_the_name_matter_is_checked_too(key: str, routing: dict[str, Any]) -> None:
-    check = default_agent_check(key, agents=TEAM)
+    check = agent_names_check(key, agents=TEAM)
     check(settings("nobody"))
     with pytest.raises(SettingsInvalid, match="no agent is called so"):
         check(settings("nobody", **routing))
-    default_agent_check("model", agents=TEAM)(settings("nobody", **routing))
+    agent_names_check("model", agents=TEAM)(settings("nobody", **routing))
 
 
 @pytest.mark.parametrize("routing", ['"fallback": "default_agent"', '"enabled": false'])
@@ -109,9 +109,9 @@ def test_a_file_that_was_edited_is_told_with_its_line(root: Path, routing: str) 
 def test_of_many_agents_some_are_listed() -> None:
     many: dict[str, Scope] = {f"agent-{number:02}": "project" for number in range(25)}
     with pytest.raises(SettingsInvalid, match="agent-19 and 5 more$"):
-        default_agent_check(KEY, agents=many)(settings("somebody else"))
+        agent_names_check(KEY, agents=many)(settings("somebody else"))
 
 
 def test_a_key_that_means_nothing_is_told() -> None:
     with pytest.raises(UnknownSetting):
-        default_agent_check("routing.defualt_agent")
+        agent_names_check("routing.defualt_agent")

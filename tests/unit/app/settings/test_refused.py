@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.app.settings import load_settings, set_setting
+from ekiden.app.settings import agent_names_check, load_settings, set_setting
 from ekiden.app.settings.faults import BUILT_IN_PROVIDERS
 from ekiden.app.settings.keys import SETTINGS
 from ekiden.core.errors import SettingsInvalid
@@ -53,3 +53,25 @@ def test_an_address_that_is_refused_shows_no_password(tmp_path: Path) -> None:
 
 def test_the_built_in_providers_are_known_without_loading_them() -> None:
     assert set(BUILT_IN_PROVIDERS) == {*BUILT_IN, LOCAL, "demo"}
+
+
+def test_the_address_of_an_embedder_is_looked_at(tmp_path: Path) -> None:
+    name = "openai:x@http://ada:sesame@h/v1"
+    with pytest.raises(SettingsInvalid, match="user name or password") as refused:
+        set_setting("memory.embedding_model", name, root=tmp_path, home=tmp_path / "home")
+    assert "sesame" not in str(refused.value)
+
+
+def test_a_budget_for_an_agent_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / ".ekiden" / "agents"
+    folder.mkdir(parents=True)
+    (folder / "clerk.md").write_text("---\nname: clerk\ndescription: C.\n---\nHelp.\n")
+    check = agent_names_check("limits.agents", root=tmp_path, home=tmp_path / "home")
+
+    def give(name: str) -> None:
+        value = {name: {"tokens": 5}}
+        set_setting("limits.agents", value, root=tmp_path, home=tmp_path / "home", check=check)
+
+    with pytest.raises(SettingsInvalid, match="no agent is called so; known: clerk"):
+        give("clark")
+    give("clerk")

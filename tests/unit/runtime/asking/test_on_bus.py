@@ -43,6 +43,20 @@ async def test_a_session_asks_an_agent_that_is_a_handler_on_the_bus() -> None:
     assert await open_waits(store) == []
 
 
+async def test_a_question_without_a_subject_is_put_without_one() -> None:
+    async def echo(ctx: CodeContext[Any]) -> str:
+        return ctx.text.splitlines()[0]
+
+    store, team = MemoryStore(), team_of(echo=echo)
+    worker = Worker(store, team)
+    async with Bus(store) as bus, TeamOnBus(bus, store, team):
+        running = asyncio.create_task(worker.run())
+        answer = await bus.agent("desk").ask("echo", "", "how much?", timeout_s=60)
+        worker.stop()
+        await running
+    assert answer == "The agent 'desk' has a question for you."
+
+
 async def test_the_error_of_a_handler_reaches_the_session_that_asked() -> None:
     async def broken(message: AgentMessage) -> Any:
         raise ValueError("no prices today")

@@ -105,14 +105,12 @@ async def config(chat: Chat, argument: str) -> Reply:
 
 
 async def _set(chat: Chat, key: str, value: str) -> Reply:
-    from ekiden.app.settings import default_agent_check, set_setting
+    from ekiden.app.settings import agent_names_check, set_setting
     from ekiden.app.trust import keeping_trust
 
     project = chat.roster.project
     team = {name: agent.scope for name, agent in project.agents.items()}
-    check = default_agent_check(
-        key, root=project.root, agents=None if project.definitions else team
-    )
+    check = agent_names_check(key, root=project.root, agents=None if project.definitions else team)
     with keeping_trust(project.root):
         change = set_setting(key, value, root=project.root, check=check)
     text = f"{change.name} is {dumps(change.value)} in {change.path}"
