@@ -14,7 +14,7 @@ from ekiden.cli.limit_options import LimitFlags
 from ekiden.cli.place import Place
 from ekiden.cli.run.onlooker import Onlooker
 from ekiden.cli.run.watching import Patience, Watch
-from ekiden.cli.transcript import title_of
+from ekiden.cli.titles import title_of
 from ekiden.core.errors import SessionBusy
 
 if TYPE_CHECKING:

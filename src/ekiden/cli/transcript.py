@@ -11,15 +11,6 @@ from ekiden.core.items import Item, is_message, refusal_of, text_of
 from ekiden.core.jsonio import dumps, loads
 from ekiden.sessions import is_rewind, is_transfer, said, standing
 
-_LONGEST = 60
-
-
-def title_of(text: str) -> str:
-    """The beginning of the first message, on one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
-
-
 _LONGEST_OUTPUT = 600
 """Characters of a tool's output that are shown."""
 

@@ -285,8 +285,6 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
 
             Agent("desk", tools=[translator.as_tool("translate", "Translate a text.")])
         """
-        from ekiden.core.agent import agent_tool
-
         return agent_tool(
             self,
             tool_name=tool_name,

@@ -198,15 +198,11 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
         Read from the events as `tool_input_guardrail_results` are.
         """
-        from ekiden.runtime.results import input_guardrail_results
-
         return input_guardrail_results(self._run)
 
     @property
     def output_guardrail_results(self) -> list[OutputGuardrailResult]:
         """The same for answers, those included that a model was made to give again."""
-        from ekiden.runtime.results import output_guardrail_results
-
         return output_guardrail_results(self._run)
 
     def to_input_list(self) -> list[Item]:

@@ -109,7 +109,7 @@ def test_the_wheel_has_it(tmp_path: Path) -> None:
     subprocess.run(build, cwd=root, check=True, capture_output=True)
     [wheel] = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as opened:
-        assert opened.read("ekiden/server/openapi.json") == FILE.read_bytes()
+        assert opened.read("ekiden/server/openapi/openapi.json") == FILE.read_bytes()
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from ekiden.cli.chat.screens.screen import Reply, Screen, told
 from ekiden.cli.chat.typed.interrupts import Interrupts
 from ekiden.cli.chat.typed.reader import Reader, Status
 from ekiden.cli.exits import Exit
-from ekiden.cli.transcript import title_of
+from ekiden.cli.titles import title_of
 from ekiden.core.errors import EkidenError, SessionNotFound
 
 if TYPE_CHECKING:

@@ -272,8 +272,6 @@ async def approve(
     `OutputGuardrailTripwireTriggered` or `GuardrailFailed`, which are stored then.
     """
     if run.config.output_guardrails or run.agent.output_guardrails:
-        from ekiden.runtime.guardrails.output import approved
-
         details = tell_findings(run, details, await approved(run, output))
     elif run.cursor.found:
         details = tell_findings(run, details)

@@ -113,7 +113,6 @@ def live_run(store: Store, session_id: str) -> RunState | None:
 
 def _may_interrupt(run: RunState, request: Mapping[str, Any]) -> bool:
     from ekiden.handoff.request_documents import Asked
-    from ekiden.runtime.handoff.live_runs import is_hopeless
 
     return not is_hopeless(run, Asked.from_json(request))
 

@@ -48,7 +48,7 @@ _POLICY: Final = (
 )
 _FILES: Final = (
     Path(__file__).with_name("openapi.json"),
-    Path(__file__).parents[3] / "docs" / "openapi.json",
+    Path(__file__).parents[4] / "docs" / "openapi.json",
 )
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
 

@@ -21,13 +21,14 @@ from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.styles import Style
 
 from ekiden.cli.chat.typed.completion import Sources, candidates
-from ekiden.cli.chat.typed.picker import Choice
 from ekiden.cli.chat.typed.reader import StatusOf
 from ekiden.cli.output import safe
 
 if TYPE_CHECKING:
     from prompt_toolkit.input import Input
     from prompt_toolkit.output import Output
+
+    from ekiden.cli.chat.typed.picker import Choice
 if TYPE_CHECKING:
     from prompt_toolkit.history import History
     from prompt_toolkit.input import Input
@@ -95,6 +96,8 @@ async def choose(
     output: Output | None = None,
 ) -> int | None:
     """The place of the chosen option; `None` after Esc, q or Ctrl-C. The list is wiped."""
+    from ekiden.cli.chat.typed.picker import Choice
+
     choice = Choice(options, start=start, height=_HEIGHT)
     lines = Window(
         FormattedTextControl(lambda: _drawn(choice), show_cursor=False),
@@ -305,8 +308,6 @@ class TerminalReader:
             return None
 
     async def choose(self, title: str, options: Sequence[str], *, start: int = 0) -> int | None:
-        from ekiden.cli.chat.typed.prompt import choose
-
         return await choose(title, options, start=start, **self._streams)
 
     def _message(self) -> StyleAndTextTuples:
