@@ -68,11 +68,11 @@ def _cost(run: RunState, usage: Usage, answered_by: str | None) -> float | None:
 
 
 def _is_limited(run: RunState) -> bool:
-    budgets = (run.agent.budget, run.config.daily)
-    return (
-        run.config.limits.money is not None
-        or "money" in run.cursor.budget
-        or any(each is not None and each.money is not None for each in budgets)
+    if run.config.limits.money is not None or "money" in run.cursor.budget:
+        return True
+    own, daily = run.agent.budget, run.config.daily
+    return (own is not None and own.money is not None) or (
+        daily is not None and daily.money is not None
     )
 
 
