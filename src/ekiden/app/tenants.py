@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from ekiden.app.stores import open_store, sqlite_path
 from ekiden.core.errors import UserError
+from ekiden.core.ids import is_tenant
 from ekiden.storage.base import Store
 
 if TYPE_CHECKING:
@@ -16,16 +16,8 @@ if TYPE_CHECKING:
 DEFAULT_TENANT: Final = "default"
 """Whose store is the main one, which also holds the keys of all."""
 
-_NAME = re.compile(r"[a-z0-9](?:[a-z0-9_]{0,30}[a-z0-9])?")
-
-
 JOINT = "__"
 """Between the name of a schema and that of a tenant."""
-
-
-def is_tenant(name: object) -> bool:
-    """Whether a tenant can be called so."""
-    return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
 def check_tenant(name: str) -> str:

@@ -402,7 +402,7 @@ async def _at_store(
 
     from ekiden.api.local.place import Here
     from ekiden.app import load_settings, open_store
-    from ekiden.cli.trusting import check_addresses
+    from ekiden.cli.trust_question import check_addresses
     from ekiden.client.ekiden import at_store
 
     loaded = load_settings(Path.cwd())

@@ -43,7 +43,7 @@ def open_project(
     from ekiden.app.project import load_project
     from ekiden.app.settings import load_settings
     from ekiden.app.trust import inspect_workspace
-    from ekiden.cli.trusting import check_trust
+    from ekiden.cli.trust_question import check_trust
 
     root = Path.cwd()
     overrides = {"model": model, "agents.routing.strategy": strategy}
@@ -100,7 +100,7 @@ def store_address(option: str | None) -> str:
     if option is not None:
         return option
     from ekiden.app.settings import load_settings
-    from ekiden.cli.trusting import check_addresses
+    from ekiden.cli.trust_question import check_addresses
 
     loaded = load_settings(Path.cwd())
     check_addresses(loaded, Path.cwd(), "store")

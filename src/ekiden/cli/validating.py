@@ -80,7 +80,7 @@ def validate(
 
     if imports:
         from ekiden.app.trust import inspect_workspace
-        from ekiden.cli.trusting import check_trust
+        from ekiden.cli.trust_question import check_trust
 
         check_trust(inspect_workspace(Path.cwd()), trust=trust)
     checked = check_files(Path.cwd(), inert=not imports)

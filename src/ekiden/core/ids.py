@@ -11,6 +11,7 @@ from ekiden.core.errors import UserError
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _VALID = re.compile(r"[A-Za-z0-9_\-.:@]{1,128}")
+_TENANT = re.compile(r"[a-z0-9](?:[a-z0-9_]{0,30}[a-z0-9])?")
 
 
 def new_id(prefix: str) -> str:
@@ -27,3 +28,8 @@ def check_id(value: str, *, what: str) -> str:
             f"{value[:80]!r} is not a valid {what}: use 1 to 128 letters, digits and _ - . : @"
         )
     return value
+
+
+def is_tenant(name: object) -> bool:
+    """Whether a tenant can be called so."""
+    return isinstance(name, str) and _TENANT.fullmatch(name) is not None

@@ -75,6 +75,7 @@ async def test_settings_and_agent_files_have_limits_for_runs_and_agents(tmp_path
         {"agents": {"clerk": {"tokens": 0}}},
         {"tenants": {"acme": {"turns": 3}}},
         {"tenants": {"acme": 5}},
+        {"tenants": {"BAD NAME!": {"tokens": 5}}},
         {"tenants": []},
     ],
 )

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ekiden.app.stores import sqlite_path
-from ekiden.app.tenants import DEFAULT_TENANT, JOINT, check_tenant, is_tenant, tenant_url
+from ekiden.app.tenants import DEFAULT_TENANT, JOINT, check_tenant, tenant_url
 from ekiden.core.errors import UserError
 from ekiden.core.errors.copying import NotCopyable, SourceInUse, StoreNotEmpty, StoreUnfinished
+from ekiden.core.ids import is_tenant
 from ekiden.storage.copying import StoreSnapshot, TargetState, holding
 
 if TYPE_CHECKING:

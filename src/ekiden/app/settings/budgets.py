@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.core.kinds import Kind, Number, shown_type, wrong
+from ekiden.core.kinds import Kind, Number, shown, shown_type, wrong
 
 _LIMITS: dict[str, Kind] = {
     "tokens": Number(low=1, high=1_000_000_000_000, whole=True),
@@ -22,6 +22,8 @@ class Budgets:
     """What each of some may use, by name."""
 
     whose: str
+    takes: Callable[[str], bool] | None = None
+    """Which names there can be; without it, all."""
 
     @property
     def expects(self) -> str:
@@ -32,6 +34,9 @@ class Budgets:
             raise wrong(self.expects, value)
         if len(value) > _MAX_NAMES:
             raise ValueError(f"must have at most {_MAX_NAMES} {self.whose}, not {len(value)}")
+        bad = next((name for name in value if self.takes and not self.takes(name)), None)
+        if bad is not None:
+            raise ValueError(f"has {shown(bad)}, which none of the {self.whose} can be called")
         return {_name(name): _budget(str(name), each) for name, each in value.items()}
 
     def schema(self) -> dict[str, Any]:

@@ -15,12 +15,13 @@ from ekiden.app.settings.model import SERVERS, Settings
 from ekiden.app.settings.prices import Prices
 from ekiden.app.settings.servers import Servers
 from ekiden.app.settings.steps import Steps
+from ekiden.core.ids import is_tenant
 from ekiden.core.kinds import Allowed, Choice, Flag, Kind, Number, Text, Texts
 
 _OF_THEIR_OWN: dict[str, Kind] = {
     "prices": Prices(),
     "limits.agents": Budgets(whose="agents"),
-    "limits.tenants": Budgets(whose="tenants"),
+    "limits.tenants": Budgets(whose="tenants", takes=lambda name: name == "*" or is_tenant(name)),
     SERVERS: Servers(),
     "inbox.escalation": Steps(),
 }

@@ -205,7 +205,7 @@ async def warm(chat: Chat) -> None:
 async def _trusted_roster(options: Options, manner: Manner, reader: Reader) -> Roster:
     """The team of the current folder; the person is asked once whether its files are trusted."""
     from ekiden.cli.approving import is_yes
-    from ekiden.cli.trusting import QUESTION, NotTrustedYet, introduction
+    from ekiden.cli.trust_question import QUESTION, NotTrustedYet, introduction
     from ekiden.core.acting import acting_agent
 
     try:
@@ -228,7 +228,7 @@ def open_roster(options: Options) -> Roster:
     from ekiden.app.settings import load_settings
     from ekiden.app.trust import inspect_workspace
     from ekiden.cli.chat.roster import AgentFiles, Roster
-    from ekiden.cli.trusting import check_trust
+    from ekiden.cli.trust_question import check_trust
 
     given = {
         "model": options.model,

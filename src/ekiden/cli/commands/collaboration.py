@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -10,6 +10,9 @@ from cyclopts.validators import Number
 from ekiden.cli.options import CursorOption, JsonOption, LimitOption
 from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
 from ekiden.collaboration.moves import Phase
+
+if TYPE_CHECKING:
+    from ekiden.api.collaborations import CollaborationDetails
 
 IdArgument: TypeAlias = Annotated[str, Parameter(help="The collaboration's id.")]
 AsOption: TypeAlias = Annotated[
@@ -115,7 +118,6 @@ async def collaboration_request(
     For example: ekiden collaboration request billing "Refund order 7." --as triage
     """
     from ekiden.cli.json_values import json_object, json_or_text
-    from ekiden.cli.views.collaborations import print_move
 
     along = json_object(context, "--context")
     async with place.work(create=True, as_json=as_json) as (ekiden, _):
@@ -128,7 +130,7 @@ async def collaboration_request(
             deadline_s=deadline,
             key=key,
         )
-    print_move(found, as_json=as_json)
+    _tell(found, as_json)
 
 
 async def collaboration_propose(
@@ -156,7 +158,6 @@ async def collaboration_propose(
     For example: ekiden collaboration propose billing '{"task": "Refund 7", "by": 5}' --as triage
     """
     from ekiden.cli.json_values import json_object, json_or_text
-    from ekiden.cli.views.collaborations import print_move
 
     along = json_object(context, "--context")
     async with place.work(create=True, as_json=as_json) as (ekiden, _):
@@ -169,7 +170,7 @@ async def collaboration_propose(
             deadline_s=deadline,
             key=key,
         )
-    print_move(found, as_json=as_json)
+    _tell(found, as_json)
 
 
 async def collaboration_call(
@@ -202,7 +203,6 @@ async def collaboration_call(
     For example: ekiden collaboration call refunds --as triage --task "Refund order 7."
     """
     from ekiden.cli.json_values import json_object, json_or_text
-    from ekiden.cli.views.collaborations import print_move
 
     along = json_object(context, "--context")
     async with place.work(create=True, as_json=as_json) as (ekiden, _):
@@ -216,7 +216,7 @@ async def collaboration_call(
             deadline_s=deadline,
             key=key,
         )
-    print_move(found, as_json=as_json)
+    _tell(found, as_json)
 
 
 async def collaboration_acknowledge(
@@ -232,11 +232,9 @@ async def collaboration_acknowledge(
 
     For example: ekiden collaboration acknowledge col_06gxw --as billing
     """
-    from ekiden.cli.views.collaborations import print_move
-
     async with place.open() as ekiden:
         found = await ekiden.collaborations.acknowledge(collaboration, agent, key=key)
-    print_move(found, as_json=as_json)
+    _tell(found, as_json)
 
 
 async def collaboration_accept(
@@ -253,11 +251,9 @@ async def collaboration_accept(
 
     For example: ekiden collaboration accept col_06gxw --as billing --version 1
     """
-    from ekiden.cli.views.collaborations import print_move
-
     async with place.open() as ekiden:
         found = await ekiden.collaborations.accept(collaboration, agent, version, key=key)
-    print_move(found, as_json=as_json)
+    _tell(found, as_json)
 
 
 async def collaboration_counter(
@@ -279,13 +275,12 @@ async def collaboration_counter(
     For example: ekiden collaboration counter col_06gxw '{"by": "Friday"}' --as billing
     """
     from ekiden.cli.json_values import json_or_text
-    from ekiden.cli.views.collaborations import print_move
 
     async with place.open() as ekiden:
         found = await ekiden.collaborations.counter(
             collaboration, agent, json_or_text(terms), version=version, reason=reason, key=key
         )
-    print_move(found, as_json=as_json)
+    _tell(found, as_json)
 
 
 async def collaboration_reject(
@@ -302,11 +297,9 @@ async def collaboration_reject(
 
     For example: ekiden collaboration reject col_06gxw --as billing --reason "too busy"
     """
-    from ekiden.cli.views.collaborations import print_move
-
     async with place.open() as ekiden:
         found = await ekiden.collaborations.reject(collaboration, agent, reason=reason, key=key)
-    print_move(found, as_json=as_json)
+    _tell(found, as_json)
 
 
 async def collaboration_bid(
@@ -329,13 +322,12 @@ async def collaboration_bid(
     For example: ekiden collaboration bid col_06gxw --as billing --score 0.8
     """
     from ekiden.cli.json_values import json_or_text
-    from ekiden.cli.views.collaborations import print_move
 
     async with place.open() as ekiden:
         found = await ekiden.collaborations.bid(
             collaboration, agent, score, offer=json_or_text(offer), key=key
         )
-    print_move(found, as_json=as_json)
+    _tell(found, as_json)
 
 
 async def collaboration_decline(
@@ -352,11 +344,9 @@ async def collaboration_decline(
 
     For example: ekiden collaboration decline col_06gxw --as billing
     """
-    from ekiden.cli.views.collaborations import print_move
-
     async with place.open() as ekiden:
         found = await ekiden.collaborations.decline(collaboration, agent, reason=reason, key=key)
-    print_move(found, as_json=as_json)
+    _tell(found, as_json)
 
 
 async def collaboration_award(
@@ -373,11 +363,9 @@ async def collaboration_award(
 
     For example: ekiden collaboration award col_06gxw --as triage --bidder billing
     """
-    from ekiden.cli.views.collaborations import print_move
-
     async with place.open() as ekiden:
         found = await ekiden.collaborations.award(collaboration, agent, bidder, key=key)
-    print_move(found, as_json=as_json)
+    _tell(found, as_json)
 
 
 async def collaboration_select(
@@ -394,11 +382,9 @@ async def collaboration_select(
 
     For example: ekiden collaboration select col_06gxw --as triage --bidder billing
     """
-    from ekiden.cli.views.collaborations import print_move
-
     async with place.open() as ekiden:
         found = await ekiden.collaborations.select(collaboration, agent, bidder, key=key)
-    print_move(found, as_json=as_json)
+    _tell(found, as_json)
 
 
 async def collaboration_cancel(
@@ -415,8 +401,12 @@ async def collaboration_cancel(
 
     For example: ekiden collaboration cancel col_06gxw --as triage --reason "not needed"
     """
-    from ekiden.cli.views.collaborations import print_move
-
     async with place.open() as ekiden:
         found = await ekiden.collaborations.cancel(collaboration, agent, reason=reason, key=key)
+    _tell(found, as_json)
+
+
+def _tell(found: CollaborationDetails, as_json: bool) -> None:
+    from ekiden.cli.views.collaborations import print_move
+
     print_move(found, as_json=as_json)

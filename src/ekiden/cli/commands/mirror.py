@@ -95,7 +95,7 @@ async def mirror_status(*, place: Place = HERE, as_json: JsonOption = False) -> 
 def _settings(*, trust: bool) -> Settings:
     from ekiden.app.settings import load_settings
     from ekiden.app.trust import inspect_workspace
-    from ekiden.cli.trusting import check_some
+    from ekiden.cli.trust_question import check_some
 
     loaded = load_settings(Path.cwd())
     check_some(inspect_workspace(Path.cwd(), loaded), "mirror.", "store", trust=trust)

@@ -69,7 +69,7 @@ def trust(
 
 def _trust(folder: Path, *, only_show: bool, as_json: bool) -> None:
     from ekiden.app.trust import inspect_workspace
-    from ekiden.cli.trusting import NotTrustedYet, listed
+    from ekiden.cli.trust_question import NotTrustedYet, listed
     from ekiden.core.acting import acting_agent
 
     if not folder.is_dir():

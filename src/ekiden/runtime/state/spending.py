@@ -28,7 +28,11 @@ counted from the run's beginning."""
 def narrowed(run: Recording, budget: Budget) -> dict[str, float]:
     """The budget that is left when `budget` begins now: never more than there was."""
     usage = run.cursor.usage
-    spent = {"tokens": usage.tokens, "seconds": run.spent_s(), "money": usage.cost}
+    spent: dict[LimitName, float] = {
+        "tokens": usage.tokens,
+        "seconds": run.spent_s(),
+        "money": usage.cost,
+    }
     left = dict(run.cursor.budget)
     for name, used in spent.items():
         allowed: float | None = getattr(budget, name)
@@ -95,10 +99,14 @@ def _own_allowed(run: Recording, limit: LimitName) -> float | None:
 def left_of(run: Recording) -> dict[str, float]:
     """What the run may still use, where that is limited."""
     usage = run.cursor.usage
-    spent = {"tokens": usage.tokens, "seconds": run.spent_s(), "money": usage.cost}
-    found = {}
+    spent: dict[LimitName, float] = {
+        "tokens": usage.tokens,
+        "seconds": run.spent_s(),
+        "money": usage.cost,
+    }
+    found: dict[str, float] = {}
     for name, used in spent.items():
-        limit = allowed(run, name)  # type: ignore[arg-type]
+        limit = allowed(run, name)
         if limit is not None:
             found[name] = max(round(limit - used, 6), 0.0)
     return found
