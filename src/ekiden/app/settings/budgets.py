@@ -36,7 +36,7 @@ class Budgets:
             raise ValueError(f"must have at most {_MAX_NAMES} {self.whose}, not {len(value)}")
         bad = next((name for name in value if self.takes and not self.takes(name)), None)
         if bad is not None:
-            raise ValueError(f"has {shown(bad)}, which none of the {self.whose} can be called")
+            raise ValueError(f"has the name {shown(bad)}, which {self.whose} cannot have")
         return {_name(name): _budget(str(name), each) for name, each in value.items()}
 
     def schema(self) -> dict[str, Any]:
