@@ -3,6 +3,9 @@
 Whoever serves an agent renews its document. The messages that a process has taken are its own for
 as long as it is present, so there is one thing to renew however many messages it has. When its time
 is over, whoever else serves the agent gives the messages back, and they are delivered again.
+
+A call that a process sent before it died may reach the store later and take messages for the dead.
+So its document stays for a while, marked, and what it comes to have is given back as well.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from ekiden.core.errors import StaleDocument
 from ekiden.core.messages import agent_queue
@@ -25,6 +28,8 @@ OWNER = "bus_"
 """How the names of buses begin, which are the owners of the messages that they have taken."""
 HELD_S = 86_400.0
 """For so long a message is with whoever has taken it, if nobody finds out that it died."""
+IN_FLIGHT_S = 10.0
+"""So long after its maker died, or was told of an error, a call may still take effect."""
 _LEASE = 0.6
 """Of the visibility time-out; the rest is for finding out."""
 _RENEW = 0.2
@@ -41,6 +46,8 @@ class Server:
     concurrency: int
     until_us: int
     version: int
+    is_buried: bool
+    """It was found dead, and what it had was given back."""
 
     @property
     def key(self) -> str:
@@ -165,7 +172,10 @@ class Presence:
         for message in left:
             released += await self._store.release_message(message)
         for each in dead:
-            await self._remove(each)
+            if not each.is_buried:
+                await self._mark(each)
+            elif each.until_us + IN_FLIGHT_S * 1e6 <= now_us:
+                await self._replace(each, None)
         return bool(alive), released
 
     async def _listed(self, prefix: str) -> AsyncIterator[Server]:
@@ -192,12 +202,17 @@ class Presence:
                 return held
             after = page[-1].id
 
-    async def _remove(self, dead: Server) -> None:
-        gone = DocumentWrite(
-            collection=PRESENCE, key=dead.key, body=None, expected_version=dead.version
+    async def _mark(self, dead: Server) -> None:
+        """If it only stood still, the changed document tells it that it was taken for dead."""
+        body = _body(dead.agent, dead.owner, dead.concurrency, dead.until_us)
+        await self._replace(dead, {**body, "buried": True})
+
+    async def _replace(self, dead: Server, body: dict[str, Any] | None) -> None:
+        write = DocumentWrite(
+            collection=PRESENCE, key=dead.key, body=body, expected_version=dead.version
         )
-        with suppress(StaleDocument):  # It lives, or somebody else has removed it.
-            await self._store.write_documents([gone])
+        with suppress(StaleDocument):  # It lives, or somebody else was faster.
+            await self._store.write_documents([write])
 
     async def _stay(self, agents: Sequence[str], until_us: int) -> bool:
         """Renew our documents; `False`, and nothing is written, if somebody has removed one."""
@@ -222,16 +237,10 @@ class Presence:
     def _write(
         self, agent: str, concurrency: int, until_us: int, *, expected_version: int | None = None
     ) -> DocumentWrite:
-        body = {
-            "agent": agent,
-            "owner": self._owner,
-            "concurrency": concurrency,
-            "until_us": until_us,
-        }
         return DocumentWrite(
             collection=PRESENCE,
             key=f"{agent}/{self._owner}",
-            body=body,
+            body=_body(agent, self._owner, concurrency, until_us),
             expected_version=expected_version,
         )
 
@@ -254,6 +263,10 @@ def _taken(row: StoredMessage) -> QueueMessage:
     )
 
 
+def _body(agent: str, owner: str, concurrency: int, until_us: int) -> dict[str, Any]:
+    return {"agent": agent, "owner": owner, "concurrency": concurrency, "until_us": until_us}
+
+
 def _server(document: Document) -> Server:
     body = document.body
     return Server(
@@ -262,4 +275,5 @@ def _server(document: Document) -> Server:
         concurrency=body["concurrency"],
         until_us=body["until_us"],
         version=document.version,
+        is_buried="buried" in body,
     )

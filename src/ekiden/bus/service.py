@@ -13,7 +13,7 @@ from ekiden.bus.delivery import CURRENT, Delivery
 from ekiden.bus.endings import Endings
 from ekiden.bus.line import Line
 from ekiden.bus.parts import Parts
-from ekiden.bus.presence import HELD_S
+from ekiden.bus.presence import HELD_S, IN_FLIGHT_S
 from ekiden.core.acting import acting_as
 from ekiden.core.errors import EkidenError, StoreError, StoreUnavailable
 from ekiden.core.messages import AgentMessage, Letter, agent_queue, wait_node
@@ -23,8 +23,6 @@ _log = logging.getLogger("ekiden.bus")
 
 _FETCH = 64
 """So many messages are taken from the store at once."""
-_DOUBT_S = 10.0
-"""So long after an error a call may still take effect in the store."""
 _STUBBORN_S = 5.0
 """A handler that does not let itself be cancelled is left alone after so long."""
 
@@ -225,7 +223,7 @@ class Service:
     def doubt(self) -> None:
         """A call that makes messages ours failed, and may yet take effect: look for them."""
         self._is_unsure = True
-        self._unsure_until = self._parts.loop.time() + _DOUBT_S
+        self._unsure_until = self._parts.loop.time() + IN_FLIGHT_S
 
     async def _take(self, limit: int) -> Sequence[QueueMessage]:
         try:

@@ -267,7 +267,9 @@ async def test_a_handler_may_insist_on_finishing(place: Place) -> None:
         assert await bus.agent("pm").ask("sales", "price") == "finished all the same"
 
 
-async def left_by_the_dead(store: Store, *, attempts: int = 1, until_us: int = 0) -> AgentMessage:
+async def left_by_the_dead(
+    store: Store, *, attempts: int = 1, until_us: int = 0, announced: bool = True
+) -> AgentMessage:
     """A message that a process had when it was killed."""
     message = AgentMessage(from_agent="pm", to_agent="sales", subject="left behind")
     put = QueuePut(
@@ -287,7 +289,8 @@ async def left_by_the_dead(store: Store, *, attempts: int = 1, until_us: int = 0
         await until(is_taken)
     body = {"agent": "sales", "owner": "bus_dead", "concurrency": 1, "until_us": until_us}
     document = DocumentWrite(collection=PRESENCE, key="sales/bus_dead", body=body)
-    await store.write_documents([document])
+    if announced:
+        await store.write_documents([document])
     return message
 
 
@@ -309,6 +312,16 @@ async def test_it_is_delivered_again_when_nobody_remembers_the_dead(place: Place
     await bus.store.write_documents([gone])
     async with bus.serve("sales", desk):
         await becomes(bus, left.id, "answered")
+
+
+async def test_what_a_late_call_of_the_dead_takes_is_delivered_again(place: Place) -> None:
+    bus, desk = await place.bus(visibility_s=1), Desk()
+    just_now = await bus.store.now_us() - 1
+    await left_by_the_dead(bus.store, until_us=just_now)
+    async with bus.serve("sales", desk):
+        await desk.has(1)
+        late = await left_by_the_dead(bus.store, announced=False)
+        await becomes(bus, late.id, "answered")
 
 
 async def test_it_is_not_delivered_again_before_its_process_is_dead(place: Place) -> None:
