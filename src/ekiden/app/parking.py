@@ -5,7 +5,7 @@ from __future__ import annotations
 from ekiden.core.errors import SessionError
 from ekiden.core.inbox_item import InboxItem
 from ekiden.runtime.questions.inboxes import read_item
-from ekiden.runtime.state.cursor import Cursor
+from ekiden.runtime.state.cursor import open_questions
 from ekiden.storage.base import Store
 
 
@@ -26,7 +26,7 @@ async def questions_to_people(store: Store, session_id: str) -> list[InboxItem]:
             row = await store.get(session)
         except SessionError:
             continue
-        for question in Cursor.from_json(row.cursor).asks.values():
+        for question in open_questions(row).values():
             if question.session is not None:
                 todo.append(question.session)
             item = await read_item(store, question.id) if question.kind == "inbox" else None

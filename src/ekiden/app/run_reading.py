@@ -23,9 +23,10 @@ from ekiden.core.runs import (
 )
 from ekiden.core.usage import Usage
 from ekiden.runtime.outcome.finish import outcome_told
-from ekiden.runtime.state.cursor import Cursor
+from ekiden.runtime.state.cursor import Cursor, open_questions
 from ekiden.sessions import is_transfer, said
 from ekiden.sessions.info import is_model_call
+from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionRow, Store
 
 ENDINGS = ("agent_complete", "agent_error")
@@ -36,7 +37,7 @@ _LOOK_EVERY_S = 1.0
 async def run_status(store: Store, row: SessionRow) -> RunStatus:
     """How the session's last run stands; while agents that it asked work, it is running."""
     status = _own_status(row)
-    if status == "waiting" and row.cursor.get("as"):
+    if status == "waiting" and open_questions(row):
         return "waiting" if await questions_to_people(store, row.id) else "running"
     return status
 
@@ -64,7 +65,7 @@ async def until_free(
     deadline = clock.time() + timeout_s
     while (left_s := deadline - clock.time()) > 0:
         row = await store.get(session_id)
-        if number not in (None, row.cursor.get("r")) or await run_status(store, row) not in ACTIVE:
+        if number not in (None, run_number(row)) or await run_status(store, row) not in ACTIVE:
             return
         await store.wait_for_change(min(left_s, _LOOK_EVERY_S))
 
@@ -74,11 +75,11 @@ async def run_range(store: Store, run_id: str) -> tuple[int, int | None]:
     run. `RunNotFound`, `SessionNotFound`."""
     session_id, number = parse_run_id(run_id)
     cursor = Cursor.from_json((await store.get(session_id)).cursor)
-    if not 1 <= number <= cursor.run:
+    if not 1 <= number <= cursor.progress.run:
         raise RunNotFound(run_id)
-    if number == cursor.run:
-        return max(cursor.first, 1), None
-    events = _events_of(number, await store.events(session_id), before=cursor.first)
+    if number == cursor.progress.run:
+        return max(cursor.progress.first, 1), None
+    events = _events_of(number, await store.events(session_id), before=cursor.progress.first)
     if not events:
         raise RunNotFound(run_id)
     return events[0].seq, events[-1].seq
@@ -89,14 +90,16 @@ async def read_run(store: Store, run_id: str) -> Run:
     session_id, number = parse_run_id(run_id)
     row = await store.get(session_id)
     cursor = Cursor.from_json(row.cursor)
-    if not 1 <= number <= cursor.run:
+    if not 1 <= number <= cursor.progress.run:
         raise RunNotFound(run_id)
-    if number != cursor.run:
+    if number != cursor.progress.run:
         everything = await store.events(session_id)
-        return _earlier_run(row, number, _events_of(number, everything, before=cursor.first))
-    events = await store.events(session_id, after=max(cursor.first - 1, 0))
+        return _earlier_run(
+            row, number, _events_of(number, everything, before=cursor.progress.first)
+        )
+    events = await store.events(session_id, after=max(cursor.progress.first - 1, 0))
     status = await run_status(store, row)
-    questions = await questions_to_people(store, session_id) if cursor.asks else ()
+    questions = await questions_to_people(store, session_id) if cursor.questions.open else ()
     return Run(
         run_id=run_id_of(row.id, number),
         session_id=row.id,
@@ -104,9 +107,9 @@ async def read_run(store: Store, run_id: str) -> Run:
         agent=row.agent,
         output=answer_of(events) if status == "done" else None,
         outcome=row.outcome,
-        chain=tuple(cursor.chain),
+        chain=tuple(cursor.handoffs.chain),
         handoffs=_handoffs(events),
-        usage=cursor.usage,
+        usage=cursor.budget.usage,
         error=_error(events),
         reached=_reached(events) if status == "out_of_budget" else None,
         questions=tuple(item.id for item in questions),

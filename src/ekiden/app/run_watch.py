@@ -9,6 +9,7 @@ from ekiden.core.events import Event
 from ekiden.core.runs import ACTIVE, parse_run_id
 from ekiden.hub import SessionTails, Tail
 from ekiden.hub.tails import Shown
+from ekiden.sessions.progress import run_number
 from ekiden.storage.base import Store
 
 
@@ -67,7 +68,7 @@ class RunWatch:
     async def _end(self) -> int | None:
         """The number of the run's last event; `None` while it goes on."""
         row = await self._store.get(self._session_id)
-        if row.cursor.get("r") != self._number:
+        if run_number(row) != self._number:
             _, last = await run_range(self._store, self._run_id)
             return row.seq if last is None else last
         return None if await run_status(self._store, row) in self._going_on else row.seq

@@ -53,6 +53,7 @@ from ekiden.runtime.questions.withdrawing import take_back
 from ekiden.runtime.state.answers import read_input
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import Session
+from ekiden.sessions.progress import first_event, run_number
 from ekiden.storage.base import Commit, DocumentWrite, SessionFilter, SessionPatch, Store
 from ekiden.tools.output import to_jsonable
 
@@ -278,7 +279,7 @@ class Runs:
             with suppress(EkidenError):  # The team has changed since.
                 session = Session(run.session_id, store=self._store)
                 row = await self._store.get(run.session_id)
-                if run_id_of(run.session_id, row.cursor.get("r", 0)) == run_id:
+                if run_id_of(run.session_id, run_number(row)) == run_id:
                     result = await ended(self._team, session, row, config=self._config)
                     output = to_jsonable(result.final_output)
                     return run if output == run.output else replace(run, output=output)
@@ -355,7 +356,7 @@ class Runs:
         run = await self.read(run_id)
         session_id, number = parse_run_id(run_id)
         row = await self._store.get(session_id)
-        if run.status not in _STOPPABLE or row.cursor.get("r") != number:
+        if run.status not in _STOPPABLE or run_number(row) != number:
             return run
         mine = self._tasks.find(session_id, number)
         if mine is not None:
@@ -489,7 +490,7 @@ class Runs:
         number = await store_message(around, order.stored_input(), session)
         self._queued += 1
         row = await self._store.get(session.session_id)
-        after = max(int(row.cursor.get("f", 1)) - 1, 0) if row.cursor.get("r") == number else 0
+        after = max(first_event(row) - 1, 0) if run_number(row) == number else 0
         return StartedRun(session_id=session.session_id, number=number, after=after)
 
     async def _stop_parked(self, session_id: str) -> None:
@@ -525,4 +526,8 @@ async def _made_ready(around: Circumstances, session: Session) -> AsyncIterator[
 
 def _started(run: RunState) -> StartedRun:
     cursor = run.cursor
-    return StartedRun(session_id=run.session_id, number=cursor.run, after=max(cursor.first - 1, 0))
+    return StartedRun(
+        session_id=run.session_id,
+        number=cursor.progress.run,
+        after=max(cursor.progress.first - 1, 0),
+    )

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from ekiden.core.folding import alike
 from ekiden.runtime.questions.asking import PAUSES
-from ekiden.runtime.state.cursor import OpenQuestion
+from ekiden.runtime.state.cursor import OpenQuestion, open_questions
 from ekiden.storage.base import SessionFilter, SessionPage, SessionRow, SessionStatus, Store
 
 SessionState: TypeAlias = Literal["working", "waiting_agent", "waiting_person", "failed", "idle"]
@@ -46,7 +46,7 @@ def waiting_for(row: SessionRow) -> list[str]:
 
 
 def _questions(row: SessionRow) -> list[OpenQuestion]:
-    return [OpenQuestion(*each) for each in row.cursor.get("as", {}).values()]
+    return list(open_questions(row).values())
 
 
 def _names(questions: Iterable[OpenQuestion]) -> list[str]:

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from ekiden.core.errors import SessionBusy, UnknownAgent
 from ekiden.runtime.questions.withdrawing import ask_to_stop, take_back
+from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionRow, Store
 
 _PATIENCE_S = 5.0
@@ -54,4 +55,4 @@ async def is_stopped(
 
 def _is_over(row: SessionRow, number: int) -> bool:
     """Whether nobody works on the session's run of that number, and nobody will by himself."""
-    return row.cursor.get("r") != number or row.status == "idle"
+    return run_number(row) != number or row.status == "idle"

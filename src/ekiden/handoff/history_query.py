@@ -15,7 +15,7 @@ from ekiden.core.handoff_record import HandoffStatus
 from ekiden.core.handoff_terms import HandoffPolicy
 from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records import HandoffRecord, record_of_request, records_of
-from ekiden.handoff.request_documents import REQUESTS, TRIED, Asked, asked_in, session_of
+from ekiden.handoff.request_documents import REQUESTS, Asked, asked_in, session_of, tried_in
 from ekiden.storage.base import EventFilter, SessionRow, Store
 
 _PAGE: Final = 200
@@ -167,7 +167,7 @@ async def open_requests(store: Store, query: HandoffQuery = EVERYTHING) -> list[
         except SessionNotFound:
             continue
         record = await record_of_request(store, row, asked)
-        is_on_record = any(asked.id in each for each in row.cursor.get(TRIED, ()))
+        is_on_record = any(each.id == asked.id for each in tried_in(row.cursor))
         if not is_on_record and query.matches(record) and query.matches_session(row):
             found.append(record)
     return sorted(found, key=lambda record: record.started_at)

@@ -17,9 +17,33 @@ from ekiden.storage.base import Document, DocumentWrite, Store
 REQUESTS: Final = "handoff.requests"
 """The collection of what is asked of sessions; keys are ``<session>/<request>``."""
 TRIED: Final = "hw"
-"""Where a session's row tells which handoffs are on record and not decided."""
+"""Where a session's cursor tells which handoffs are on record and not decided."""
 _MOST_PAGES: Final = 10
 """How many pages of requests are looked through for dead ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriedHandoff:
+    """A handoff that is on record and not decided: somebody is asked about it."""
+
+    step: str
+    id: str
+    source: str
+    target: str
+
+    def to_json(self) -> list[str]:
+        """As a list, short."""
+        return [self.step, self.id, self.source, self.target]
+
+    def is_asked_of(self, session_id: str) -> bool:
+        """Whether a document asks the session for it, and stays until somebody serves it."""
+        return self.id.startswith(f"{session_id}.hrq_")
+
+
+def tried_in(cursor: Mapping[str, Any]) -> tuple[TriedHandoff, ...]:
+    """The handoffs of a stored cursor that are on record and not decided."""
+    return tuple(TriedHandoff(*each) for each in cursor.get(TRIED, ()))
+
 
 RequestState: TypeAlias = Literal["open", "timed_out", "cancelled"]
 

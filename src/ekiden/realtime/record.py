@@ -16,6 +16,7 @@ from ekiden.runtime import Circumstances, RunState
 from ekiden.runtime.live_sessions import end_live
 from ekiden.runtime.loop.loading import opened_live
 from ekiden.runtime.loop.opening import claimed
+from ekiden.runtime.state.cursor import has_open_handoffs
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 
@@ -61,7 +62,7 @@ class SessionRecord:
         await store.open()
         claim, row = await claimed(store, draft.id, around.config, create=draft)
         try:
-            if row.status != "idle" or row.cursor.get("ho"):
+            if row.status != "idle" or has_open_handoffs(row):
                 raise UserError(
                     f"session {row.id!r} has an unfinished run ({row.status}): let it end or "
                     "resume it before it goes on live"

@@ -145,7 +145,7 @@ async def _hand_over(live: Live, attempt: Attempt) -> LiveHandoff:
                 f"the handoff {attempt.edge.tool_name!r} leads to {type(target).__name__} "
                 f"{target.name!r}, not to a RealtimeAgent"
             )
-        received = prompt_block(words, [*run.cursor.chain, target.name])
+        received = prompt_block(words, [*run.cursor.handoffs.chain, target.name])
         ready[:] = [(await make_offer(target, live.context, received), received)]
 
     attempt.prepare = prepare

@@ -205,7 +205,7 @@ class Errand:
                 raise SessionBusy(row.id, owner=_A_WORKER, free_in_s=_LONGEST_WAIT_S)
             await self._finish_calls(here)
             return None
-        was_open = any(each.id == asked.cancel for each in here.cursor.open)
+        was_open = any(each.id == asked.cancel for each in here.cursor.handoffs.open)
         await settle_rollback(here)
         if here.outcome is not None:
             return None
@@ -245,7 +245,7 @@ class Errand:
             if self._around.handed_over is not None:
                 record = await self._record()
                 handoff_id = self._asked.id if record is None else record.id
-                self._around.handed_over(handoff_id, here.cursor.run)
+                self._around.handed_over(handoff_id, here.cursor.progress.run)
             async for _ in advance(here):
                 pass
 
@@ -272,7 +272,7 @@ class Errand:
 
     def _is_under_way(self, row: SessionRow, handoff_id: str) -> bool:
         """Whether what is asked for is not finished yet: to hand over, or to undo that."""
-        for pending in Cursor.from_json(row.cursor).open:
+        for pending in Cursor.from_json(row.cursor).handoffs.open:
             if pending.id == handoff_id:
                 return self._asked.cancel is None or pending.failure is not None
         return False

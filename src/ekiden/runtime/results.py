@@ -127,7 +127,7 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
         self.outcome: Outcome[TOutput] = run.outcome
         self.last_agent: Agent[TContext] = run.agent
         self.session_id: str = run.session_id
-        self.usage: Usage = run.cursor.usage
+        self.usage: Usage = run.cursor.budget.usage
         self.context_wrapper: RunContextWrapper[TContext] = run.context
 
     @property
@@ -138,7 +138,7 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
     @property
     def chain(self) -> list[str]:
         """Who had the run, beginning with ``user``."""
-        return list(self._run.cursor.chain)
+        return list(self._run.cursor.handoffs.chain)
 
     @property
     def events(self) -> list[Event]:
@@ -171,7 +171,9 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
     @property
     def new_items(self) -> list[RunItem]:
         """What the run produced, item by item."""
-        produced = [event for event in said(self._run.events) if event.seq > self._run.cursor.first]
+        produced = [
+            event for event in said(self._run.events) if event.seq > self._run.cursor.progress.first
+        ]
         return run_items(produced, self._run.find_agent)
 
     @property

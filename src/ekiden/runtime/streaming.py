@@ -273,7 +273,7 @@ class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
             return shown  # `events` shows what happens in sessions that answer this one.
         if event.type == "agent_start":
             shown.append(AgentUpdatedStreamEvent(run.find_agent(event.agent or "")))
-        elif event.seq > run.cursor.first:
+        elif event.seq > run.cursor.progress.first:
             shown.extend(
                 RunItemStreamEvent(_NAMES.get(item.type, item.type), item)
                 for item in run_items([event], run.find_agent)

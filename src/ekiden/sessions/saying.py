@@ -10,6 +10,7 @@ from ekiden.core.events import Event
 from ekiden.core.ids import new_id
 from ekiden.core.items import Item
 from ekiden.sessions.conversation import said
+from ekiden.sessions.progress import has_open_run
 from ekiden.storage.base import Commit, NewSession, SessionPatch, SessionRow, Store
 
 _LEASE_S = 30.0
@@ -50,7 +51,7 @@ async def _write(store: Store, draft: NewSession, event_of: Callable[[SessionRow
     await store.open()
     claim, row = await store.claim(draft.id, owner=new_id("say"), lease_s=_LEASE_S, create=draft)
     try:
-        if row.cursor.get("p", "end") != "end":
+        if has_open_run(row):
             raise UserError(
                 f"a run of session {row.id!r} is unfinished: resume it, or send it a message, "
                 "before its conversation is changed"

@@ -178,8 +178,8 @@ async def test_what_an_earlier_version_left_in_the_middle_of_a_handoff_is_read()
         "ph": ["s.h1", "a", "b", "call_1", 3, None, 0, None],
     }  # fmt: skip
     cursor = Cursor.from_json(stored)
-    assert cursor.pending is not None
-    assert (cursor.pending.source, cursor.pending.target) == ("a", "b")
+    assert cursor.handoffs.pending is not None
+    assert (cursor.handoffs.pending.source, cursor.handoffs.pending.target) == ("a", "b")
     again = Cursor.from_json(cursor.to_json())
     assert again == cursor
 

@@ -42,6 +42,7 @@ from ekiden.handoff.views import read_views, words_of
 from ekiden.runtime import HandoffController
 from ekiden.runtime.kinds.people import answer_case
 from ekiden.sessions import said
+from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionRow, Store
 
 _LOOK_EVERY_S: Final = 1.0
@@ -269,7 +270,7 @@ class LocalHandoffs(api.Handoffs):
             item = await answer_case(self._store, session_id, text, by=who, give_back=back)
         if item is None:
             raise SessionNotWaiting(session_id, agent=row.agent)
-        run_id = run_id_of(session_id, row.cursor["r"])
+        run_id = run_id_of(session_id, run_number(row))
         if self._here.runs is not None:
             return await self._here.runs.wait(run_id, timeout_s=wait_s)
         await until_free(self._store, session_id, timeout_s=wait_s)
@@ -330,7 +331,7 @@ class LocalHandoffs(api.Handoffs):
     ) -> HandoffResult:
         """The handoff once nobody works on its session, or the deadline is over."""
         runs = self._here.runs
-        number = (await self._store.get(session_id)).cursor.get("r", 0)
+        number = run_number(await self._store.get(session_id))
         if runs is None or result.error is not None or not number:
             return result
         left_s = max(deadline - asyncio.get_running_loop().time(), 0.0)

@@ -23,6 +23,7 @@ from ekiden.runtime.history.retention import Pruned, prune_sessions
 from ekiden.runtime.history.rewind import Rewind, rewind_session
 from ekiden.sessions import Session, chain_of, conversation
 from ekiden.sessions.info import names_of, session_info, session_record
+from ekiden.sessions.progress import has_open_run, run_number
 from ekiden.sessions.search import SessionHit, search_sessions
 from ekiden.storage.base import SessionFilter, SessionRow, SessionStatus, Store
 
@@ -158,7 +159,7 @@ class LocalSessions(api.Sessions):
             forked_at=made.meta["forked_at"],
             agent=made.agent,
             events=made.seq,
-            unfinished=made.cursor.get("p", "end") != "end",
+            unfinished=has_open_run(made),
         )
 
     async def rewind(self, session_id: str, to: int) -> Rewind:
@@ -212,7 +213,7 @@ def handoff_chain(row: SessionRow, events: Sequence[Event]) -> api.SessionChain:
 
 
 def _summary(row: SessionRow) -> dict[str, Any]:
-    title, number = row.meta.get("title"), row.cursor.get("r", 0)
+    title, number = row.meta.get("title"), run_number(row)
     return {
         **session_record(row),
         "state": state_of(row),

@@ -40,17 +40,17 @@ def facts_of(run: RunState) -> dict[str, Any]:
     cursor = run.cursor
     own: dict[str, Any] = {
         "agent": run.agent.name,
-        "agent_seconds": run.spent_s() - cursor.since_s,
-        "chain": list(cursor.chain),
-        "depth": cursor.depth,
-        "error_count": cursor.errors,
-        "handoffs": cursor.handoffs,
-        "requests": cursor.usage.requests,
+        "agent_seconds": run.spent_s() - cursor.handoffs.since_s,
+        "chain": list(cursor.handoffs.chain),
+        "depth": cursor.handoffs.depth,
+        "error_count": cursor.progress.errors,
+        "handoffs": cursor.handoffs.count,
+        "requests": cursor.budget.usage.requests,
         "seconds": run.spent_s(),
         "session": run.session_id,
         "text": _last_text(run),
-        "tokens": cursor.usage.tokens,
-        "turn": cursor.turn,
+        "tokens": cursor.budget.usage.tokens,
+        "turn": cursor.progress.turn,
     }
     confidence = _confidence(run)
     if confidence is not None:
@@ -81,7 +81,7 @@ def shown_evaluation(run: RunState, evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _last_text(run: RunState) -> str:
-    for item in reversed(view_for_others(run) if run.cursor.repairs else run.visible):
+    for item in reversed(view_for_others(run) if run.cursor.guardrails.repairs else run.visible):
         if is_request(item):
             return text_of(item)
     return ""

@@ -96,8 +96,8 @@ def filtered_words(
 def _input_data(
     run: RunState, call: Item | None, output: Item | None, target: Agent[Any]
 ) -> HandoffInputData:
-    calls = run.cursor.calls
-    produced = run.said_since(max(run.cursor.after, run.cursor.first))
+    calls = run.cursor.progress.calls
+    produced = run.said_since(max(run.cursor.view.after, run.cursor.progress.first))
     if call is None or output is None:
         earlier, turn = produced, []
         known: dict[str, tuple[str, str]] = {}

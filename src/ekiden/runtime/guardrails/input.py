@@ -42,7 +42,7 @@ async def check_first(run: RunState) -> None:
     if first:
         checks = await _examine(run, first)
         await _let_through(run, checks)
-    run.cursor.checks = _ALL_PASSED if len(first) == len(every) else _FIRST_PASSED
+    run.cursor.guardrails.checks = _ALL_PASSED if len(first) == len(every) else _FIRST_PASSED
     if first:
         await run.commit()
         _passed_is_stored()
@@ -67,7 +67,7 @@ async def ask_beside(
         response = await answer.given(ask(run))
         await _let_through(run, await checking)
         assert response is not None
-        run.cursor.checks = _ALL_PASSED
+        run.cursor.guardrails.checks = _ALL_PASSED
         return response
     finally:
         if not checking.done():
@@ -108,7 +108,7 @@ async def _beside(run: RunState, answer: _Answer) -> _Checks:
     checks = await _examine(run, beside)
     if answer.is_awaited and not any(_is_no(*each) for each in checks):
         _note_passed(run, checks)
-        run.cursor.checks = _ALL_PASSED
+        run.cursor.guardrails.checks = _ALL_PASSED
         await run.commit_checks()
         _passed_is_stored()
         return []
@@ -135,7 +135,7 @@ async def _let_through(run: RunState, checks: _Checks) -> None:
     for guardrail, found in checks:
         if not _is_no(guardrail, found):
             continue
-        given = run.cursor.first if run.cursor.depth == 0 else None
+        given = run.cursor.progress.first if run.cursor.handoffs.depth == 0 else None
         record_failures(run, [_finding(each, decision) for each, decision in checks], undoes=given)
         await store_stop(run)
         raise _error(run, guardrail, found)
@@ -145,7 +145,7 @@ async def _let_through(run: RunState, checks: _Checks) -> None:
 def _note_passed(run: RunState, checks: _Checks) -> None:
     sensitive = run.config.trace_include_sensitive_data
     passed = [_finding(*each).to_json(sensitive=sensitive) for each in checks]
-    run.cursor.found = [*run.cursor.found, *passed]
+    run.cursor.guardrails.found = [*run.cursor.guardrails.found, *passed]
 
 
 def given_to(run: RunState) -> str | list[Item]:
@@ -153,9 +153,14 @@ def given_to(run: RunState) -> str | list[Item]:
 
     An input that is one plain text is given as such.
     """
-    if run.cursor.depth > 0:
+    if run.cursor.handoffs.depth > 0:
         return list(run.visible)
-    items = [item for event in run.events if event.seq == run.cursor.first for item in event.items]
+    items = [
+        item
+        for event in run.events
+        if event.seq == run.cursor.progress.first
+        for item in event.items
+    ]
     if len(items) == 1 and items[0].keys() == {"role", "content"}:
         [only] = items
         if only["role"] == "user" and isinstance(only["content"], str):

@@ -32,7 +32,7 @@ def is_hopeless(run: RunState, asked: Asked) -> bool:
     For such a request nobody is interrupted: it is refused at the end of the step.
     """
     if asked.cancel is not None:
-        return all(each.id != asked.cancel for each in run.cursor.open)
+        return all(each.id != asked.cancel for each in run.cursor.handoffs.open)
     try:
         _check_quickly(run, asked)
     except HandoffRefused:
@@ -45,7 +45,9 @@ def _check_quickly(run: RunState, asked: Asked) -> None:
     cursor = run.cursor
     check_source(run, asked)
     edge = edge_between(run.agent, asked.to)
-    chain = joined_chain(asked.chain, cursor.chain) if asked.chain else cursor.chain
+    chain = (
+        joined_chain(asked.chain, cursor.handoffs.chain) if asked.chain else cursor.handoffs.chain
+    )
     check_depth(len(chain) - 2, run.config.limits.depth)
     if asked.to == BEST:
         return

@@ -137,9 +137,9 @@ async def undo(run: RunState, asked: Asked, taken: Sequence[DocumentWrite]) -> b
 
     False if it is not open. `taken` is part of the transaction that begins to undo it.
     """
-    if all(each.id != asked.cancel for each in run.cursor.open):
+    if all(each.id != asked.cancel for each in run.cursor.handoffs.open):
         return False
-    while run.outcome is None and (pending := run.cursor.pending) is not None:
+    while run.outcome is None and (pending := run.cursor.handoffs.pending) is not None:
         if pending.id == asked.cancel:
             with as_before_if_stale(run):
                 await give_back(run, HandoffRefused("CANCELLED", asked.why_cancelled), writes=taken)

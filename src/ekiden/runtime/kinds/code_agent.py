@@ -126,7 +126,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
     @property
     def received(self) -> dict[str, Any]:
         """What came with the handoff to this agent: from, reason, summary, context."""
-        return dict(self._run.cursor.received or {})
+        return dict(self._run.cursor.handoffs.received or {})
 
     @property
     def failed_handoffs(self) -> dict[str, str]:
@@ -261,7 +261,7 @@ async def run_code(run: RunState) -> None:
     """Let the active agent's function answer, and do what it returns."""
     agent = run.agent
     assert agent.run is not None
-    if not run.cursor.started:
+    if not run.cursor.progress.started:
         await start_agent(run)
     await refresh_offer(run)
     run.exception = None
@@ -281,7 +281,7 @@ async def run_code(run: RunState) -> None:
     duration_us = int((run.config.clock.monotonic() - began) * 1e6)
     if isinstance(result, HandOff):
         call = function_call(call_id_of(key), result.tool_name, result.arguments)
-        told = tell_findings(run, None) if run.cursor.found else None
+        told = tell_findings(run, None) if run.cursor.guardrails.found else None
         run.record("message", items=(call,), step=key, duration_us=duration_us, details=told)
         await conclude(run, [call], None)
         return

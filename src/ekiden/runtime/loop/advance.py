@@ -24,6 +24,7 @@ from ekiden.runtime.handoff.rollback import finish_rollback, give_back
 from ekiden.runtime.outcome.finish import fail, finish, hand_on, is_bug, log_error
 from ekiden.runtime.questions.asking import is_parked
 from ekiden.runtime.questions.withdrawing import WITHDRAWN, is_withdrawn
+from ekiden.runtime.state.cursor import had_before
 from ekiden.runtime.state.ledger import read_day
 from ekiden.runtime.state.spending import Spent, allowed, as_set, own_left
 from ekiden.runtime.state.state import RunState, load_memo
@@ -119,7 +120,7 @@ async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
 
         await fire_for_time(run)
     elif cause == "handoff":
-        pending = run.cursor.pending
+        pending = run.cursor.handoffs.pending
         if pending is None:
             return  # It was confirmed at the last moment.
         await _recover(
@@ -143,7 +144,7 @@ async def _guarded(run: RunState, step: Coroutine[Any, Any, None]) -> None:
     agent = run.agent.name
     # If a handoff is open, what the agent does may have to be undone.
     call = _NO_CALL
-    if run.cursor.open:
+    if run.cursor.handoffs.open:
         call = CallUnderWay(run, agent)
     with acting_as(agent), logging_for(run), call:
         try:
@@ -201,11 +202,11 @@ async def _recover(run: RunState, failure: Exception) -> None:
     A source that got the conversation back more often than a model may err has failed itself: then
     the handoff before it is undone.
     """
-    if is_bug(failure) and (run.cursor.open or not isinstance(failure, UserError)):
+    if is_bug(failure) and (run.cursor.handoffs.open or not isinstance(failure, UserError)):
         log_error(run, f"agent {run.agent.name!r}", failure)
-    while run.cursor.open:
+    while run.cursor.handoffs.open:
         await give_back(run, failure)
-        if run.outcome is not None or run.cursor.rollbacks <= run.config.model_retries:
+        if run.outcome is not None or run.cursor.handoffs.rollbacks <= run.config.model_retries:
             return
     if run.agent.handoffs:
         from ekiden.runtime.handoff.triggers import fire_for_error
@@ -225,24 +226,24 @@ async def _end_over_limit(run: RunState, over: OutOfBudget) -> None:
     if cause is None:
         await finish(run, over)
         return
-    target = run.cursor.open[cause].target
+    target = run.cursor.handoffs.open[cause].target
     refusal = HandoffRefused(
         "BUDGET_EXCEEDED",
         f"{target!r} used up its budget of {over.allowed:g} {over.limit} ({over.used:g} used)",
     )
-    while len(run.cursor.open) > cause:
+    while len(run.cursor.handoffs.open) > cause:
         await give_back(run, refusal)
-    if run.outcome is None and run.cursor.rollbacks > run.config.model_retries:
+    if run.outcome is None and run.cursor.handoffs.rollbacks > run.config.model_retries:
         await _recover(run, refusal)
 
 
 def _cause(run: RunState, over: OutOfBudget) -> int | None:
     """The place of the last open handoff whose source had more left; `None` if none had."""
     if run.agent.budget is not None and getattr(run.agent.budget, over.limit, None) == over.allowed:
-        return len(run.cursor.open) - 1 if run.cursor.open else None
+        return len(run.cursor.handoffs.open) - 1 if run.cursor.handoffs.open else None
     own: float | None = getattr(run.config.limits, over.limit)
-    for place, pending in reversed(list(enumerate(run.cursor.open))):
-        had: float | None = pending.saved.get("budget", {}).get(over.limit)
+    for place, pending in reversed(list(enumerate(run.cursor.handoffs.open))):
+        had = had_before(pending.saved, over.limit)
         if all(limit is None or limit > over.used for limit in (own, had)):
             return place
     return None
@@ -251,19 +252,19 @@ def _cause(run: RunState, over: OutOfBudget) -> int | None:
 async def _next_step(run: RunState) -> None:
     cursor = run.cursor
     run.questions = None
-    if cursor.open and cursor.open[-1].failure is not None:
+    if cursor.handoffs.is_rolling_back:
         await finish_rollback(run)
         return
-    if cursor.asks and not await _answers_came(run):
+    if cursor.questions.open and not await _answers_came(run):
         return
-    if cursor.phase == "act":
+    if cursor.progress.phase == "act":
         await resume_acting(run, _stored_calls(run))
         return
-    if cursor.phase == "answered":
+    if cursor.progress.phase == "answered":
         await settle_answer(run)
         return
     # A plan makes its answer of what its tasks spent; each call of its own asks for what is left.
-    limit = None if run.agent.plan is not None and cursor.started else over_limit(run)
+    limit = None if run.agent.plan is not None and cursor.progress.started else over_limit(run)
     if limit is None and run.day is not None:
         limit = run.day.over()
     if limit is not None:
@@ -274,7 +275,7 @@ async def _next_step(run: RunState) -> None:
 
         if await serve_requests(run):
             return
-    if (cursor.started or not cursor.open) and has_triggers(run.agent):
+    if (cursor.progress.started or not cursor.handoffs.open) and has_triggers(run.agent):
         from ekiden.runtime.handoff.triggers import look_at_triggers
 
         if await look_at_triggers(run):
@@ -296,7 +297,7 @@ async def _answers_came(run: RunState) -> bool:
 async def _take_turn(run: RunState) -> None:
     """Let the active agent do its next part, whatever kind of agent it is."""
     agent = run.agent
-    if (run.config.input_guardrails or agent.input_guardrails) and not run.cursor.checks:
+    if (run.config.input_guardrails or agent.input_guardrails) and not run.cursor.guardrails.checks:
         from ekiden.runtime.guardrails.input import check_first
 
         await check_first(run)
@@ -355,6 +356,6 @@ def _this_task() -> asyncio.Task[object]:
 
 def _stored_calls(run: RunState) -> list[Item]:
     for event in run.events:
-        if event.seq == run.cursor.calls:
+        if event.seq == run.cursor.progress.calls:
             return [item for item in event.items if item.get("type") == "function_call"]
     return []

@@ -37,7 +37,7 @@ def is_suspended(row: SessionRow) -> bool:
 async def check_helpers(run: RunState) -> None:
     """`Spent` if all who are to answer stopped at a limit of the run; what they used is stored."""
     queries = _queries(run)
-    if not queries or len(queries) < len(run.cursor.asks):
+    if not queries or len(queries) < len(run.cursor.questions.open):
         return
     rows = [row for each in queries if (row := await _row(run, each)) is not None]
     if not all(map(is_suspended, rows)) or len(rows) < len(queries):
@@ -50,8 +50,8 @@ async def check_helpers(run: RunState) -> None:
 
 def count_helper(run: RunState, question: OpenQuestion, now: Cursor) -> None:
     """Count in what the session that is asked used and was not counted yet."""
-    count_used(run, question, now.usage, now.spent_s)
-    question.counted = now.usage.to_json()
+    count_used(run, question, now.budget.usage, now.budget.spent_s)
+    question.counted = now.budget.usage.to_json()
 
 
 async def revive_helpers(run: RunState) -> None:
@@ -91,10 +91,10 @@ async def _revive(run: RunState, question: OpenQuestion) -> None:
         except SessionBusy:
             return
         cursor = Cursor.from_json(row.cursor)
-        if cursor.phase == "end" or row.outcome in ("done", "failed", "refused"):
+        if cursor.progress.phase == "end" or row.outcome in ("done", "failed", "refused"):
             await run.store.release(claim)
             return
-        cursor.budget = _budget(run, row, cursor)
+        cursor.budget.narrowed = _budget(run, row, cursor)
         status: Literal["waiting", "ready"] = "waiting" if row.status == "waiting" else "ready"
         patch = SessionPatch(
             cursor=cursor.to_json(),
@@ -114,7 +114,7 @@ def _budget(run: RunState, row: SessionRow, cursor: Cursor) -> dict[str, float]:
 
 
 def _queries(run: RunState) -> list[OpenQuestion]:
-    return [each for each in run.cursor.asks.values() if each.session is not None]
+    return [each for each in run.cursor.questions.open.values() if each.session is not None]
 
 
 async def _row(run: RunState, question: OpenQuestion) -> SessionRow | None:

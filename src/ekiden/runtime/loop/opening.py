@@ -24,6 +24,7 @@ from ekiden.runtime.state.leases import Hold, keeper_of, owner_name
 from ekiden.runtime.state.recording import REDACTED
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import Session
+from ekiden.sessions.progress import has_open_run
 from ekiden.storage.base import (
     Claim,
     Commit,
@@ -49,7 +50,7 @@ async def submit(around: Circumstances, input: str | Iterable[Any], session: Ses
     claim, row = await claimed(session.store, draft.id, around.config, create=draft)
     async with owned(session.store, claim) as hold:
         run = await first_step(around, session.store, claim, row, items, hold=hold, release=True)
-    return run.cursor.run
+    return run.cursor.progress.run
 
 
 @asynccontextmanager
@@ -87,7 +88,7 @@ async def taken_up(
 
 def _has_work(row: SessionRow) -> bool:
     """Whether somebody would take the session up again."""
-    return row.status == "ready" or row.cursor.get("p", "end") != "end"
+    return row.status == "ready" or has_open_run(row)
 
 
 async def _set_aside(

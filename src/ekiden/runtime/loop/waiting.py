@@ -25,7 +25,7 @@ from ekiden.runtime.questions.inboxes import read_item
 from ekiden.runtime.questions.timekeeping import run_timers, seconds_to_timer
 from ekiden.runtime.questions.withdrawing import is_left
 from ekiden.runtime.state.circumstances import Circumstances
-from ekiden.runtime.state.cursor import Cursor, OpenQuestion
+from ekiden.runtime.state.cursor import Cursor, OpenQuestion, open_questions
 from ekiden.runtime.state.spending import keep_limit
 from ekiden.runtime.state.state import RunState
 from ekiden.storage.base import Claim, MessageFilter, SessionRow, Store
@@ -81,7 +81,7 @@ async def park(run: RunState) -> None:
 
 async def break_deadlocks(run: RunState) -> None:
     """Look whether the questions that were just stored close a circle of waits."""
-    if not any(question.kind == "query" for question in run.cursor.asks.values()):
+    if not any(question.kind == "query" for question in run.cursor.questions.open.values()):
         return
     from ekiden.bus.deadlocks import break_deadlock
 
@@ -96,7 +96,7 @@ async def break_deadlocks(run: RunState) -> None:
 async def waiting_reason(store: Store, cursor: Cursor) -> str:
     """Whom a parked run waits for in the end: ``person:role`` if it takes a person."""
     agents = []
-    for question in cursor.asks.values():
+    for question in cursor.questions.open.values():
         if question.kind == "inbox":
             return f"person:{question.who}"
         agents.append(f"agent:{question.who}")
@@ -188,7 +188,7 @@ async def _is_cut_off(run: RunState) -> bool:
 
 
 def _queries(run: RunState) -> list[OpenQuestion]:
-    return [each for each in run.cursor.asks.values() if each.kind == "query"]
+    return [each for each in run.cursor.questions.open.values() if each.kind == "query"]
 
 
 def _on_bus(queries: Iterable[OpenQuestion]) -> bool:
@@ -201,7 +201,7 @@ async def _is_under_way(store: Store, row: SessionRow) -> bool:
         return True
     if row.status != "waiting":
         return False
-    asks = Cursor.from_json(row.cursor).asks.values()
+    asks = open_questions(row).values()
     queries = [question for question in asks if question.kind == "query"]
     if _on_bus(queries):
         return True
@@ -219,7 +219,7 @@ async def _can_go_on(store: Store, row: SessionRow) -> bool:
     if row.status == "ready" or is_left(row):
         return True
     if row.status == "waiting":
-        for question in Cursor.from_json(row.cursor).asks.values():
+        for question in open_questions(row).values():
             child = await _row(store, question.session)
             if child is not None and await _can_go_on(store, child):
                 return True
@@ -233,7 +233,7 @@ async def is_ready(store: Store, session_id: str) -> bool:
 
 async def _is_answered(run: RunState) -> bool:
     keys = [question.id for question in _queries(run)]
-    if len(keys) < len(run.cursor.asks) and await _person_answered(run):
+    if len(keys) < len(run.cursor.questions.open) and await _person_answered(run):
         return True
     if not keys:
         return False
@@ -251,7 +251,7 @@ async def _is_enough(run: RunState) -> bool:
 
 
 async def _person_answered(run: RunState) -> bool:
-    for question in run.cursor.asks.values():
+    for question in run.cursor.questions.open.values():
         if question.kind == "inbox":
             item = await read_item(run.store, question.id)
             if item is None or item.status != "open":

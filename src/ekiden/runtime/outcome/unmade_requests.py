@@ -46,9 +46,9 @@ async def store_withdrawal(
             run.write(each)
         waited = questions_about(run.cursor, asked.id)
         for key in waited:
-            del run.cursor.asks[key]
+            del run.cursor.questions.open[key]
         await withdraw(run, waited, by=run.agent.name)
-        goes_on = bool(waited) and run.status == "waiting" and not run.cursor.asks
+        goes_on = bool(waited) and run.status == "waiting" and not run.cursor.questions.open
         fault_point("handoff.withdrawn.before_commit")
         if goes_on:
             # It waited for nothing but the approval.
@@ -61,13 +61,13 @@ async def store_withdrawal(
 def questions_about(cursor: Cursor, request_id: str) -> dict[str, OpenQuestion]:
     """What people are asked about the handoff of this request, by the step's key."""
     mark = f".ask.{request_id.rpartition('.')[2]}_"
-    return {key: each for key, each in cursor.asks.items() if mark in key}
+    return {key: each for key, each in cursor.questions.open.items() if mark in key}
 
 
 def is_taken_up(cursor: Cursor, asked: Asked) -> bool:
     """Whether the source had finished what it was doing, and the handoff is on record, undecided:
     then it is not late, however long a person takes to approve it."""
-    return any(each.id == asked.id for each in cursor.tried)
+    return any(each.id == asked.id for each in cursor.handoffs.tried)
 
 
 async def is_late(run: RunState, asked: Asked) -> bool:

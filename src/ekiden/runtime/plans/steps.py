@@ -178,7 +178,7 @@ class PlanSteps:
 
     def is_asked(self, place: int, attempt: int) -> bool:
         """Whether the attempt is under way."""
-        return self.attempt_key(place, attempt) in self._run.cursor.asks
+        return self.attempt_key(place, attempt) in self._run.cursor.questions.open
 
     def has_ended(self, place: int, attempt: int) -> bool:
         """Whether the attempt is over."""
@@ -201,7 +201,7 @@ class PlanSteps:
         return self._key(place, "pause", attempt)
 
     def _is_known(self, key: str) -> bool:
-        return key in self._run.memo or key in self._run.cursor.asks
+        return key in self._run.memo or key in self._run.cursor.questions.open
 
     def _key(self, *parts: object, life: int | None = None) -> str:
         life = self._life if life is None else life

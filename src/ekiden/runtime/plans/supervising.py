@@ -57,12 +57,12 @@ async def supervise(run: RunState) -> None:
     """
     settings = run.agent.plan
     assert settings is not None
-    if not run.cursor.started:
+    if not run.cursor.progress.started:
         await start_agent(run)
     run.eager = True
     if run.agent.budget is not None:
         # What a supervisor may spend is what its tasks may spend, too.
-        run.cursor.budget = narrowed(run, run.agent.budget)
+        run.cursor.budget.narrowed = narrowed(run, run.agent.budget)
     steps = PlanSteps(run, settings)
     plan = steps.plan or await _decomposed(run, settings, steps)
     await _collect(run, plan, steps)
@@ -212,7 +212,7 @@ async def _conclude(
     else:
         answer = results[0].data if isinstance(results[0].data, str) else dumps(results[0].data)
     told = await approve(run, answer)
-    run.cursor.work += 1
+    run.cursor.handoffs.work += 1
     run.record("task", details={"phase": "completed"})
     run.record("message", items=(assistant_message(answer),), step=run.step_key("m"), details=told)
     fault_point("plan.answer.before_commit")

@@ -86,7 +86,7 @@ class Asking:
         fresh = [
             (key, question)
             for key, question in zip(keys, questions, strict=True)
-            if key not in self._run.memo and key not in self._run.cursor.asks
+            if key not in self._run.memo and key not in self._run.cursor.questions.open
         ]
         if fresh:
             with self._under_way():
@@ -142,7 +142,7 @@ class Asking:
         """What a person decided; `Parked` while nobody did."""
         run = self._run
         key = self._next_key()
-        if key not in run.memo and key not in run.cursor.asks:
+        if key not in run.memo and key not in run.cursor.questions.open:
             check_variable("the context of a question to people", request.context)
             with self._under_way():
                 now_us = await run.store.now_us()
@@ -215,7 +215,7 @@ class Asking:
         )
         due_us = now_us + int(question.timeout_s * 1e6)
         run.write(timer_write(Timer(due_us=due_us, kind=QUERY_TIMER, id=message.id)))
-        run.cursor.asks[key] = OpenQuestion(
+        run.cursor.questions.open[key] = OpenQuestion(
             "query",
             message.id,
             question.agent,
@@ -302,7 +302,7 @@ class Asking:
                 return question.agent, _answer(stored, question)
             except BusError as exc:
                 failure = exc
-        if failure is None or any(key in self._run.cursor.asks for key in keys):
+        if failure is None or any(key in self._run.cursor.questions.open for key in keys):
             raise Parked
         raise failure
 
@@ -366,7 +366,7 @@ def post(run: RunState, key: str, item: InboxItem) -> None:
         for document in writes:
             run.write(document)
         role = run.config.operator if item.role == DEFAULT_ROLE else item.role
-        run.cursor.asks[key] = OpenQuestion("inbox", item.id, role)
+        run.cursor.questions.open[key] = OpenQuestion("inbox", item.id, role)
         run.record("inbox", details={**asked_details(item), "role": role})
 
     run.put_question(key, put)
@@ -428,7 +428,7 @@ def pause(run: RunState, key: str, seconds: float, now_us: int) -> None:
         )
     )
     run.write(timer_write(Timer(due_us=due_us, kind=QUERY_TIMER, id=message.id)))
-    run.cursor.asks[key] = OpenQuestion(
+    run.cursor.questions.open[key] = OpenQuestion(
         "query", message.id, PAUSES, due_us=due_us, at_s=round(run.spent_s(), 6)
     )
 

@@ -40,9 +40,6 @@ from ekiden.tracing.log_context import logging_for
 
 _log = logging.getLogger("ekiden.runtime")
 
-SHARED = "shared"
-"""Where a handoff keeps the steps that tell how variables of the user and the app were."""
-
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class _Batch:
@@ -107,7 +104,7 @@ class Committing(Recording):
     @property
     def number(self) -> int:
         """Which run of the session it is."""
-        return self.cursor.run
+        return self.cursor.progress.run
 
     @property
     def correlation_id(self) -> str:
@@ -132,10 +129,10 @@ class Committing(Recording):
         """The code of the step waits and will be run again: all that is kept of it is what it
         asked."""
         questions = [*(self.kept or ()), *(self.questions or {}).values()]
-        was_started = self.cursor.started
+        was_started = self.cursor.progress.started
         self.discard()
-        if was_started and not self.cursor.started:
-            self.cursor.started = True
+        if was_started and not self.cursor.progress.started:
+            self.cursor.progress.started = True
             self.record("agent_start")
         for put in questions:
             put()
@@ -151,11 +148,7 @@ class Committing(Recording):
         self._pending.clear()
         self._steps.clear()
         del self.visible[self._pending_items :]
-        registered = {each.id: each.compensations for each in self.cursor.open}
-        self.cursor.go_back_to(self._stored_cursor)
-        for each in self.cursor.open:
-            # What was done in the step that failed has to be undone, too.
-            each.compensations = registered.get(each.id, each.compensations)
+        self.cursor.discard(self._stored_cursor)
         self.agent = self.find_agent(self._stored_agent)
         self.variables.discard()
 
@@ -163,9 +156,9 @@ class Committing(Recording):
         """The run begins with the next commit, if it was not begun yet."""
         if self.before is not None:
             if self.before.seq:
-                self.remember(snapshot_key(self.cursor.run), snapshot_of(self.before))
+                self.remember(snapshot_key(self.cursor.progress.run), snapshot_of(self.before))
             self.before = None
-            self.cursor.first = self.next_seq
+            self.cursor.progress.first = self.next_seq
             self.variables.forget_run()
 
     async def commit(
@@ -182,12 +175,12 @@ class Committing(Recording):
         if self.broken is not None:
             raise self.broken
         lap_s = self.work.lap()
-        self.cursor.spent_s += lap_s
+        self.cursor.budget.spent_s += lap_s
         if self.agent.budget is not None:
             spend_own(self, 0, lap_s, 0.0)
         if release and self.hold is not None:
             keeper_of(self.store).let_go(self.claim)
-        if self.outer_purses or self.cursor.purse is not None:
+        if self.outer_purses or self.cursor.budget.purse is not None:
             self._charge()
         async with self._committing:
             batch = self._take_batch()
@@ -207,9 +200,9 @@ class Committing(Recording):
     def _counted(self) -> tuple[float, float, float]:
         """Tokens, money and seconds of the run so far. What those used that it asked they count
         themselves; the time of whoever answers others is in theirs."""
-        usage, others = self.cursor.usage, self.cursor.others or Usage()
+        usage, others = self.cursor.budget.usage, self.cursor.budget.others or Usage()
         is_timed = self.config.daily is not None and self.config.daily.seconds is not None
-        seconds = self.cursor.spent_s if is_timed and "answers" not in self.meta else 0.0
+        seconds = self.cursor.budget.spent_s if is_timed and "answers" not in self.meta else 0.0
         return usage.tokens - others.tokens, round(usage.cost - others.cost, 9), seconds
 
     def _day_charge(self, counted: tuple[float, float, float]) -> DocumentWrite | None:
@@ -232,11 +225,11 @@ class Committing(Recording):
         """Store the open handoffs now, and nothing else of a step that is under way."""
         async with self._committing:
             cursor = dict(self._stored_cursor)
-            stored = [each for each in self.cursor.open if each not in self._new_handoffs]
-            cursor["ho"] = [each.to_json() for each in stored]
+            stored = [each for each in self.cursor.handoffs.open if each not in self._new_handoffs]
+            self.cursor.handoffs.open_to_json(cursor, stored)
             # A commit that failed may have left behind the variables that they go back to.
             needed = {each.variables for each in stored}
-            needed.update(key for each in stored for key in each.saved.get(SHARED, ()))
+            needed.update(key for each in stored for key in each.shared_steps)
             steps = {key: value for key, value in self._steps.items() if key in needed}
             try:
                 await self.store.commit(
@@ -272,8 +265,7 @@ class Committing(Recording):
             return
         async with self._committing:
             cursor = dict(self._stored_cursor)
-            cursor["gc"] = self.cursor.checks
-            cursor["gf"] = self.cursor.found.copy()
+            self.cursor.guardrails.input_to_json(cursor)
             cancelled = await self._stored(
                 Commit(patch=SessionPatch(cursor=cursor), events=(), steps={})
             )
@@ -294,28 +286,20 @@ class Committing(Recording):
         """The cursor to be stored: of a run that is not begun, only what was counted for it."""
         if self.before is None:
             return self.cursor
-        standing = Cursor.from_json(self.before.cursor)
-        for name in ("handoffs", "tried", "head", "audited", "always"):
-            setattr(standing, name, getattr(self.cursor, name))
-        return standing
+        return self.cursor.before_run(self.before.cursor)
 
     def _store_variables(self, pending: PendingHandoff, values: Mapping[str, Any]) -> None:
-        number = pending.id.rpartition(".")[2]
-        pending.variables = f"{self.cursor.run}.{number}.variables"
+        pending.variables = f"{self.cursor.progress.run}.{pending.number}.variables"
         self._steps[pending.variables] = dict(values)
 
     def _store_shared(self, pending: PendingHandoff, undoing: list[list[Any]]) -> None:
         if undoing:
-            number = pending.id.rpartition(".")[2]
-            keys = pending.saved.get(SHARED, ())
-            key = f"{self.cursor.run}.{number}.{SHARED}.{len(keys)}"
-            pending.saved = {**pending.saved, SHARED: [*keys, key]}
-            self._steps[key] = undoing
+            self._steps[pending.add_shared_step(self.cursor.progress.run)] = undoing
 
     def _keep_variables(self, change: StateChange) -> None:
         """Before variables change under a handoff that may be undone, store how they were."""
         undoing = change.undoing(self.variables)
-        for pending in self.cursor.open:
+        for pending in self.cursor.handoffs.open:
             if pending in self._new_handoffs:
                 continue
             if pending.variables is None and change.own is not None:
@@ -332,7 +316,7 @@ class Committing(Recording):
 
     def _take_batch(self) -> _Batch:
         state = self.variables.take()
-        if self.cursor.open:
+        if self.cursor.handoffs.open:
             if state is not None:
                 self._keep_variables(state)
             self._new_handoffs.clear()

@@ -68,7 +68,7 @@ def _cost(run: RunState, usage: Usage, answered_by: str | None) -> float | None:
 
 
 def _is_limited(run: RunState) -> bool:
-    if run.config.limits.money is not None or "money" in run.cursor.budget:
+    if run.config.limits.money is not None or "money" in run.cursor.budget.narrowed:
         return True
     own, daily = run.agent.budget, run.config.daily
     return (own is not None and own.money is not None) or (

@@ -65,7 +65,7 @@ def register(
         dumps(arguments)
     except (TypeError, ValueError) as exc:
         raise UserError(f"`arguments` of on_rollback must be JSON: {exc}") from exc
-    pending = run.cursor.pending
+    pending = run.cursor.handoffs.pending
     if run.staged is not None:
         # A handoff is about to be made: what its callbacks do is undone with it.
         owner, registered, store_now = run.next_handoff_id, run.staged, None

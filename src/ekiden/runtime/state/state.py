@@ -94,8 +94,8 @@ class RunState(Committing):
         self.around = around
         self.root = around.root
         self.config = around.config
-        if cursor.limits and cursor.limits != around.config.given:
-            self.config = around.config.with_limits(cursor.limits)
+        if cursor.budget.limits and cursor.budget.limits != around.config.given:
+            self.config = around.config.with_limits(cursor.budget.limits)
         self.hooks = around.hooks
         self.live = around.live
         """Whether somebody looks on: then deltas are asked for and shown."""
@@ -161,7 +161,7 @@ class RunState(Committing):
         self.variables = Variables(row.variables)
         self.context: RunContextWrapper[Any] = RunContextWrapper(
             around.context,
-            cursor.usage,
+            cursor.budget.usage,
             session_id=claim.session_id,
             variables=Tracked(self),
             link=self,

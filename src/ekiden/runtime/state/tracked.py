@@ -59,7 +59,7 @@ class Tracked(MutableMapping[str, Any]):
         if is_new:
             check_room(name, len(values))
         if is_new or values[bare] != value:
-            self._run.cursor.work += 1
+            self._run.cursor.handoffs.work += 1
         self._put(name, value)
 
     def __delitem__(self, name: str) -> None:

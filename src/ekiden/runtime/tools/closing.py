@@ -49,16 +49,16 @@ def has_calls_left(row: SessionRow) -> bool:
     keys. One that waits for an answer goes on when that comes, and not before.
     """
     cursor = Cursor.from_json(row.cursor)
-    is_undoing = bool(cursor.open) and cursor.open[-1].failure is not None
-    is_theirs = row.status == "ready" and not cursor.asks and not is_undoing
-    return is_theirs and cursor.phase == "act"
+    is_undoing = bool(cursor.handoffs.open) and cursor.handoffs.open[-1].failure is not None
+    is_theirs = row.status == "ready" and not cursor.questions.open and not is_undoing
+    return is_theirs and cursor.progress.phase == "act"
 
 
 async def broken_off(run: RunState) -> list[ClosedCall]:
     """The calls that a handoff breaks off: those of a turn that is not finished, without output."""
-    if run.cursor.phase != "act":
+    if run.cursor.progress.phase != "act":
         return []
-    asked = _calls_of(run.events, run.cursor.calls)
+    asked = _calls_of(run.events, run.cursor.progress.calls)
     done = answered(run)
     left = [call for call in asked if call["call_id"] not in done]
     turn = run.step_key("")
@@ -71,8 +71,8 @@ async def interrupted(
     """The calls that a new message breaks off: `left` stand without an output."""
     if not left:
         return []
-    turn = f"{cursor.run}.{cursor.turn + 1}."
-    asked = _calls_of(events, cursor.calls)
+    turn = f"{cursor.progress.run}.{cursor.progress.turn + 1}."
+    asked = _calls_of(events, cursor.progress.calls)
     return await _closed(store, session_id, cursor, turn, asked, left, INTERRUPTED)
 
 
@@ -81,9 +81,9 @@ async def interrupted_code(
 ) -> list[ClosedCall]:
     """The calls of an agent's code that a new message breaks off: they were begun, nobody knows
     how they ended, and no person gave them up."""
-    if cursor.phase != "think":
+    if cursor.progress.phase != "think":
         return []
-    turn = f"{cursor.run}.{cursor.turn + 1}."
+    turn = f"{cursor.progress.run}.{cursor.progress.turn + 1}."
     if not await store.steps(session_id, prefix=f"{turn}i"):
         return []
     from ekiden.runtime.tools.intents import unfinished_calls
@@ -103,8 +103,8 @@ def close_calls(run: RunState, closed: Iterable[ClosedCall]) -> None:
         if not each.is_run:
             details["not_run"] = True
         run.record("tool_call", items=(each.output,), details=details, error=each.error)
-    run.cursor.turn += 1
-    run.cursor.phase = "think"
+    run.cursor.progress.turn += 1
+    run.cursor.progress.phase = "think"
 
 
 def with_outputs(view: list[Item], closed: Iterable[ClosedCall]) -> list[Item]:
@@ -128,7 +128,7 @@ def answered(run: RunState) -> set[str]:
     return {
         item["call_id"]
         for event in run.events
-        if event.seq > run.cursor.calls
+        if event.seq > run.cursor.progress.calls
         for item in event.items
         if item.get("type") == "function_call_output"
     }
@@ -146,7 +146,7 @@ async def _closed(
     """A result that is stored is told; of a call that may have been made nobody knows how far it
     came."""
     steps = await store.steps(session_id, prefix=turn)
-    keys = (*steps, *cursor.asks)
+    keys = (*steps, *cursor.questions.open)
     places = {call["call_id"]: place for place, call in enumerate(asked)}
     found = []
     for call in left:

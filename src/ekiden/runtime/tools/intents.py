@@ -138,7 +138,7 @@ async def _decision(run: RunState, place: str, before: Intent, now: str) -> str:
         key = f"{first}.{asked}"
     if not run.is_reachable:
         raise CallChanged(agent, before=str(before), now=now, is_finished=before.is_finished)
-    if key not in run.memo and key not in run.cursor.asks:
+    if key not in run.memo and key not in run.cursor.questions.open:
         item_id = new_id("inb")
         run.exception = CallChanged(
             agent, before=str(before), now=now, is_finished=before.is_finished, item=item_id

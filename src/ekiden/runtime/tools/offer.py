@@ -27,8 +27,8 @@ async def refresh_offer(run: RunState) -> None:
         tools.extend(_adapted(agent, bus_tools(agent)))
     if agent.memory is not None:
         tools.extend(_adapted(agent, memory_tools(agent)))
-    if run.cursor.tools is not None:
-        tools = [tool for tool in tools if tool.name in run.cursor.tools]
+    if run.cursor.handoffs.tools is not None:
+        tools = [tool for tool in tools if tool.name in run.cursor.handoffs.tools]
     handoffs = await get_handoffs(agent, run.context) if agent.handoffs else []
     for each in handoffs:
         if each.terms.when != "manual":
@@ -52,7 +52,7 @@ async def enabled_tools(run: RunState) -> list[str]:
     """The tools that the active agent may use now, by name, and no handoffs."""
     names = [tool.name for tool in run.agent.tools if await is_enabled(tool, run)]
     names.extend(tool.name for tool in (*bus_tools(run.agent), *memory_tools(run.agent)))
-    allowed = run.cursor.tools
+    allowed = run.cursor.handoffs.tools
     return names if allowed is None else [name for name in names if name in allowed]
 
 

@@ -48,11 +48,11 @@ async def system_prompt(run: RunState) -> str | None:
                 f"the instructions of agent {run.agent.name!r} gave "
                 f"{type(instructions).__name__}, not text"
             )
-    received = run.cursor.received
+    received = run.cursor.handoffs.received
     if received is None:
         return instructions
     if run.prompt_block is None:
-        run.prompt_block = prompt_block(received, run.cursor.chain)
+        run.prompt_block = prompt_block(received, run.cursor.handoffs.chain)
     return f"{instructions}\n\n{run.prompt_block}" if instructions else run.prompt_block
 
 
@@ -175,7 +175,7 @@ async def call_model(run: RunState, model: Model, request: ModelRequest) -> Mode
 
     `Spent` if it would go beyond what is shared with other sessions.
     """
-    if run.outer_purses or run.cursor.purse is not None or run.config.daily is not None:
+    if run.outer_purses or run.cursor.budget.purse is not None or run.config.daily is not None:
         request = await reserve(run, request, highest_price(run), while_waiting=partial(_stay, run))
     fault_point("turn.model.before_call")
     try:
@@ -190,9 +190,9 @@ async def call_model(run: RunState, model: Model, request: ModelRequest) -> Mode
         try:
             response.usage = replace(response.usage, cost=cost_of_answer(run, response))
         except UnknownPrice:
-            run.cursor.usage.add(response.usage)
+            run.cursor.budget.usage.add(response.usage)
             raise
-    run.cursor.usage.add(response.usage)
+    run.cursor.budget.usage.add(response.usage)
     if run.agent.budget is not None:
         spend_own(run, response.usage.tokens, 0.0, response.usage.cost)
     return response

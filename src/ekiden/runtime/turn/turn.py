@@ -81,17 +81,17 @@ def tell(run: RunState, call: Item, problem: str) -> None:
 
 async def _end_turn(run: RunState, *, mistaken: bool) -> None:
     cursor = run.cursor
-    cursor.mistakes = cursor.mistakes + 1 if mistaken else 0
-    cursor.turn += 1
-    cursor.phase = "think"
+    cursor.progress.mistakes = cursor.progress.mistakes + 1 if mistaken else 0
+    cursor.progress.turn += 1
+    cursor.progress.phase = "think"
     fault_point("turn.tools.before_commit")
     await run.commit()
     fault_point("turn.tools.after_commit")
     run.memo = {}
-    if cursor.mistakes > run.config.model_retries:
+    if cursor.progress.mistakes > run.config.model_retries:
         raise ModelBehaviorError(
-            f"the model of agent {run.agent.name!r} asked {cursor.mistakes} times in a row for "
-            f"something that cannot be done; {_choices(run)}"
+            f"the model of agent {run.agent.name!r} asked {cursor.progress.mistakes} times in a "
+            f"row for something that cannot be done; {_choices(run)}"
         )
 
 
@@ -120,11 +120,11 @@ def _choices(run: RunState) -> str:
 
 async def think(run: RunState) -> None:
     """Ask the model, and do what it says as far as that needs no step of its own."""
-    if not run.cursor.started:
+    if not run.cursor.progress.started:
         await start_agent(run)
     began = run.config.clock.monotonic()
     key = run.step_key("m")
-    if run.cursor.checks == 1:
+    if run.cursor.guardrails.checks == 1:
         from ekiden.runtime.guardrails.input import ask_beside
 
         response = await ask_beside(run, ask_model)
@@ -135,7 +135,7 @@ async def think(run: RunState) -> None:
     calls = [item for item in output if item.get("type") == "function_call"]
     details, outcome = call_details(response), None
     if calls:
-        if run.cursor.found:
+        if run.cursor.guardrails.found:
             details = tell_findings(run, details)
     elif run.agent.output_guardrails or run.config.output_guardrails:
         from ekiden.runtime.guardrails.output import judge
@@ -147,12 +147,12 @@ async def think(run: RunState) -> None:
         details = tell_findings(run, details, verdict.findings)
     else:
         outcome = final_outcome(response.output, run.agent.output_type)
-        if run.cursor.found:
+        if run.cursor.guardrails.found:
             details = tell_findings(run, details)
     if run.unshown:
         run.show_answer()
     if len(output) > len(calls) and any(is_message(item) and text_of(item) for item in output):
-        run.cursor.work += 1
+        run.cursor.handoffs.work += 1
     run.record(
         "llm_call",
         items=output,
@@ -170,17 +170,19 @@ async def conclude(run: RunState, calls: list[Item], outcome: Outcome | None) ->
     of the agent's work. Before the run ends, triggers may have reason to hand over.
     """
     cursor = run.cursor
-    cursor.calls = run.next_seq - 1
-    is_confirmed = bool(cursor.open) and (outcome is not None or not cursor.open[-1].until_result)
+    cursor.progress.calls = run.next_seq - 1
+    is_confirmed = bool(cursor.handoffs.open) and (
+        outcome is not None or not cursor.handoffs.open[-1].until_result
+    )
     if is_confirmed:
         confirm_handoffs(run)
     if outcome is not None:
-        cursor.turn += 1
+        cursor.progress.turn += 1
         if isinstance(outcome, Done) and await _handed_on(run):
             return
         await finish(run, outcome)
         return
-    cursor.phase = "act"
+    cursor.progress.phase = "act"
     if not _is_plain_transfer(run, calls):
         fault_point("turn.answer.before_commit")
         await run.commit()
@@ -196,7 +198,7 @@ async def _handed_on(run: RunState) -> bool:
         return False
     from ekiden.runtime.handoff.triggers import look_at_triggers
 
-    run.cursor.phase = "answered"
+    run.cursor.progress.phase = "answered"
     return await look_at_triggers(run)
 
 
@@ -207,7 +209,12 @@ async def settle_answer(run: RunState) -> None:
     """
     if await _handed_on(run):
         return
-    said = [item for event in run.events if event.seq == run.cursor.calls for item in event.items]
+    said = [
+        item
+        for event in run.events
+        if event.seq == run.cursor.progress.calls
+        for item in event.items
+    ]
     await finish(run, final_outcome(said, run.agent.output_type))
 
 
@@ -226,7 +233,7 @@ async def start_agent(run: RunState) -> None:
             None if hooks is None else hooks.on_agent_start(context, agent),
             None if agent.hooks is None else agent.hooks.on_start(context, agent),
         )
-    run.cursor.started = True
+    run.cursor.progress.started = True
     run.record("agent_start")
     if run.live:
         await run.commit()

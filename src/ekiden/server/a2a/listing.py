@@ -9,6 +9,7 @@ from a2a.utils.task import apply_history_length, validate_history_length
 from ekiden.app.desk import Desk
 from ekiden.core.runs import run_id_of
 from ekiden.server.a2a.tasks import read_task
+from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionFilter
 
 _PAGE = 50
@@ -34,7 +35,7 @@ async def list_tasks(desk: Desk, params: ListTasksRequest) -> ListTasksResponse:
     for _ in range(_MOST_PAGES):
         page = await desk.store.list(SessionFilter(), limit=size - len(found), cursor=cursor)
         for row in page.sessions:
-            if number := row.cursor.get("r"):
+            if number := run_number(row):
                 await _add(desk, params, run_id_of(row.id, number), found)
         cursor = page.next_cursor
         if cursor is None or len(found) >= size:
@@ -44,7 +45,7 @@ async def list_tasks(desk: Desk, params: ListTasksRequest) -> ListTasksResponse:
 
 async def _of_session(desk: Desk, params: ListTasksRequest, size: int) -> ListTasksResponse:
     row = await desk.store.get(params.context_id)
-    newest = int(row.cursor.get("r", 0))
+    newest = run_number(row)
     if params.page_token:
         if not (params.page_token.isascii() and params.page_token.isdigit()):
             raise InvalidParamsError("the pageToken is not one of ours")

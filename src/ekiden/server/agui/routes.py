@@ -29,6 +29,7 @@ from ekiden.server.problems import problems
 from ekiden.server.streams.decisions import check_asked
 from ekiden.server.streams.following import FollowedRun, await_more, begin_run, is_over, join_run
 from ekiden.server.streams.sse import Streams, stream_responses
+from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionRow
 
 router = APIRouter(tags=["agui"])
@@ -102,7 +103,7 @@ async def run_agui(desk: Starts, caller: TheCaller, body: AguiInput, request: Re
 async def _followed(
     desk: Desk, caller: Caller, body: AguiInput, row: SessionRow | None
 ) -> FollowedRun:
-    number = 0 if row is None else int(row.cursor.get("r", 0))
+    number = 0 if row is None else run_number(row)
     last_id = run_id_of(body.threadId, number)
     if body.resume:
         if not number:

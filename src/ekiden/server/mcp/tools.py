@@ -18,6 +18,7 @@ from ekiden.server.mcp import arguments
 from ekiden.server.mcp.following import followed, run_result
 from ekiden.server.mcp.visit import Visit
 from ekiden.server.streams.following import begin_run, join_run, last_event
+from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionFilter
 
 
@@ -103,7 +104,7 @@ async def answer_inbox(visit: Visit, given: arguments.AnswerInbox) -> dict[str, 
     run = None
     if item.session_id is not None and not item.notice:
         row = await desk.store.get(item.session_id)
-        joined = await join_run(desk, run_id_of(row.id, row.cursor["r"]), after=place)
+        joined = await join_run(desk, run_id_of(row.id, run_number(row)), after=place)
         run = await followed(visit, joined, wait_s=given.wait_s, is_ours=False)
     return {"item": to_json(item), "run": run}
 
@@ -123,7 +124,7 @@ async def handoff(visit: Visit, given: arguments.HandOver) -> dict[str, Any]:
     run = None
     if result.error is None:
         row = await desk.store.get(given.session_id)
-        joined = await join_run(desk, run_id_of(row.id, row.cursor["r"]), after=place)
+        joined = await join_run(desk, run_id_of(row.id, run_number(row)), after=place)
         run = await followed(visit, joined, wait_s=given.wait_s, is_ours=False)
     end = await end_of(desk.store, given.session_id, result)
     return {"handoff": to_json(end), "run": run}

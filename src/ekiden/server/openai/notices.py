@@ -19,6 +19,7 @@ from ekiden.core.items import Item, text_of
 from ekiden.core.runs import parse_run_id
 from ekiden.server.openai.messages import Chat, user_texts
 from ekiden.sessions.conversation import conversation
+from ekiden.sessions.progress import run_number
 from ekiden.tools.text import shortened
 
 _MARK = re.compile(r"\[ekiden run ([A-Za-z0-9_\-.:@]{1,128}:[0-9]{1,9})\]\s*\Z")
@@ -87,7 +88,7 @@ async def run_noticed(desk: Desk, chat: Chat) -> str | None:
         row = await desk.store.get(session_id)
     except EkidenError:
         return None
-    if row.cursor.get("r") != number:
+    if run_number(row) != number:
         return None
     items = conversation(await desk.store.events(session_id, with_items=True))
     return run_id if _is_same(chat.history, user_texts(items)) else None

@@ -51,6 +51,7 @@ from ekiden.server.streams.decisions import check_asked, decide
 from ekiden.server.streams.following import FollowedRun, await_more, begin_run
 from ekiden.server.streams.speaking import standing
 from ekiden.server.streams.sse import BEAT, EVENT_STREAM, Streams
+from ekiden.sessions.progress import run_number
 
 router = APIRouter(prefix="/responses", tags=["openai"], route_class=OpenAIRoute)
 
@@ -151,7 +152,7 @@ async def delete_response(desk: Administers, response_id: Id) -> DeletedResponse
     found = ResponseId.parse(response_id)
     last = await desk.runs.read(found.run_id)
     row = await desk.store.get(found.session_id)
-    if row.cursor.get("r", 0) > 1:
+    if run_number(row) > 1:
         raise BadRequest(
             f"the response is part of a conversation: remove it as a whole, with "
             f"DELETE /api/v1/sessions/{last.session_id}",

@@ -31,6 +31,7 @@ from ekiden.server.openai.notices import read_command, run_noticed
 from ekiden.server.streams.decisions import decide
 from ekiden.server.streams.following import FollowedRun, await_more, begin_run, is_over, join_run
 from ekiden.server.streams.speaking import Ended, Speech, standing
+from ekiden.sessions.progress import run_number
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,7 +126,7 @@ async def last_run(desk: Desk, session_id: str) -> Run | None:
         row = await desk.store.get(session_id)
     except SessionNotFound:
         return None
-    number = row.cursor.get("r", 0)
+    number = run_number(row)
     return await desk.runs.read(run_id_of(session_id, number)) if number else None
 
 

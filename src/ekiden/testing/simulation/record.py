@@ -7,6 +7,7 @@ from typing import Any
 
 from ekiden.core.events import Event
 from ekiden.handoff.lifecycle import FINAL, is_legal
+from ekiden.runtime.state.cursor import Cursor
 from ekiden.storage.memory.session import MemorySession
 
 
@@ -103,11 +104,12 @@ class Record:
             yield "events", f"{session.id}: {numbers}"
         if session.agent != self.active:
             yield "handoff", f"{session.id}: the row says {session.agent}, its events {self.active}"
-        cursor = session.cursor
-        if cursor.get("p", "end") != "end" and cursor["ch"][-1] != session.agent:
-            yield "handoff", f"{session.id}: the chain is {cursor['ch']}, the row {session.agent}"
+        cursor = Cursor.from_json(session.cursor)
+        chain = cursor.handoffs.chain
+        if cursor.progress.phase != "end" and chain[-1] != session.agent:
+            yield "handoff", f"{session.id}: the chain is {chain}, the row {session.agent}"
         under_way = [key for key, path in self.handoffs.items() if path[-1] not in FINAL]
-        known = [pending[0] for pending in cursor.get("ho", ())]
+        known = [pending.id for pending in cursor.handoffs.open]
         if under_way != known:
             yield "handoff", f"{session.id}: open handoffs are {under_way}, in the row {known}"
 

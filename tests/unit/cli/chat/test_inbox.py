@@ -331,7 +331,7 @@ async def test_a_session_that_waits_for_agents_only_says_so() -> None:
     await talk(chat, "never mind")
     claim, row = await chat.store.claim("s", owner="x", lease_s=30)
     cursor = Cursor.from_json(row.cursor)
-    cursor.asks["1.1.q1"] = OpenQuestion("query", "msg_1", "billing")
+    cursor.questions.open["1.1.q1"] = OpenQuestion("query", "msg_1", "billing")
     patch = SessionPatch(status="waiting", outcome="waiting", cursor=cursor.to_json())
     await chat.store.commit(claim, Commit(patch=patch, release=True))
     await talk(chat, "/inbox")

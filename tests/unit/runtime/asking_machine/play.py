@@ -160,7 +160,7 @@ class Play:
     async def _undo(self, which: int) -> None:
         """A person takes a handoff back that is not confirmed."""
         for row in await all_sessions(self.store):
-            pending = Cursor.from_json(row.cursor).pending
+            pending = Cursor.from_json(row.cursor).handoffs.pending
             if pending is not None:
                 controller = HandoffController(
                     self.office.team, self.store, run_config=self.office.config

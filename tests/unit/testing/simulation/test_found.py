@@ -83,7 +83,7 @@ def test_a_step_that_was_interrupted_for_nothing_is_taken_again() -> None:
 
 
 def test_a_handoff_that_was_confirmed_at_the_last_moment_stands() -> None:
-    cursor = SimpleNamespace(pending=None)
+    cursor = SimpleNamespace(handoffs=SimpleNamespace(pending=None))
     run: Any = SimpleNamespace(is_undoing=False, wanted=None, cursor=cursor)
     _run(_cut_short(run, "handoff"))
     assert vars(run) == {"is_undoing": False, "wanted": None, "cursor": cursor}
