@@ -36,7 +36,7 @@ def work_of(ledger: Ledger) -> FunctionTool:
         ledger.note("at_work", session=ctx.session_id, what=what)
         run: Any = ctx.link
         await until(
-            lambda: go.exists() or (go_when_asked.exists() and run.wanted is not None),
+            lambda: go.exists() or (go_when_asked.exists() and run.interruption.look),
             "somebody says go",
         )
         return done

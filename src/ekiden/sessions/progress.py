@@ -59,6 +59,10 @@ class Progress:
             get("e", 0),
         )  # fmt: skip
 
+    def step_key(self, suffix: str) -> str:
+        """The key of an effect of the turn under way: the same after a restart."""
+        return f"{self.run}.{self.turn + 1}.{suffix}"
+
     def next_run(self, first: int) -> Progress:
         """That of the run that follows and begins with event `first`."""
         return Progress(run=self.run + 1, phase="think", first=first)

@@ -95,10 +95,10 @@ class Chat:
     async def waits_for(self) -> str:
         """Whom the session waits for in the end."""
         from ekiden.runtime.loop.waiting import waiting_reason
-        from ekiden.runtime.state.cursor import Cursor
+        from ekiden.runtime.state.cursor import open_questions
 
-        cursor = Cursor.from_json({} if self.row is None else self.row.cursor)
-        return (await waiting_reason(self.store, cursor)).removeprefix("person:")
+        asked = {} if self.row is None else open_questions(self.row)
+        return (await waiting_reason(self.store, asked)).removeprefix("person:")
 
     async def can_go_on(self) -> bool:
         """Whether what the session waited for is there; not if that cannot be told."""

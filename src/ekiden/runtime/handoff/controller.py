@@ -30,7 +30,6 @@ from ekiden.runtime.state.attempt import (
     Attempt,
     announce,
     give_up_tried,
-    settle_tried,
 )
 from ekiden.runtime.state.calls import both, settled
 from ekiden.runtime.state.cursor import USER, PendingHandoff
@@ -90,7 +89,7 @@ async def transfer(run: RunState, attempt: Attempt) -> bool:
     finally:
         staged, run.staged = run.staged, None
     if run.cursor.handoffs.tried:
-        settle_tried(run, attempt.id)
+        run.cursor.handoffs.drop_tried(attempt.id)
         give_up_tried(run)
     if terms.open_calls:
         close_calls(run, terms.open_calls)
@@ -183,7 +182,7 @@ def refuse(run: RunState, attempt: Attempt, exc: Exception) -> None:
     problem = describe(exc)
     record_failures(run, attempt.findings)
     attempt.life.move("failed")
-    settle_tried(run, attempt.id)
+    run.cursor.handoffs.drop_tried(attempt.id)
     details = attempt.details(attempt.source or run.agent.name, attempt.target_name)
     details["code"] = _refusal(exc)
     if isinstance(exc, HandoffRefused):
@@ -306,7 +305,7 @@ def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
     attempt.life.move("transferring")
     details = attempt.details(source.name, target.name)
     details.update(attempt.told(agreed.words))
-    key = f"{cursor.progress.run}.{cursor.progress.turn + 1}.filter"
+    key = run.step_key("filter")
     if view is not None:
         details["filter"] = key
     details.update(_for_going_back(run, attempt, agreed))
@@ -373,7 +372,7 @@ def _hand_on(run: RunState, terms: HandoffTerms, agreed: _Agreed, now_s: float) 
     )
     if run.trigger_notes:
         run.trigger_notes = {}
-    run.prompt_block = None
+    run.offer.prompt_block = None
     run.know(target)
     run.agent = target
 
@@ -384,7 +383,8 @@ def _pending(
     terms = attempt.edge.terms
     call_id = None if attempt.call is None else attempt.call["call_id"]
     pending = run.cursor.way_back(attempt.id, run.agent.name, target.name, call_id=call_id, seq=seq)
-    pending.mark(begins_run=attempt.begins_run)
+    if attempt.begins_run:
+        pending.mark(begins_run=True)
     pending.due_s = round(now_s + (attempt.timeout_s or terms.timeout_s), 3)
     pending.until_result = terms.completes == "result"
     return pending

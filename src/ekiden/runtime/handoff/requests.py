@@ -52,7 +52,7 @@ async def serve_requests(run: RunState) -> bool:
     before = run.agent
     await settle_rollback(run)
     while run.outcome is None:
-        run.wanted = None
+        run.interruption.clear()
         documents = await requests_of(run.store, run.session_id)
         if not documents:
             break

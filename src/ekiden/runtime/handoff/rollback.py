@@ -125,7 +125,7 @@ async def give_back(
     is free unless `release` is False.
     """
     # What a call does, registers or sets while it comes to its end is still the target's.
-    run.take_time()
+    run.interruption.take_time()
     unfinished = await unfinished_calls(run.session_key, run.config.rollback_wait_s)
     run.discard()
     pending = run.cursor.handoffs.pending
@@ -151,7 +151,7 @@ async def finish_rollback(run: RunState, *, release: bool = True) -> None:
     code, reason = pending.failure
     left_over: list[str] = []
     if pending.compensations:
-        run.take_time()
+        run.interruption.take_time()
         left_over = await compensate(run, pending, reason)
     if run.cursor.questions.open:
         await withdraw_questions(run)
@@ -235,7 +235,7 @@ async def _restore(run: RunState, pending: PendingHandoff) -> None:
     for key, value in kept_again(kept, pending.seq, at_seq=run.next_seq).items():
         run.remember(key, value)
     run.cursor.step_back(pending)
-    run.prompt_block = None
+    run.offer.prompt_block = None
     run.memo = {}
     await _restore_view(run, pending)
 

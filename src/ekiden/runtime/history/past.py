@@ -13,6 +13,7 @@ from ekiden.runtime.history.folding import Fold, beginning, begins_run, is_given
 from ekiden.runtime.state.cursor import Cursor, PendingHandoff
 from ekiden.runtime.state.snapshot import REWOUND, kept_until, run_of, snapshot_key, turn_of
 from ekiden.sessions import begins_chain, is_rewind, standing, variables_at
+from ekiden.sessions.progress import Progress
 from ekiden.sessions.state import told_state
 from ekiden.storage.base import SessionRow, Store
 
@@ -85,7 +86,7 @@ def _past(row: SessionRow, events: list[Event], steps: Mapping[str, Any], seq: i
             "so that this comes to its end, or choose an earlier event"
         )
     confirmed = cursor.settle()
-    remembered = _remembered(events[:point], steps, run, cursor, is_whole=is_whole)
+    remembered = _remembered(events[:point], steps, cursor.progress, run, is_whole=is_whole)
     remembered |= kept_until(steps, point)
     if cursor.view.base is not None and cursor.view.base not in remembered:
         raise _unknown(row.id, point)
@@ -182,21 +183,21 @@ def _check_age(
 
 
 def _remembered(
-    events: list[Event], steps: Mapping[str, Any], run: int, cursor: Cursor, *, is_whole: bool
+    events: list[Event], steps: Mapping[str, Any], progress: Progress, run: int, *, is_whole: bool
 ) -> dict[str, Any]:
     """The steps up to the end of `events`, but for values of users and apps: of the turn under way
     those that an event tells of, or all if nothing more came of it (`is_whole`), and none that
-    people decided. `cursor` tells the turn that was finished last."""
+    people decided. `progress` tells the turn that was finished last."""
     from ekiden.runtime.history.import_parts import is_of_people
 
     told = set(steps) if is_whole else {event.step for event in events if event.step}
     if not is_whole:
-        events = [event for event in standing(events) if event.seq >= cursor.progress.first]
-        told |= _of_plan(events, steps, f"{run}.{cursor.progress.turn + 1}.")
+        events = [event for event in standing(events) if event.seq >= progress.first]
+        told |= _of_plan(events, steps, f"{run}.{progress.turn + 1}.")
 
     def counts(key: str, value: Any) -> bool:
         of = run_of(key)
-        if of != run or turn_of(key) <= cursor.progress.turn:
+        if of != run or turn_of(key) <= progress.turn:
             return 0 < of <= run
         return key in told and not is_of_people(key, value)
 

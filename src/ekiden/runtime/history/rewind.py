@@ -89,7 +89,7 @@ async def _point(store: Store, row: SessionRow, seq: int) -> Past:
     past = await past_of(store, row, seq)
     if past.seq == row.seq:
         return past
-    turn = f"{past.cursor.progress.run}.{past.cursor.progress.turn + 1}.c"
+    turn = past.cursor.progress.step_key("c")
     made = [event.seq for event in past.events if event.step and event.step.startswith(turn)]
     return await past_of(store, row, made[0] - 1) if made else past
 
@@ -146,7 +146,7 @@ async def _step_back(
 def _steps_again(past: Past, run: int) -> dict[str, Any]:
     """What is remembered of the turn under way, under the keys that the run has from now on: none
     is used twice."""
-    prefix = f"{past.cursor.progress.run}.{past.cursor.progress.turn + 1}."
+    prefix = past.cursor.progress.step_key("")
     return {
         f"{run}.{key.partition('.')[2]}": value
         for key, value in past.steps.items()

@@ -179,7 +179,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
     ) -> HandOff:
         """What to return in order to pass the conversation on to one of the agent's handoffs."""
         name = to if isinstance(to, str) else to.name
-        edges = [each for each in self._run.offered.values() if isinstance(each, Handoff)]
+        edges = [each for each in self._run.offer.by_name.values() if isinstance(each, Handoff)]
         for edge in edges:
             if edge.agent_name == name:
                 words = {"reason": reason, "summary": summary, "context": context}
@@ -207,7 +207,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
     def _find(self, tool: str | FunctionTool) -> FunctionTool:
         name = tool if isinstance(tool, str) else tool.name
-        offer = self._run.offered.get(name)
+        offer = self._run.offer.by_name.get(name)
         if isinstance(offer, FunctionTool):
             return offer
         raise UserError(f"agent {self.agent.name!r} has no tool called {name!r}; add it to `tools`")

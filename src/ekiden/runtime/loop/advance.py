@@ -44,7 +44,7 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
     conversation that is not run here.
     """
     watch_threads()
-    for shown in run.take():
+    for shown in run.outbox.take():
         yield shown
     if run.was_woken and await is_withdrawn(run):
         await finish(run, WITHDRAWN)
@@ -60,20 +60,20 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
                 else:
                     with run.hold.step(_this_task()):
                         await _step(run)
-                for shown in run.take():
+                for shown in run.outbox.take():
                     yield shown
         if run.outcome is None:
             await hand_on(run)
     finally:
-        if run.children:
-            await run.stop_children()
-    for shown in run.take():
+        if run.children.tasks:
+            await run.children.stop()
+    for shown in run.outbox.take():
         yield shown
-    if run.outcome is not None and run.wanted is not None and run.wanted.look:
+    if run.outcome is not None and run.interruption.look:
         from ekiden.runtime.loop.left_requests import serve_left
 
         await serve_left(run)
-    if run.told and run.around.drives:
+    if run.children.told and run.around.drives:
         from ekiden.runtime.loop.waiting import run_told
 
         await run_told(run, advance)
@@ -81,8 +81,8 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
 
 async def _step(run: RunState) -> None:
     """One step, within the time that it may take; whoever wants the run interrupted ends it too."""
-    if run.config.daily is not None:
-        run.day = await read_day(run, 0)
+    if run.day is not None:
+        run.day.ledger = await read_day(run, 0)
     left, cause = time_left(run)
     if left is None and not run.is_reachable:
         await _guarded(run, _next_step(run))
@@ -90,7 +90,7 @@ async def _step(run: RunState) -> None:
     scope = asyncio.timeout(left)
     try:
         async with scope:
-            run.begin_step(scope)
+            run.interruption.begin_step(scope)
             await _guarded(run, _next_step(run))
     except TimeoutError:
         if not scope.expired():
@@ -104,14 +104,14 @@ async def _step(run: RunState) -> None:
         if run.outcome is None:
             await load_memo(run)  # If the step is taken again, what is stored of it counts.
     finally:
-        run.end_step()
+        run.interruption.end_step()
 
 
 async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
     """What comes after a step that was not finished in time, or was not to be finished."""
     if run.is_undoing:
         return
-    if run.wanted is not None and run.wanted.at_once:
+    if run.interruption.at_once:
         from ekiden.runtime.handoff.requests import serve_requests
 
         await serve_requests(run)
@@ -130,8 +130,8 @@ async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
         over = own_left(run)
         if over is not None:
             await _end_over_limit(run, over)
-    elif cause == "tenant" and run.day is not None:
-        seconds = run.day.limits["seconds"] or 0
+    elif cause == "tenant" and run.config.daily is not None:
+        seconds = run.config.daily.seconds or 0
         await finish(run, OutOfBudget("seconds", seconds, seconds, scope="tenant"))
     elif cause == "run":
         seconds = allowed(run, "seconds") or 0
@@ -252,7 +252,7 @@ def _cause(run: RunState, over: OutOfBudget) -> int | None:
 async def _next_step(run: RunState) -> None:
     cursor = run.cursor
     run.questions = None
-    if cursor.handoffs.is_rolling_back:
+    if cursor.handoffs.open and cursor.handoffs.is_rolling_back:
         await finish_rollback(run)
         return
     if cursor.questions.open and not await _answers_came(run):
@@ -265,12 +265,12 @@ async def _next_step(run: RunState) -> None:
         return
     # A plan makes its answer of what its tasks spent; each call of its own asks for what is left.
     limit = None if run.agent.plan is not None and cursor.progress.started else over_limit(run)
-    if limit is None and run.day is not None:
-        limit = run.day.over()
+    if limit is None and run.day is not None and run.day.ledger is not None:
+        limit = run.day.ledger.over()
     if limit is not None:
         await _end_over_limit(run, limit)
         return
-    if run.wanted is not None and run.wanted.look:
+    if run.interruption.look:
         from ekiden.runtime.handoff.requests import serve_requests
 
         if await serve_requests(run):
@@ -327,17 +327,17 @@ async def _take_turn(run: RunState) -> None:
 
 async def _watched(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
     """One step, shown while it happens."""
-    news = run.watch()
+    news = run.outbox.watch()
     step = asyncio.create_task(_step(run))
     step.add_done_callback(lambda _: news.set())
     try:
         with nullcontext() if run.hold is None else run.hold.step(step):
             while True:
                 news.clear()
-                while run.outbox:
-                    yield run.outbox[0]
-                    del run.outbox[0]
-                run.note_all_seen()
+                while run.outbox.waiting:
+                    yield run.outbox.waiting[0]
+                    del run.outbox.waiting[0]
+                run.outbox.note_all_seen()
                 if step.done():
                     break
                 await news.wait()

@@ -18,7 +18,7 @@ from ekiden.runtime.outcome.finish import outcome_told
 from ekiden.runtime.questions.answering import count_used
 from ekiden.runtime.questions.asking import QUERY_TIMER
 from ekiden.runtime.questions.sessions import OWN_LIMITS
-from ekiden.runtime.state.cursor import Cursor, OpenQuestion
+from ekiden.runtime.state.cursor import Cursor, OpenQuestion, RunBudget
 from ekiden.runtime.state.leases import owner_name
 from ekiden.runtime.state.spending import Spent, left_of
 from ekiden.runtime.state.state import RunState
@@ -43,15 +43,15 @@ async def check_helpers(run: RunState) -> None:
     if not all(map(is_suspended, rows)) or len(rows) < len(queries):
         return
     for question, row in zip(queries, rows, strict=True):
-        count_helper(run, question, Cursor.from_json(row.cursor))
+        count_helper(run, question, RunBudget.from_json(row.cursor))
     await run.commit()
     raise Spent(over_limit(run) or await _told(run, rows[0]))
 
 
-def count_helper(run: RunState, question: OpenQuestion, now: Cursor) -> None:
+def count_helper(run: RunState, question: OpenQuestion, now: RunBudget) -> None:
     """Count in what the session that is asked used and was not counted yet."""
-    count_used(run, question, now.budget.usage, now.budget.spent_s)
-    question.counted = now.budget.usage.to_json()
+    count_used(run, question, now.usage, now.spent_s)
+    question.counted = now.usage.to_json()
 
 
 async def revive_helpers(run: RunState) -> None:

@@ -60,7 +60,7 @@ async def _serve(run: RunState, document: Document) -> bool:
         here = await opened_for_handoff(
             run.around, store, claim, row, hold=hold, source=asked.source
         )
-        if has_calls_left(row) or is_taken_up(here.cursor, asked):
+        if has_calls_left(row) or is_taken_up(here.cursor.handoffs.tried, asked):
             await store.release(claim)
             return False
         with on_display(here):

@@ -18,7 +18,7 @@ from ekiden.runtime.outcome.output import final_outcome
 from ekiden.runtime.questions.withdrawing import withdraw
 from ekiden.runtime.state.attempt import give_up_tried
 from ekiden.runtime.state.circumstances import Circumstances
-from ekiden.runtime.state.cursor import Cursor, has_open_handoffs, open_questions
+from ekiden.runtime.state.cursor import ConversationView, Cursor, has_open_handoffs, open_questions
 from ekiden.runtime.state.leases import Hold
 from ekiden.runtime.state.snapshot import snapshot_key, snapshot_of, told_so_far, up_to
 from ekiden.runtime.state.spending import purse_removals
@@ -54,11 +54,11 @@ async def first_step(
     events: Sequence[Event] = ()
     if row.seq:
         events = await told_so_far(store, row.id, row.seq, with_items=True)
-        visible, _ = await _view(store, row.id, events, cursor, anew=True)
+        visible, _ = await _view(store, row.id, events, cursor.view, anew=True)
         closing = await interrupted(store, row.id, events, cursor, open_calls(events))
     if not closing and not items:
         raise UserError("a run needs a message: the input is empty")
-    closing += await interrupted_code(store, row.id, events, cursor)
+    closing += await interrupted_code(store, row.id, events, cursor.progress)
     run = RunState(
         around, store=store, claim=claim, hold=hold, row=row, agent=agent, visible=visible,
         cursor=cursor.next_run(
@@ -149,7 +149,7 @@ async def _taken_away(
     """Undo handoffs whose target did not take over yet and loses the conversation to another."""
     cursor = Cursor.from_json(row.cursor)
     events = await told_so_far(store, row.id, row.seq, with_items=True)
-    visible, _ = await _view(store, row.id, events, cursor)
+    visible, _ = await _view(store, row.id, events, cursor.view)
     run = RunState(
         around, store=store, claim=claim, hold=hold, row=row, visible=visible, cursor=cursor,
         agent=_member(around, row.agent),
@@ -177,8 +177,8 @@ async def left_step(
         raise UserError(
             f"session {row.id!r} has nothing to resume: its last run ended; send a message"
         )
-    events, of_run = await _told(store, row, cursor)
-    visible, base = await _view(store, row.id, events, cursor)
+    events, of_run = await _told(store, row, cursor.progress.first)
+    visible, base = await _view(store, row.id, events, cursor.view)
     cursor.progress.mistakes = cursor.handoffs.rollbacks = 0
     if cursor.budget.limits or around.config.given:
         # Whoever resumes a run that reached a limit lets it go on, with the usual ones.
@@ -202,20 +202,23 @@ async def left_step(
 def _look_for_tried(run: RunState) -> None:
     """A handoff that a document asks for, and that somebody was asked about, is still wanted."""
     if any(each.is_asked_of(run.session_id) for each in run.cursor.handoffs.tried):
-        run.want(at_once=False)
+        run.interruption.want(at_once=False)
 
 
 async def _told(
-    store: Store, row: SessionRow, cursor: Cursor
+    store: Store, row: SessionRow, first: int
 ) -> tuple[Sequence[Event], Sequence[Event]]:
-    """The events that carry items, and all of the run: read at once if there are few of them."""
+    """The events that carry items, and all of the run that begins with event `first`.
+
+    They are read at once if there are few of them.
+    """
     if row.seq > _FEW:
         said = await told_so_far(store, row.id, row.seq, with_items=True)
-        return said, await told_so_far(store, row.id, row.seq, after=cursor.progress.first - 1)
+        return said, await told_so_far(store, row.id, row.seq, after=first - 1)
     told = await told_so_far(store, row.id, row.seq)
     return (
         [event for event in told if event.speaks],
-        [event for event in told if event.seq >= cursor.progress.first],
+        [event for event in told if event.seq >= first],
     )
 
 
@@ -226,7 +229,7 @@ async def ended_run(around: Circumstances, store: Store, row: SessionRow) -> Run
     """
     cursor = Cursor.from_json(row.cursor)
     events = up_to(row, await store.events(row.id, with_items=True))
-    visible, base = await _view(store, row.id, events, cursor)
+    visible, base = await _view(store, row.id, events, cursor.view)
     nobodys = Claim(session_id=row.id, owner="", epoch=0, lease_s=0.0)
     run = RunState(
         around, store=store, claim=nobodys, hold=None, row=row, visible=visible, cursor=cursor,
@@ -311,7 +314,7 @@ async def _without_message(
     """A new run that goes on with the task; it is not begun yet."""
     cursor = Cursor.from_json(row.cursor)
     events = await told_so_far(store, row.id, row.seq, with_items=True)
-    visible, _ = await _view(store, row.id, events, cursor, anew=True)
+    visible, _ = await _view(store, row.id, events, cursor.view, anew=True)
     run = RunState(
         around, store=store, claim=claim, hold=hold, row=row, visible=visible, agent=agent,
         cursor=cursor.next_run(
@@ -325,13 +328,18 @@ async def _without_message(
 
 
 async def _view(
-    store: Store, session_id: str, events: Sequence[Event], cursor: Cursor, *, anew: bool = False
+    store: Store,
+    session_id: str,
+    events: Sequence[Event],
+    view: ConversationView,
+    *,
+    anew: bool = False,
 ) -> tuple[list[Item], list[Item]]:
     """What the active agent sees, and the part of it that a filter made; see `visible_items`."""
     base: list[Item] = []
-    if cursor.view.base is not None:
-        base = (await store.steps(session_id, prefix=cursor.view.base))[cursor.view.base]
-    return visible_items(events, base=base, after=cursor.view.after, anew=anew), base
+    if view.base is not None:
+        base = (await store.steps(session_id, prefix=view.base))[view.base]
+    return visible_items(events, base=base, after=view.after, anew=anew), base
 
 
 _FEW = 200

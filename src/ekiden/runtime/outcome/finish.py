@@ -49,7 +49,7 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
         and not run.cursor.questions.open
     ):
         await empty(run)
-    is_asked = release and run.wanted is not None and run.wanted.look
+    is_asked = release and run.interruption.look
     fault_point("run.finish.before_commit")
     await store_end(run, outcome, release=release and not is_asked)
     fault_point("run.finish.after_commit")

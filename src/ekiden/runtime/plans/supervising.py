@@ -59,7 +59,7 @@ async def supervise(run: RunState) -> None:
     assert settings is not None
     if not run.cursor.progress.started:
         await start_agent(run)
-    run.eager = True
+    run.children.eager = True
     if run.agent.budget is not None:
         # What a supervisor may spend is what its tasks may spend, too.
         run.cursor.budget.narrowed = narrowed(run, run.agent.budget)

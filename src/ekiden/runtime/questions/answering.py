@@ -46,7 +46,7 @@ async def collect_answers(run: RunState) -> bool:
     fault_point("ask.answers.before_commit")
     await run.commit(status="ready", outcome="")
     fault_point("ask.answers.after_commit")
-    if run.eager and run.memo:
+    if run.children.eager and run.memo:
         # It keeps its memo itself, which may be large.
         run.memo = {**run.memo, **settled}
     else:
@@ -137,7 +137,7 @@ async def _count_unanswered(
     """What was used by somebody who did not answer in time is told by its session."""
     if question.session is None or message is None or message.state != "timed_out":
         return
-    await run.stop_children(question.session)
+    await run.children.stop(question.session)
     with suppress(SessionError):
         cursor = Cursor.from_json((await run.store.get(question.session)).cursor)
         _count_in(
@@ -188,7 +188,7 @@ def _see_to_unfinished(
             partial(abandon, run.store, question.session, question.id, only_ready=True, insist=True)
         )
     elif is_deadlock and run.around.drives:
-        run.told = [*(run.told or ()), question.session]
+        run.children.told = [*(run.children.told or ()), question.session]
 
 
 def _store_decision(

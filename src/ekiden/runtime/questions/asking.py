@@ -129,7 +129,7 @@ class Asking:
         run = self._run
         if opening is not None:
             run.beside.openings.append(opening)
-            run.told = list(dict.fromkeys((*(run.told or ()), opening.new.id)))
+            run.children.told = list(dict.fromkeys((*(run.children.told or ()), opening.new.id)))
         if letter is not None:
             run.beside.messages.append(letter)
         details = {"id": message.id, "to": message.to_agent, "subject": message.subject}

@@ -159,7 +159,7 @@ def withdraw_query(run: RunState, question: OpenQuestion) -> None:
     beside.documents.append(timer_end(question))
     if question.session is not None:
         beside.wakes.append(question.session)
-        beside.afterwards.append(partial(run.stop_children, question.session))
+        beside.afterwards.append(partial(run.children.stop, question.session))
         beside.afterwards.append(
             partial(abandon, run.store, question.session, question.id, insist=True)
         )

@@ -254,13 +254,6 @@ def announce(run: RunState, attempt: Attempt, words: Mapping[str, Any]) -> None:
     run.put_message(put)
 
 
-def settle_tried(run: RunState, handoff_id: str) -> None:
-    """The handoff of this id is decided."""
-    run.cursor.handoffs.tried = tuple(
-        each for each in run.cursor.handoffs.tried if each.id != handoff_id
-    )
-
-
 def give_up_tried(run: RunState) -> None:
     """Nobody is asked any more about handoffs that wait for approval; the caller commits it.
 

@@ -17,13 +17,13 @@ from ekiden.core.errors import (
     UserError,
 )
 from ekiden.core.events import AUDITED, Event
-from ekiden.core.model import ModelDelta
 from ekiden.core.onlookers import ONLOOKERS
 from ekiden.core.usage import Usage
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.runtime.state.cursor import Cursor, PendingHandoff
 from ekiden.runtime.state.leases import Hold, keeper_of
-from ekiden.runtime.state.ledger import day_charge
+from ekiden.runtime.state.ledger import DaySpending
+from ekiden.runtime.state.outbox import Outbox
 from ekiden.runtime.state.recording import NOTHING, Beside, Recording
 from ekiden.runtime.state.snapshot import snapshot_key, snapshot_of
 from ekiden.runtime.state.spending import charge, let_go, purses_of, spend_own
@@ -31,7 +31,6 @@ from ekiden.runtime.state.variables import StateChange, VariablesNow
 from ekiden.sessions.state import STATE
 from ekiden.storage.base import (
     Commit,
-    DocumentWrite,
     SessionPatch,
     SessionRow,
     SessionStatus,
@@ -59,47 +58,42 @@ class Committing(Recording):
     """The part of a run that goes to the store."""
 
     __slots__ = (
-        "_charged",
         "_committing",
-        "_day_charges",
-        "_day_counted",
         "_stored_agent",
         "_stored_cursor",
         "_wakes",
-        "_woken",
         "before",
         "broken",
         "created_at_us",
+        "day",
         "hold",
         "is_free",
+        "meta",
         "outbox",
-        "progress",
-        "progress_at",
         "status",
     )
 
     before: SessionRow | None
+    """How the session stands, while the run is not begun: a handoff is to begin it."""
     broken: BaseException | None
+    """Why something could not be stored in the middle of a step: nobody knows what became of it, so
+    nothing more is stored under this claim, whatever a tool made of the error."""
     created_at_us: int
+    """When the store made the session."""
+    day: DaySpending | None
+    """What it spends of the budget of the day, if there is one."""
     hold: Hold | None
     is_free: bool
     """Whether the session was given free, so that it is somebody else's now."""
     meta: Mapping[str, Any]
-    outbox: list[Event | ModelDelta]
-    progress: list[tuple[str, Any]] | None
-    """What the turn published and showed before it was stored."""
-    progress_at: int
-    """How much of it the step under way published again."""
+    outbox: Outbox
     status: SessionStatus
-    _charged: list[object] | None
+    """As it is stored."""
     _committing: asyncio.Lock
-    _day_charges: int
-    _day_counted: tuple[float, float, float]
-    """What was counted of the run for the budget of the day."""
+    """Commits of one session go to the store one after the other."""
     _stored_agent: str
     _stored_cursor: Mapping[str, Any]
     _wakes: int
-    _woken: asyncio.Event | None
 
     @property
     def number(self) -> int:
@@ -141,9 +135,9 @@ class Committing(Recording):
         """Go back to what is stored; only tokens and time that were spent stay spent."""
         self._new_handoffs.clear()
         self._beside = NOTHING
-        self._charged = None
+        self.shared_budgets.charged = None
         self.questions = self.kept = None
-        self.progress_at = 0
+        self.outbox.discard()
         self._seq -= len(self._pending)
         self._pending.clear()
         self._steps.clear()
@@ -180,7 +174,7 @@ class Committing(Recording):
             spend_own(self, 0, lap_s, 0.0)
         if release and self.hold is not None:
             keeper_of(self.store).let_go(self.claim)
-        if self.outer_purses or self.cursor.budget.purse is not None:
+        if self.shared_budgets.outer or self.cursor.budget.purse is not None:
             self._charge()
         async with self._committing:
             batch = self._take_batch()
@@ -190,9 +184,8 @@ class Committing(Recording):
                 if not batch.stored:
                     self._put_back(batch)
                 raise
-        if self._woken is not None:
-            self._woken.set()
-        if self.held is not None:
+        self.outbox.announce()
+        if self.shared_budgets.held is not None:
             await let_go(self)
         for each in batch.beside.afterwards:
             await each()
@@ -205,20 +198,12 @@ class Committing(Recording):
         seconds = self.cursor.budget.spent_s if is_timed and "answers" not in self.meta else 0.0
         return usage.tokens - others.tokens, round(usage.cost - others.cost, 9), seconds
 
-    def _day_charge(self, counted: tuple[float, float, float]) -> DocumentWrite | None:
-        """What the step spent of the budget of the day."""
-        spent = [round(a - b, 9) for a, b in zip(counted, self._day_counted, strict=True)]
-        if not any(spent):
-            return None
-        self._day_charges += 1
-        return day_charge(self, self._day_charges, spent)
-
     def _charge(self) -> None:
         """Store with the step what it spent of what is shared with other sessions."""
         own = list(self._counted()[:2])
         known = [*own, *purses_of(self)]
-        if known != self._charged:
-            self._charged = known
+        if known != self.shared_budgets.charged:
+            self.shared_budgets.charged = known
             charge(self, own)
 
     async def commit_cursor(self) -> None:
@@ -364,23 +349,41 @@ class Committing(Recording):
     async def _store_batch(
         self, batch: _Batch, status: SessionStatus | None, outcome: str | None, release: bool
     ) -> None:
-        state = batch.state
-        patch = SessionPatch(
-            agent=None if batch.agent == self._stored_agent else batch.agent,
-            status=status,
-            outcome=outcome,
-            cursor=batch.cursor,
-            variables=None if state is None else state.own,
-        )
-        beside = batch.beside
-        documents = beside.documents
-        counted = None if self.config.daily is None else self._counted()
-        if counted is not None and (charge := self._day_charge(counted)) is not None:
+        commit = self._commit_of(batch, status, outcome, release)
+        cancelled: asyncio.CancelledError | None = None
+        if self.store.shared:
+            # Whoever is cancelled in the middle of a commit must know what became of it.
+            cancelled = await self._stored(commit)
+        else:
+            await self.store.commit(self.claim, commit)
+        batch.stored = True
+        self.is_free = release
+        self.status = status or self.status
+        self._settle(batch)
+        if self.config.sinks:
+            with logging_for(self):
+                self._show_sinks(batch.events)
+        if ONLOOKERS:
+            await self._show_onlookers(batch.events)
+        if cancelled is not None:
+            raise cancelled
+
+    def _commit_of(
+        self, batch: _Batch, status: SessionStatus | None, outcome: str | None, release: bool
+    ) -> Commit:
+        state, beside, documents = batch.state, batch.beside, batch.beside.documents
+        if self.day is not None and (charge := self.day.charge(self, self._counted())) is not None:
             documents = [*documents, charge]
         if state is not None and state.shared:
             documents = [*documents, *self.variables.writes(state, self.session_id)]
-        commit = Commit(
-            patch=patch,
+        return Commit(
+            patch=SessionPatch(
+                agent=None if batch.agent == self._stored_agent else batch.agent,
+                status=status,
+                outcome=outcome,
+                cursor=batch.cursor,
+                variables=None if state is None else state.own,
+            ),
             events=batch.events,
             steps=batch.steps,
             documents=documents,
@@ -391,32 +394,19 @@ class Committing(Recording):
             seen_wakes=self._wakes if status == "waiting" else None,
             release=release,
         )
-        cancelled: asyncio.CancelledError | None = None
-        if self.store.shared:
-            # Whoever is cancelled in the middle of a commit must know what became of it.
-            cancelled = await self._stored(commit)
-        else:
-            await self.store.commit(self.claim, commit)
-        batch.stored = True
-        if counted is not None:
-            self._day_counted = counted
-        self.is_free = release
-        self.status = status or self.status
+
+    def _settle(self, batch: _Batch) -> None:
+        """Everything in it is stored."""
+        if self.day is not None:
+            self.day.settle()
         self._stored_agent = batch.agent
         self._stored_cursor = batch.cursor
         if self.before is not None:
             self.before = replace(self.before, seq=self.stored_seq, cursor=batch.cursor)
-        if state is not None:
-            self.variables.settle(state)
+        if batch.state is not None:
+            self.variables.settle(batch.state)
         self.events.extend(batch.events)
-        self.outbox.extend(batch.events)
-        if self.config.sinks:
-            with logging_for(self):
-                self._show_sinks(batch.events)
-        if ONLOOKERS:
-            await self._show_onlookers(batch.events)
-        if cancelled is not None:
-            raise cancelled
+        self.outbox.waiting.extend(batch.events)
 
     def _show_sinks(self, events: list[Event]) -> None:
         for sink in self.config.sinks:

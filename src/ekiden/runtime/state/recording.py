@@ -61,6 +61,18 @@ NOTHING = Beside()
 """Never changed: what most commits write beside their session."""
 
 
+@dataclass(slots=True, eq=False)
+class SharedBudgets:
+    """What the run spends from together with those who asked; see `purse`."""
+
+    outer: tuple[str, ...] = ()
+    """Purses of those who asked."""
+    held: str | None = None
+    """The model call that holds something of them."""
+    charged: list[object] | None = None
+    """What the last charge said."""
+
+
 class WorkClock:
     """Counts the seconds of a run, but for those in which it waits for a person."""
 
@@ -149,12 +161,11 @@ class Recording:
         "context",
         "cursor",
         "events",
-        "held",
         "history_length",
         "kept",
-        "outer_purses",
         "questions",
         "root",
+        "shared_budgets",
         "store",
         "trigger_notes",
         "variables",
@@ -168,16 +179,22 @@ class Recording:
     cursor: Cursor
     agent: Agent[Any]
     brought: tuple[Item, ...]
+    """What a handoff that is about to be made adds to the conversation of the run."""
     root: Agent[Any] | Team
     context: RunContextWrapper[Any]
     visible: list[Item]
+    """What the active agent sees; only ever appended to, or replaced as a whole."""
     events: list[Event]
+    """All events of this run that are stored."""
     history_length: int
+    """How much of `visible` was there before this run produced anything."""
     questions: dict[str, Callable[[], None]] | None
+    """How to record what the code of the step under way asked others, by the step's key."""
     kept: list[Callable[[], None]] | None
-    held: str | None
-    outer_purses: tuple[str, ...]
+    """How to record again what was told others and is not stored."""
+    shared_budgets: SharedBudgets
     trigger_notes: dict[int, str]
+    """What conditions of the active agent's triggers last came out as."""
     variables: Variables
     work: WorkClock
     _beside: Beside
@@ -213,7 +230,8 @@ class Recording:
 
     def step_key(self, suffix: str) -> str:
         """The key of an effect of the turn under way: the same after a restart."""
-        return f"{self.cursor.progress.run}.{self.cursor.progress.turn + 1}.{suffix}"
+        progress = self.cursor.progress  # `step_key` of that, without a further call.
+        return f"{progress.run}.{progress.turn + 1}.{suffix}"
 
     def spent_s(self) -> float:
         """Seconds worked on the run so far."""

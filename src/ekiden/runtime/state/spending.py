@@ -192,9 +192,9 @@ def purses_of(run: Recording) -> list[str]:
     """What the run spends from together with other sessions, the innermost last."""
     cursor = run.cursor
     if cursor.budget.purse is None:
-        return list(run.outer_purses)
+        return list(run.shared_budgets.outer)
     levels = [level for level, _ in _levels(run) if level in cursor.budget.levels]
-    return [*run.outer_purses, *(f"{cursor.budget.purse}.{level}" for level in levels)]
+    return [*run.shared_budgets.outer, *(f"{cursor.budget.purse}.{level}" for level in levels)]
 
 
 def shared_purses(run: Recording) -> list[str]:
@@ -270,11 +270,11 @@ async def reserve(
                     break
             writes.append(free.with_hold(key, [*wanted.values(), until_us]))
         else:
-            run.held = key
+            run.shared_budgets.held = key
             try:
                 await run.store.write_documents(writes)
             except StaleDocument:
-                run.held = None
+                run.shared_budgets.held = None
                 continue
             return request
         await run.store.wait_for_change(_ROOM_S)
@@ -285,7 +285,7 @@ async def reserve(
 
 async def let_go(run: Recording) -> None:
     """What the call held is spent, or not needed; a hold that is left over ends by itself."""
-    key, run.held = run.held, None
+    key, run.shared_budgets.held = run.shared_budgets.held, None
     while key is not None:
         try:
             now_us = await run.store.now_us()

@@ -217,7 +217,7 @@ async def _ask(
         timeout_s=timeout_s,
         scope="" if grant is None else grant[2],
     )
-    await run.until_seen()  # What happened before a question is shown before it.
+    await run.outbox.until_seen()  # What happened before a question is shown before it.
     deadline = asyncio.timeout(timeout_s)
     late = _no("expired", f"nobody answered within {timeout_s:g} s")
     try:

@@ -17,7 +17,7 @@ from ekiden.runtime.tools.memory_tools import memory_tools
 
 
 async def refresh_offer(run: RunState) -> None:
-    """Evaluate anew what is enabled, into `run.offered` (by name) and `run.specs`.
+    """Evaluate anew what is enabled, into `run.offer.by_name` (by name) and `run.offer.specs`.
 
     Two things under one name are `UserError`: the model could not say which it means.
     """
@@ -39,8 +39,8 @@ async def refresh_offer(run: RunState) -> None:
         offered[handoff.tool_name] = handoff
     if len(offered) != len(tools) + len(handoffs):
         resolve_tool_name_collisions(tools, handoffs, collision_policy="error")
-    run.offered = offered
-    run.specs = tuple([offer.spec for offer in offered.values()])
+    run.offer.by_name = offered
+    run.offer.specs = tuple([offer.spec for offer in offered.values()])
 
 
 def _adapted(agent: Agent[Any], tools: Sequence[FunctionTool]) -> Sequence[FunctionTool]:

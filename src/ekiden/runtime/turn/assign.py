@@ -112,7 +112,7 @@ def _move(run: RunState, target: Agent[Any]) -> None:
     run.cursor.handoffs.chain[-1] = target.name
     run.cursor.progress.started = False
     run.cursor.guardrails.hand_on()
-    run.prompt_block = None
+    run.offer.prompt_block = None
     run.know(target)
     run.agent = target
     run.memo = {}

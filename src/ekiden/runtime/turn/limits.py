@@ -55,8 +55,9 @@ def time_left(run: RunState) -> tuple[float | None, TimeLimit | None]:
         own_s = own_seconds_left(run)
         if left is None or own_s < left:
             left, cause = own_s, "agent"
-    if run.day is not None and (daily_s := run.day.limits["seconds"]) is not None:
-        day_s = daily_s - run.day.spent["seconds"]
+    day = None if run.day is None else run.day.ledger
+    if day is not None and (daily_s := day.limits["seconds"]) is not None:
+        day_s = daily_s - day.spent["seconds"]
         if left is None or day_s < left:
             left, cause = day_s, "tenant"
     pending = run.cursor.handoffs.open[-1] if run.cursor.handoffs.open else None

@@ -51,9 +51,9 @@ async def system_prompt(run: RunState) -> str | None:
     received = run.cursor.handoffs.received
     if received is None:
         return instructions
-    if run.prompt_block is None:
-        run.prompt_block = prompt_block(received, run.cursor.handoffs.chain)
-    return f"{instructions}\n\n{run.prompt_block}" if instructions else run.prompt_block
+    if run.offer.prompt_block is None:
+        run.offer.prompt_block = prompt_block(received, run.cursor.handoffs.chain)
+    return f"{instructions}\n\n{run.offer.prompt_block}" if instructions else run.offer.prompt_block
 
 
 def prompt_block(received: Mapping[str, Any], chain: Sequence[str]) -> str:
@@ -175,14 +175,18 @@ async def call_model(run: RunState, model: Model, request: ModelRequest) -> Mode
 
     `Spent` if it would go beyond what is shared with other sessions.
     """
-    if run.outer_purses or run.cursor.budget.purse is not None or run.config.daily is not None:
+    if (
+        run.shared_budgets.outer
+        or run.cursor.budget.purse is not None
+        or run.config.daily is not None
+    ):
         request = await reserve(run, request, highest_price(run), while_waiting=partial(_stay, run))
     fault_point("turn.model.before_call")
     try:
         with WithoutEffects():
             response = await _answer(run, model, request)
     except BaseException:
-        if run.held is not None:
+        if run.shared_budgets.held is not None:
             await to_the_end(let_go(run))
         raise
     fault_point("turn.model.after_call")
@@ -236,7 +240,7 @@ async def _request(run: RunState) -> ModelRequest:
     return ModelRequest(
         instructions=instructions,
         input=items,
-        tools=run.specs,
+        tools=run.offer.specs,
         settings=settings,
         output=None if agent.output_type is None else output_spec(agent.output_type),
         stream=run.live,
@@ -257,16 +261,16 @@ async def _answer(run: RunState, model: Model, request: ModelRequest) -> ModelRe
     response: ModelResponse | None = None
     scope = asyncio.timeout(timeout_s)
     is_checked = bool(run.agent.output_guardrails or run.config.output_guardrails)
-    run.unshown = []
+    run.outbox.held_back = []
     try:
         async with scope:
             async for part in stream:
                 if isinstance(part, ModelResponse):
                     response = part
                 elif run.live and is_checked:
-                    run.unshown.append(part)
+                    run.outbox.held_back.append(part)
                 elif run.live:
-                    run.show(part)
+                    run.outbox.show(part)
     except TimeoutError as exc:
         if not scope.expired():
             raise

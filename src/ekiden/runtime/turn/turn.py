@@ -101,7 +101,7 @@ def _plan(run: RunState, calls: list[Item], answered: Collection[str]) -> _Plan:
     for index, call in enumerate(calls):
         if call["call_id"] in answered:
             continue
-        offer = run.offered.get(call["name"])
+        offer = run.offer.by_name.get(call["name"])
         if isinstance(offer, FunctionTool) and most is not None and len(plan.tools) >= most:
             plan.too_many.append(call)
         elif isinstance(offer, FunctionTool):
@@ -114,7 +114,7 @@ def _plan(run: RunState, calls: list[Item], answered: Collection[str]) -> _Plan:
 
 
 def _choices(run: RunState) -> str:
-    names = ", ".join(run.offered)
+    names = ", ".join(run.offer.by_name)
     return f"there are: {names}" if names else "there are none"
 
 
@@ -149,8 +149,8 @@ async def think(run: RunState) -> None:
         outcome = final_outcome(response.output, run.agent.output_type)
         if run.cursor.guardrails.found:
             details = tell_findings(run, details)
-    if run.unshown:
-        run.show_answer()
+    if run.outbox.held_back:
+        run.outbox.show_answer()
     if len(output) > len(calls) and any(is_message(item) and text_of(item) for item in output):
         run.cursor.handoffs.work += 1
     run.record(
@@ -187,7 +187,7 @@ async def conclude(run: RunState, calls: list[Item], outcome: Outcome | None) ->
         fault_point("turn.answer.before_commit")
         await run.commit()
         fault_point("turn.answer.after_commit")
-        if is_confirmed and run.is_timed:
+        if is_confirmed and run.interruption.is_timed:
             return  # The time of the handoff is not that of the calls: they are the next step.
     await act(run, calls)
 
@@ -262,7 +262,7 @@ def _is_plain_transfer(run: RunState, calls: list[Item]) -> bool:
     """
     if len(calls) != 1 or run.hooks is not None or run.agent.hooks is not None:
         return False
-    offer = run.offered.get(calls[0]["name"])
+    offer = run.offer.by_name.get(calls[0]["name"])
     return (
         isinstance(offer, Handoff)
         and not offer.has_callback

@@ -138,19 +138,11 @@ class Cursor:
         self.guardrails.save(saved)
         self.triggers.save(saved)
         self.budget.save(saved)
+        view, handoffs = self.view, self.handoffs
         return PendingHandoff(
-            id=handoff_id,
-            source=source,
-            target=target,
-            call_id=call_id,
-            seq=seq,
-            base=self.view.base,
-            after=self.view.after,
-            received=self.handoffs.received,
-            depth=len(self.handoffs.chain),
-            since_s=self.handoffs.since_s,
-            saved=saved,
-        )
+            handoff_id, source, target, call_id, seq, view.base, view.after, handoffs.received,
+            depth=len(handoffs.chain), since_s=handoffs.since_s, saved=saved,
+        )  # fmt: skip
 
     def hand_on(
         self,
@@ -170,9 +162,7 @@ class Cursor:
         what is passed along to somebody who had the task before, and `since_s` is now, in seconds
         worked on the run.
         """
-        self.handoffs.hand_on(
-            source, target, received=received, tools=tools, passed=passed, since_s=since_s
-        )
+        self.handoffs.hand_on(source, target, received, tools, passed, since_s)
         self.guardrails.hand_on()
         self.triggers.hand_on()
         if budget is not None:

@@ -56,12 +56,7 @@ class GuardrailChecks:
 
     def hand_on(self) -> None:
         """Another agent gets the conversation: nothing was checked for it."""
-        if self.checks:
-            self.checks = 0
-        if self.found:
-            self.found = ()
-        if self.repairs:
-            self.repairs = _NONE
+        self.checks, self.found, self.repairs = 0, (), _NONE
 
     @staticmethod
     def shape() -> dict[str, Any]:

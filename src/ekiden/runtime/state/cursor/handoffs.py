@@ -287,7 +287,6 @@ class Handoffs:
         self,
         source: str,
         target: str,
-        *,
         received: Mapping[str, Any],
         tools: list[str] | None,
         passed: str | None,

@@ -53,16 +53,11 @@ class TriggerSigns:
 
     def hand_on(self) -> None:
         """Another agent has the run: what triggers of the one before looked at is nothing to it."""
-        if self.fired:
-            self.fired = ()
-        self.forget_signs()
+        self.fired = self.published = self.tool_errors = ()
 
     def forget_signs(self) -> None:
         """Everything was looked at."""
-        if self.published:
-            self.published = ()
-        if self.tool_errors:
-            self.tool_errors = ()
+        self.published = self.tool_errors = ()
 
     def note_fired(self, place: int) -> None:
         """The trigger at this place of the active agent's `handoffs` fired."""
