@@ -36,6 +36,7 @@ from ekiden.conditions import Condition as Condition
 from ekiden.conditions import Evaluation as Evaluation
 from ekiden.conditions import compile_condition as compile_condition
 from ekiden.core.agent import Agent as Agent
+from ekiden.core.agent_kinds import KindTraits as KindTraits
 from ekiden.core.asking import Ask as Ask
 from ekiden.core.context import AgentHookContext as AgentHookContext
 from ekiden.core.context import RunContextWrapper as RunContextWrapper
@@ -247,6 +248,7 @@ from ekiden.realtime import realtime_handoff as realtime_handoff
 from ekiden.routing import RouteDecision as RouteDecision
 from ekiden.routing import Router as Router
 from ekiden.routing import RoutingSettings as RoutingSettings
+from ekiden.runtime import AgentKind as AgentKind
 from ekiden.runtime import CodeContext as CodeContext
 from ekiden.runtime import HandoffController as HandoffController
 from ekiden.runtime import HandoffExecutor as HandoffExecutor
@@ -256,6 +258,8 @@ from ekiden.runtime import Rollback as Rollback
 from ekiden.runtime import RunConfig as RunConfig
 from ekiden.runtime import Runner as Runner
 from ekiden.runtime import RunResult as RunResult
+from ekiden.runtime import register_agent_kind as register_agent_kind
+from ekiden.runtime import run_code as run_code
 from ekiden.runtime.history.deletion import delete_session as delete_session
 from ekiden.runtime.history.exporting import export_session as export_session
 from ekiden.runtime.history.fork import fork_session as fork_session

@@ -135,7 +135,7 @@ def _ad_hoc(project: Project, agents: Mapping[str, Agent[Any]]) -> PlanSettings:
     members = [
         agents[name]
         for name in sorted(agents)
-        if agents[name].scope != "system" and agents[name].person is None
+        if agents[name].scope != "system" and not agents[name].traits.is_human
     ]
     if not members:
         raise UserError("the project has no agent that tasks can be given to")

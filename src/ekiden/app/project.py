@@ -71,7 +71,7 @@ class Project:
     @property
     def agents(self) -> Mapping[str, Agent[Any]]:
         """Everybody by name, the router left out."""
-        return {agent.name: agent for agent in self.team if agent.router is None}
+        return {agent.name: agent for agent in self.team if not agent.traits.passes_on}
 
     async def __aenter__(self) -> Self:
         if self._served:

@@ -49,7 +49,9 @@ class Agreeing:
         self._team = team
         self._config = config
         self._stopping = stopping
-        named = {agent.name for agent in team if agent.person is None and agent.router is None}
+        named = {
+            agent.name for agent in team if not agent.traits.is_human and not agent.traits.passes_on
+        }
         self._serves = named if serves is None else named & set(serves)
 
     async def run(self) -> None:

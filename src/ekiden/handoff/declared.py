@@ -133,9 +133,10 @@ def declared_handoff(
 def _plain(target: Agent[Any] | Literal["*"], terms: HandoffTerms) -> Handoff[Any, Agent[Any]]:
     if isinstance(target, str):
         return handoff(target, capabilities=terms.capabilities)
-    if target.person is None:
+    if not target.traits.is_human:
         return handoff(target)
-    told = f"Hand the conversation over to a person ({target.person}), who then handles it."
+    role = target.person or target.name
+    told = f"Hand the conversation over to a person ({role}), who then handles it."
     return handoff(
         target,
         tool_name_override=transfer_tool_name(target.name),

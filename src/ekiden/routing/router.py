@@ -276,7 +276,8 @@ def _by_name(agents: Iterable[Agent[Any]]) -> dict[str, Agent[Any]]:
 
 
 def _is_target(agent: Agent[Any]) -> bool:
-    return agent.scope != "system" and agent.router is None and agent.person is None
+    traits = agent.traits
+    return agent.scope != "system" and not traits.passes_on and not traits.is_human
 
 
 def _strategy(name: str) -> Strategy:

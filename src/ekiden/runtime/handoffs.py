@@ -232,7 +232,7 @@ class HandoffController:
         await self._store.open()
         around = self._around()
         agent = around.find((await self._store.get(session_id)).agent)
-        if agent.person is None:
+        if not agent.traits.is_human:
             raise SessionNotWaiting(session_id, agent=agent.name)
         item = await answer_case(self._store, session_id, text, by=by, give_back=give_back)
         claim, row = await claimed(self._store, session_id, self._config)

@@ -265,7 +265,7 @@ class LocalHandoffs(api.Handoffs):
         who = self._here.person(by)
         row = await self._store.get(session_id)
         item = None
-        if row.agent in team and team[row.agent].person is not None:
+        if row.agent in team and team[row.agent].traits.is_human:
             item = await answer_case(self._store, session_id, text, by=who, give_back=back)
         if item is None:
             raise SessionNotWaiting(session_id, agent=row.agent)

@@ -55,7 +55,7 @@ class Chat:
         name = team.entry.name if self.row is None else self.row.agent
         if name not in team:
             return name if team.router is None else AUTO
-        return name if team[name].router is None else AUTO
+        return AUTO if team[name].traits.passes_on else name
 
     @property
     def user(self) -> str | None:

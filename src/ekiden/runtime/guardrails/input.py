@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from ekiden.core.agent import Agent
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrail_errors import (
     GuardrailError,
@@ -37,8 +36,8 @@ async def check_first(run: RunState) -> None:
     Raises `InputGuardrailTripwireTriggered` or `GuardrailFailed`, which are stored then. That they
     passed is stored, too: a run that is resumed does not ask them again.
     """
-    every = _guardrails(run)
-    first = [each for each in every if not each.run_in_parallel or not _thinks(run.agent)]
+    every, asks_model = _guardrails(run), run.agent.traits.asks_model
+    first = [each for each in every if not each.run_in_parallel or not asks_model]
     if first:
         checks = await _examine(run, first)
         await _let_through(run, checks)
@@ -165,12 +164,6 @@ def given_to(run: RunState) -> str | list[Item]:
 
 def _guardrails(run: RunState) -> list[InputGuardrail[Any]]:
     return [*run.config.input_guardrails, *run.agent.input_guardrails]
-
-
-def _thinks(agent: Agent[Any]) -> bool:
-    """Whether the agent is a model that is asked turn by turn."""
-    others = (agent.router, agent.run, agent.runner, agent.person, agent.plan)
-    return all(each is None for each in others)
 
 
 def _is_no(guardrail: object, found: InputGuardrailResult | GuardrailFailed) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -257,19 +257,26 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         return done
 
 
-async def run_code(run: RunState) -> None:
-    """Let the active agent's function answer, and do what it returns."""
-    agent = run.agent
-    assert agent.run is not None
+async def run_code(run: RunState, function: Callable[[CodeContext[Any]], Awaitable[Any]]) -> None:
+    """Let the function answer for the active agent, and do what it returns::
+
+        async def answer(ctx: CodeContext) -> str:
+            return await ctx.agent.implementation.ainvoke(ctx.text)
+
+
+        await run_code(run, answer)
+
+    What it returns is the answer of the run, or a handoff that `CodeContext.hand_off` made.
+    """
     if not run.cursor.started:
         await start_agent(run)
     await refresh_offer(run)
     run.exception = None
     began = run.config.clock.monotonic()
     context: CodeContext[Any] = CodeContext(run)
-    with acting_as(agent.name):
+    with acting_as(run.agent.name):
         try:
-            result = await agent.run(context)
+            result = await function(context)
             if run.memo:
                 await context.settle()
         except BaseException as exc:

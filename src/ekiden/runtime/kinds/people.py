@@ -101,7 +101,7 @@ async def answer_as_person(run: RunState, text: str, *, by: str, give_back: bool
     The words are the answer of the run; with `give_back` they go to the agent that handed the
     conversation to people, which goes on with it.
     """
-    if run.agent.person is None:
+    if not run.agent.traits.is_human:
         raise UserError(
             f"session {run.session_id!r} does not wait for a person: {run.agent.name!r} has it"
         )

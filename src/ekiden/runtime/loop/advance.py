@@ -21,6 +21,7 @@ from ekiden.core.items import Item
 from ekiden.core.model import ModelDelta
 from ekiden.core.outcomes import OutOfBudget
 from ekiden.runtime.handoff.rollback import finish_rollback, give_back
+from ekiden.runtime.kinds.registry import kind_of
 from ekiden.runtime.outcome.finish import fail, finish, hand_on, is_bug, log_error
 from ekiden.runtime.questions.asking import is_parked
 from ekiden.runtime.questions.withdrawing import WITHDRAWN, is_withdrawn
@@ -28,7 +29,7 @@ from ekiden.runtime.state.ledger import read_day
 from ekiden.runtime.state.spending import Spent, allowed, as_set, own_left
 from ekiden.runtime.state.state import RunState, load_memo
 from ekiden.runtime.turn.limits import TimeLimit, has_triggers, over_limit, time_left
-from ekiden.runtime.turn.turn import resume_acting, settle_answer, think
+from ekiden.runtime.turn.turn import resume_acting, settle_answer
 from ekiden.tools.under_way import CallUnderWay, watch_threads
 from ekiden.tracing.log_context import logging_for
 
@@ -262,8 +263,8 @@ async def _next_step(run: RunState) -> None:
     if cursor.phase == "answered":
         await settle_answer(run)
         return
-    # A plan makes its answer of what its tasks spent; each call of its own asks for what is left.
-    limit = None if run.agent.plan is not None and cursor.started else over_limit(run)
+    # What its tasks spent does not keep a supervisor from answering; its own calls ask.
+    limit = None if cursor.started and run.agent.traits.gives_tasks else over_limit(run)
     if limit is None and run.day is not None:
         limit = run.day.over()
     if limit is not None:
@@ -300,28 +301,7 @@ async def _take_turn(run: RunState) -> None:
         from ekiden.runtime.guardrails.input import check_first
 
         await check_first(run)
-    if agent.router is not None:
-        from ekiden.runtime.turn.assign import assign
-
-        await assign(run)
-    elif agent.plan is not None:
-        from ekiden.runtime.plans.supervising import supervise
-
-        await supervise(run)
-    elif agent.run is not None:
-        from ekiden.runtime.kinds.code_agent import run_code
-
-        await run_code(run)
-    elif agent.person is not None:
-        from ekiden.runtime.kinds.people import wait_for_person
-
-        await wait_for_person(run)
-    elif agent.runner is not None:
-        from ekiden.runtime.kinds.elsewhere import run_elsewhere
-
-        await run_elsewhere(run)
-    else:
-        await think(run)
+    await kind_of(agent).take_turn(run)
 
 
 async def _watched(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:

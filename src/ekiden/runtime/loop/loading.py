@@ -44,25 +44,25 @@ async def first_step(
     """A new run whose message is stored; with `release` it is left to others."""
     if around.is_polite and row.status == "ready":
         raise SessionBusy(row.id, owner="a worker that will take it up", free_in_s=1.0)
-    visible: list[Item] = []
-    closing: list[ClosedCall] = []
     holder = row.agent or around.entry.name
     to = await addressee(around, holder, items, is_new=not row.seq)
     agent = to.agent
     if items and row.cursor.get("ho") and agent.name != row.agent:
         row = await _taken_away(around, store, claim, row, agent.name, hold=hold)
-    cursor = Cursor.from_json(row.cursor)
+    before = Cursor.from_json(row.cursor)
+    visible: list[Item] = []
+    closing: list[ClosedCall] = []
     events: Sequence[Event] = ()
     if row.seq:
         events = await told_so_far(store, row.id, row.seq, with_items=True)
-        visible, _ = await _view(store, row.id, events, cursor, anew=True)
-        closing = await interrupted(store, row.id, events, cursor, open_calls(events))
+        visible, _ = await _view(store, row.id, events, before, anew=True)
+        closing = await interrupted(store, row.id, events, before, open_calls(events))
     if not closing and not items:
         raise UserError("a run needs a message: the input is empty")
-    closing += await interrupted_code(store, row.id, events, cursor)
+    closing += await interrupted_code(store, row.id, events, before)
     run = RunState(
         around, store=store, claim=claim, hold=hold, row=row, agent=agent, visible=visible,
-        cursor=cursor.next_run(
+        cursor=before.next_run(
             agent=agent.name, first=row.seq + 1, is_same_task=not begins_chain(items),
             limits=around.config.given,
         ),
@@ -74,29 +74,12 @@ async def first_step(
     if agent.name != row.agent:
         run.cursor.received = run.cursor.tools = None
     run.cursor.route = to.asked
-    outputs = tuple(item for each in closing for item in each.items)
-    details: dict[str, Any] | None = None
-    if closing:
-        failed = {each.call["call_id"]: each.error for each in closing if each.error is not None}
-        details = {"unfinished": failed} if failed else None
-    if undone := await _undone_before(store, row, cursor, agent.name):
-        details = {**(details or {}), UNDONE: undone}
-        run.looks_for_undone = True
-    if outputs and cursor.open:
-        # The message stays if a handoff is undone; what answers calls of its target does not.
-        run.record("message", items=outputs, details={"closes": len(outputs), **(details or {})})
-        run.cursor.first, outputs, details = run.next_seq, (), None
-    message = run.record("message", items=(*outputs, *items), details=details)
+    undone = await _undone_before(store, row, before, agent.name)
+    message = _record_message(run, items, closing, undone, is_open=bool(before.open))
     if agent.name == row.agent:
-        run.cursor.open = still_open(cursor, message)
-    run.cursor.tried = cursor.tried
-    give_up_tried(run)
-    if cursor.asks:
-        await withdraw(run, cursor.asks, by=row.agent)
-    for write in await purse_removals(store, cursor.purse, cursor.levels):
-        run.write(write)
-    if row.seq:
-        run.remember(snapshot_key(run.cursor.run), snapshot_of(row))
+        run.cursor.open = still_open(before, message)
+    if row.seq or row.cursor:
+        await _end_before(run, row, before)
     if to.route is not None:
         run.record("route", details=dict(to.route))
     if around.along is not None:
@@ -107,6 +90,45 @@ async def first_step(
     await run.commit(status="ready", outcome="", release=release)
     fault_point("run.begin.after_commit")
     return run
+
+
+def _record_message(
+    run: RunState,
+    items: tuple[Item, ...],
+    closing: Sequence[ClosedCall],
+    undone: list[list[str]],
+    *,
+    is_open: bool,
+) -> int:
+    """Record what was said, with answers to the calls that the run before left open.
+
+    The number of the message's event; `is_open`: a handoff of the run before is not confirmed yet.
+    """
+    outputs = tuple(item for each in closing for item in each.items)
+    details: dict[str, Any] | None = None
+    if closing:
+        failed = {each.call["call_id"]: each.error for each in closing if each.error is not None}
+        details = {"unfinished": failed} if failed else None
+    if undone:
+        details = {**(details or {}), UNDONE: undone}
+        run.looks_for_undone = True
+    if outputs and is_open:
+        # The message stays if a handoff is undone; what answers calls of its target does not.
+        run.record("message", items=outputs, details={"closes": len(outputs), **(details or {})})
+        run.cursor.first, outputs, details = run.next_seq, (), None
+    return run.record("message", items=(*outputs, *items), details=details)
+
+
+async def _end_before(run: RunState, row: SessionRow, before: Cursor) -> None:
+    """What the run before wanted, asked and could spend is over; how the session stood is kept."""
+    run.cursor.tried = before.tried
+    give_up_tried(run)
+    if before.asks:
+        await withdraw(run, before.asks, by=row.agent)
+    for write in await purse_removals(run.store, before.purse, before.levels):
+        run.write(write)
+    if row.seq:
+        run.remember(snapshot_key(run.cursor.run), snapshot_of(row))
 
 
 async def _undone_before(
@@ -235,7 +257,7 @@ async def _told(
 async def ended_run(around: Circumstances, store: Store, row: SessionRow) -> RunState:
     """The last run of a session, which somebody took to an outcome: to be looked at only.
 
-    The answer of an agent that is code is its text.
+    The answer of an agent that is no model is its text.
     """
     cursor = Cursor.from_json(row.cursor)
     events = up_to(row, await store.events(row.id, with_items=True))
@@ -255,7 +277,7 @@ async def ended_run(around: Circumstances, store: Store, row: SessionRow) -> Run
                 "known: its run keeps no events"
             )
         said = [item for event in run.events if event.seq == cursor.calls for item in event.items]
-        form = run.agent.output_type if run.agent.run is None else None
+        form = run.agent.output_type if run.agent.traits.asks_model else None
         run.outcome = final_outcome(said, form)
     return run
 

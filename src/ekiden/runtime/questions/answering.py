@@ -177,7 +177,7 @@ def _see_to_unfinished(
         run.beside.afterwards.append(
             partial(abandon, run.store, question.session, question.id, only_fresh=True)
         )
-    if not run.around.drives and run.agent.plan is None:
+    if not run.around.drives and not run.agent.traits.gives_tasks:
         return
     if state == "timed_out":
         run.beside.afterwards.append(

@@ -94,10 +94,7 @@ def _is_bounded_anyway(run: RunState, pending: PendingHandoff, due: float) -> bo
         and not pending.until_result
         and run.hooks is None
         and agent.hooks is None
-        and agent.run is None
-        and agent.plan is None
-        and agent.runner is None
-        and agent.router is None
+        and agent.traits.asks_model
         and not callable(agent.instructions)
         and run.config.call_model_input_filter is None
     )

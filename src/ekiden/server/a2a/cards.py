@@ -28,7 +28,7 @@ _KEY = "key"
 
 def listed(team: Team) -> list[Agent[Any]]:
     """The agents that are shown: all but those of the system, and routers."""
-    return [agent for agent in team if agent.scope != "system" and agent.router is None]
+    return [agent for agent in team if agent.scope != "system" and not agent.traits.passes_on]
 
 
 def team_card(team: Team, base: str) -> AgentCard:

@@ -37,7 +37,7 @@ class OpenAIModelList(BaseModel):
 
 def model_ids(team: Team) -> list[str]:
     """The names under which the team and its agents can be talked to; the team's first."""
-    names = [TEAM, team.name, *(agent.name for agent in team if agent.router is None)]
+    names = [TEAM, team.name, *(agent.name for agent in team if not agent.traits.passes_on)]
     return list(dict.fromkeys(names))
 
 
