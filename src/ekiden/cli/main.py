@@ -111,7 +111,6 @@ _GROUPS = {
             "list": "List handoffs, newest first.",
             "show": "Show everything about a handoff.",
             "cancel": "Undo a handoff that is not confirmed, or withdraw one.",
-            "history": "List the handoffs from and to an agent, newest first.",
             "answer": "Answer, as a person, a session that waits for one.",
         },
     ),

@@ -39,6 +39,7 @@ PolicyOption: TypeAlias = Literal["immediate", "graceful", "conditional"] | None
 class Filters:
     """Which handoffs; what is not given does not restrict."""
 
+    agent: Annotated[str | None, Parameter(help="Only those from or to this agent.")] = None
     session: Annotated[str | None, Parameter(help="Only those of this session.")] = None
     source: Annotated[
         str | None, Parameter(name="--from", help="Only those that this agent made.")
@@ -155,7 +156,6 @@ async def handoff_start(
 async def handoff_list(
     filters: Filters = EVERYTHING,
     *,
-    agent: Annotated[str | None, Parameter(help="Only those from or to this agent.")] = None,
     limit: LimitOption = 50,
     cursor: CursorOption = None,
     place: Place = HERE,
@@ -166,26 +166,7 @@ async def handoff_list(
 
     chosen = filters.chosen()
     async with place.open() as ekiden:
-        page = await ekiden.handoffs.list(agent=agent, **chosen).page(limit=limit, cursor=cursor)
-    print_handoffs(page.items, next_cursor=page.next_cursor, as_json=as_json)
-
-
-async def handoff_history(
-    agent: Annotated[str, Parameter(help="The agent's name.")],
-    /,
-    filters: Filters = EVERYTHING,
-    *,
-    limit: LimitOption = 50,
-    cursor: CursorOption = None,
-    place: Place = HERE,
-    as_json: JsonOption = False,
-) -> None:
-    """List the handoffs from and to an agent, newest first."""
-    from ekiden.cli.views.handoffs import print_handoffs
-
-    chosen = filters.chosen()
-    async with place.open() as ekiden:
-        page = await ekiden.handoffs.history(agent, **chosen).page(limit=limit, cursor=cursor)
+        page = await ekiden.handoffs.list(**chosen).page(limit=limit, cursor=cursor)
     print_handoffs(page.items, next_cursor=page.next_cursor, as_json=as_json)
 
 

@@ -113,7 +113,7 @@ READING = [
     ["audit", "export"],
     ["handoff", "list"],
     ["handoff", "list", "--to", "desk", "--limit", "1"],
-    ["handoff", "history", "desk"],
+    ["handoff", "list", "--agent", "desk"],
     ["handoff", "show", HANDOFF],
     ["handoff", "show", "nope"],
     ["state", "show", "a"],
