@@ -52,9 +52,11 @@ class Edges:
                 self._connect(source, edge)
 
     def _check_conditions(self, source: AgentDefinition) -> None:
+        from ekiden.conditions import compile_condition
+
         for written in source.conditions:
             try:
-                _read_condition(written.text)
+                compile_condition(written.text)
             except ConditionError as exc:
                 self._unreadable.add(written.text)
                 line, column = written.place(exc.position)
@@ -197,12 +199,6 @@ def _question(said: Confirmation | None) -> bool | Confirmation:
     if said.prompt_template != Confirmation().prompt_template:
         return said
     return replace(said, prompt_template=CONFIRM_HANDOFF.prompt_template)
-
-
-def _read_condition(text: str) -> None:
-    from ekiden.conditions import compile_condition
-
-    compile_condition(text)
 
 
 def _conditions(edge: HandoffDefinition) -> Iterator[str]:

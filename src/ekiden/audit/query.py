@@ -214,7 +214,7 @@ async def _linked(
         if event.session_id and hash_of(event) is not None
     }
     previous = await previous_of(store, list(events.values()), last)
-    return [record.after(previous.get(event.event_id)) for event, record in found]
+    return [replace(record, previous=previous.get(event.event_id)) for event, record in found]
 
 
 def _agents(record: AuditRecord) -> tuple[str | None, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ekiden.audit.chain import HASH
@@ -76,10 +76,6 @@ class AuditRecord:
     def agents(self) -> tuple[str | None, str | None]:
         """From whom to whom."""
         return self.source, self.target
-
-    def after(self, previous: str | None) -> AuditRecord:
-        """The same record, with the hash of the one before it."""
-        return replace(self, previous=previous)
 
     def to_json(self) -> dict[str, Any]:
         """The stable form: ``ekiden audit list --json``, and a line of an export."""

@@ -49,12 +49,6 @@ async def blocked(store: Store) -> list[BlockingContext]:
     return sorted(found, key=lambda each: (each.agent, each.started_at or 0, each.message_id or ""))
 
 
-async def blocking_of(store: Store, agent: str) -> BlockingContext:
-    """The agent's longest wait; the status is ``none`` if it waits for nobody."""
-    mine = (each for each in await blocked(store) if each.agent == agent)
-    return next(mine, BlockingContext(agent=agent))
-
-
 async def _present(store: DocumentStore, now_us: int) -> set[str]:
     """The items that somebody waits for in a process that is there."""
     found: set[str] = set()

@@ -80,13 +80,3 @@ MOVES: Final[Mapping[Move, Rule]] = {
     "expire": Rule(type="notify", fits=OPEN, by_system=True),
 }
 """Every move, with the phases in which it fits."""
-
-
-def is_legal(path: tuple[Phase, ...]) -> bool:
-    """Whether the phases, from the very first on, follow `WAYS`."""
-    before: Phase | None = None
-    for phase in path:
-        if phase not in WAYS[before]:
-            return False
-        before = phase
-    return True

@@ -96,8 +96,7 @@ class Inbox:
         """The documents that store a new item, for whoever stores it together with something else,
         such as the session that waits; `created_at_us` must be set.
 
-        The commit is `StaleDocument` if the id is taken. `posted_details` is what the event of it
-        tells. Raises `UserError` as `post` does.
+        The commit is `StaleDocument` if the id is taken. Raises `UserError` as `post` does.
         """
         if not item.created_at_us:
             raise UserError("the inbox item needs `created_at_us`: the store's `now_us`")

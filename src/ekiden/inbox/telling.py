@@ -42,11 +42,6 @@ def new_item_notice(item: InboxItem) -> dict[str, Any]:
     }
 
 
-def posted_details(item: InboxItem) -> dict[str, Any]:
-    """What the event tells with which a session's own commit stores an item."""
-    return change_details(Change(name="posted", item=item, by="", via="", at_us=item.created_at_us))
-
-
 def change_details(change: Change) -> dict[str, Any]:
     """What the event of a change tells, with keys covered; who did it is in `by`, and `nobody` is
     the clock."""

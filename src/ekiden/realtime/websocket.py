@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from ekiden.core.errors import UserError
+from ekiden.core.jsonio import dumps
 from ekiden.models.guard import check_not_blocked, is_loopback, origin
 from ekiden.realtime.config import RealtimeModelSettings
 from ekiden.realtime.errors import RealtimeDisconnected, RealtimeUnavailable
 from ekiden.realtime.model import RealtimeConnection, RealtimeModelSendEvent, RealtimeSetup
 from ekiden.realtime.model_events import RealtimeModelEvent
-from ekiden.realtime.wire import Frame, decode, encode, first_frame, frames
+from ekiden.realtime.wire import Frame, decode, first_frame, frames
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -136,7 +137,7 @@ class _WebSocketConnection:
     async def send_frame(self, frame: Frame) -> None:
         """Send one frame; `RealtimeDisconnected`, and `UserError` for what is not JSON."""
         try:
-            text = encode(frame)
+            text = dumps(frame)
         except (TypeError, ValueError, RecursionError) as exc:
             raise UserError(f"{frame.get('type')} cannot be sent, it is not JSON: {exc}") from exc
         try:

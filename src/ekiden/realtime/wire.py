@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, assert_never
 
 from ekiden.core.errors import ModelBehaviorError
-from ekiden.core.jsonio import dumps, loads
+from ekiden.core.jsonio import loads
 from ekiden.core.model import ToolSpec
 from ekiden.core.usage import Usage
 from ekiden.realtime.config import RealtimeModelSettings
@@ -124,11 +124,6 @@ def frames(event: RealtimeModelSendEvent) -> Iterator[Frame]:
             yield dict(event.message)
         case _:
             assert_never(event)
-
-
-def encode(frame: Frame) -> str:
-    """A frame as text."""
-    return dumps(frame)
 
 
 def decode(text: str | bytes) -> list[RealtimeModelEvent]:

@@ -9,14 +9,13 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
-from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute
 
 from ekiden import __version__
 from ekiden.app.service import Service
 from ekiden.app.telemetry import Telemetry
 from ekiden.server import console, problems, resources
-from ekiden.server.access.access import LOCAL, Caller, Gate
+from ekiden.server.access.access import Gate
 from ekiden.server.access.gate import KeyGate, key_ring
 from ekiden.server.agui import routes as agui
 from ekiden.server.chores import Chores
@@ -56,17 +55,6 @@ _ROUTERS: tuple[APIRouter, ...] = (
 
 _OPENAI: tuple[APIRouter, ...] = (catalog.router, chat.router, responses.router)
 """Under `/v1`, where clients of OpenAI's interfaces look for them."""
-
-
-class OpenGate:
-    """Lets everybody in as somebody on this machine: for tests of other things."""
-
-    async def caller(self, connection: HTTPConnection) -> Caller:
-        """Always the same."""
-        return LOCAL
-
-    async def recheck(self, caller: Caller) -> None:
-        """Always good."""
 
 
 def create_app(

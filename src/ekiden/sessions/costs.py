@@ -171,11 +171,6 @@ async def events_with_asked(store: Store, session_id: str) -> list[Event]:
     return found
 
 
-async def all_calls(store: Store, *, since_us: int | None = None) -> list[Event]:
-    """The events that tell of model calls, of all sessions, in their order; each call once."""
-    return [event async for page in call_pages(store, since_us=since_us) for event in page]
-
-
 async def call_pages(
     store: Store, *, since_us: int | None = None
 ) -> AsyncIterator[Sequence[Event]]:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from ekiden.tracing.builder import SpanBuilder, spans_of
     from ekiden.tracing.dispatch import TraceDispatcher, Viewer
     from ekiden.tracing.exports import export_jsonl, export_openai, trace_events
-    from ekiden.tracing.ids import TraceContext, format_traceparent, parse_traceparent
+    from ekiden.tracing.ids import TraceContext, parse_traceparent
     from ekiden.tracing.log_context import log_fields
     from ekiden.tracing.logs import ContextFilter, JsonFormatter, TextFormatter, setup_logging
     from ekiden.tracing.otel import OtlpReport, export_otlp
@@ -56,7 +56,6 @@ __all__ = [
     "export_otlp",
     "flush_traces",
     "for_export",
-    "format_traceparent",
     "log_fields",
     "parse_traceparent",
     "read_trace",
@@ -99,7 +98,6 @@ __getattr__ = lazy_names(
         "export_otlp": "ekiden.tracing.otel",
         "flush_traces": "ekiden.tracing.registry",
         "for_export": "ekiden.tracing.redacting",
-        "format_traceparent": "ekiden.tracing.ids",
         "log_fields": "ekiden.tracing.log_context",
         "parse_traceparent": "ekiden.tracing.ids",
         "read_trace": "ekiden.tracing.reading",

@@ -20,8 +20,8 @@ from ekiden.core.documents import from_json
 from ekiden.core.errors import SessionBusy
 from ekiden.core.errors.server import Forbidden
 from ekiden.core.runs import Run
-from ekiden.server.application import OpenGate
 from tests.support.cases import each_case
+from tests.support.gates import OpenGate
 from tests.support.relay_team import relay_team
 from tests.support.serving import application, served
 

@@ -16,11 +16,15 @@ from ekiden.runtime import CodeContext, Price, Runner
 from ekiden.runtime.history.deletion import delete_session
 from ekiden.runtime.history.fork import fork_session
 from ekiden.sessions import Session
-from ekiden.sessions.costs import all_calls, cost_report, events_with_asked
+from ekiden.sessions.costs import call_pages, cost_report, events_with_asked
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, say
 
 DAY_US = 86_400_000_000
+
+
+async def all_calls(store: MemoryStore) -> list[Event]:
+    return [event async for page in call_pages(store) for event in page]
 
 
 def called(

@@ -1,13 +1,12 @@
 """Who calls, what that one may do, and the desk that the request works with.
 
-A route takes one of `Reads`, `Starts`, `Answers` and `Administers` as a parameter: the desk of the
+A route takes one of `Reads`, `Starts` and `Administers` as a parameter: the desk of the
 caller's tenant, if the caller has the scope. There is no other way to a desk, so a route cannot
 forget to ask; a route without one is in the list of those that are open to all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, Protocol, TypeAlias
 
@@ -141,11 +140,8 @@ class needs:
         return await service_of(connection).desk(caller.tenant)
 
 
-GetDesk: TypeAlias = Callable[[HTTPConnection], Awaitable[Desk]]
-
 Reads: TypeAlias = Annotated[Desk, Depends(needs("read"))]
 Starts: TypeAlias = Annotated[Desk, Depends(needs("run"))]
-Answers: TypeAlias = Annotated[Desk, Depends(needs("answer"))]
 Administers: TypeAlias = Annotated[Desk, Depends(needs("admin"))]
 TheCaller: TypeAlias = Annotated[Caller, Depends(caller_of)]
 """Beside one of the above, for the caller's name."""

@@ -162,26 +162,6 @@ class AguiEvents:
         return told if result is None else {**told, "result": result}
 
 
-def to_agui(
-    events: Iterable[Shown],
-    run: Run,
-    *,
-    questions: Sequence[InboxItem] = (),
-    state: Mapping[str, Any] | None = None,
-) -> Iterator[dict[str, Any]]:
-    """A run that happened already as AG-UI events; `run` is how it stands."""
-    told = AguiEvents(
-        thread_id=run.session_id,
-        run_id=run.run_id,
-        our_run_id=run.run_id,
-        state=state,
-    )
-    yield from told.start()
-    for shown in events:
-        yield from told.take(shown)
-    yield from told.finish(run, questions)
-
-
 def _spoken(each: Begun | Piece | Ended | Broken) -> Iterator[dict[str, Any]]:
     match each:
         case Begun(id=name):

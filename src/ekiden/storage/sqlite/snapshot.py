@@ -86,29 +86,29 @@ class SqliteSnapshot:
     async def __aenter__(self) -> Self:
         self._thread = _own_thread()
         try:
-            await self._run(self._open)
+            await self.read(self._open)
         except BaseException:
             await self.__aexit__()
             raise
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        await asyncio.shield(self._run(self._close))
+        await asyncio.shield(self.read(self._close))
         self._thread.shutdown(wait=False)
 
     async def pages(self, table: TableName) -> AsyncIterator[Sequence[Row]]:
         if table not in self._columns:
             return
-        rows = await self._run(lambda db: db.execute(*self._select(table)))
-        while page := await self._run(lambda _: self._page(table, rows)):
+        rows = await self.read(lambda db: db.execute(*self._select(table)))
+        while page := await self.read(lambda _: self._page(table, rows)):
             yield page
 
     async def facts(self, *, exact: bool = True) -> Mapping[str, Any]:
-        return await self._run(lambda db: self._facts(db, exact=exact))
+        return await self.read(lambda db: self._facts(db, exact=exact))
 
     async def numbers(self) -> Numbers:
         """The last numbers that were given."""
-        return await self._run(self._numbers)
+        return await self.read(self._numbers)
 
     async def beside(self, joint: str) -> Sequence[str]:
         folder = self._path.with_name(f"{self._path.stem}.tenants")
@@ -118,20 +118,16 @@ class SqliteSnapshot:
         """How many events stand in the feed up to this cursor; `UserError`."""
         place = parse_feed_cursor(cursor)
         sql = f"{count_sql('events')} AND id <= ?"
-        return await self._run(lambda db: int(query(db, sql, (place,))[0][0]))
+        return await self.read(lambda db: int(query(db, sql, (place,))[0][0]))
 
     async def examine(self, *, limit_s: float | None = None) -> Examination:
         if limit_s is None:
-            return await self._run(self._examine)
-        return await self._run(lambda db: self._examine_quickly(db, limit_s))
+            return await self.read(self._examine)
+        return await self.read(lambda db: self._examine_quickly(db, limit_s))
 
     def view(self) -> Store:
         check_current(self.url, found=self._format, known=load_migrations(SHIPPED)[-1].number)
         return cast("Store", _View(self))
-
-    async def read(self, work: Callable[[apsw.Connection], T]) -> T:
-        """What `work` finds in the file as it was."""
-        return await self._run(work)
 
     @property
     def now_ms(self) -> int:
@@ -140,7 +136,9 @@ class SqliteSnapshot:
 
     # In the thread
 
-    async def _run(self, work: Callable[[apsw.Connection], T]) -> T:
+    async def read(self, work: Callable[[apsw.Connection], T]) -> T:
+        """What `work` finds in the file as it was."""
+
         def run() -> T:
             # Opening and closing do without a connection.
             return work(cast("apsw.Connection", self._db))
