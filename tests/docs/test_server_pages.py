@@ -8,7 +8,7 @@ from typing import get_args
 from ekiden.app.keys import SCOPES
 from ekiden.core.privacy.redaction import SENSITIVE_KINDS
 from ekiden.server.access.access import OPEN
-from ekiden.server.mcp.offers import OFFERS
+from ekiden.server.mcp.serving import OFFERS
 from ekiden.server.metrics.metrics import Metrics
 from ekiden.server.openai.bodies import CHAT_REFUSED, RESPONSE_REFUSED
 from ekiden.tracing import SpanKind

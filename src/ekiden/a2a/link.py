@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, Final
 
 import httpx
 from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
@@ -22,17 +22,18 @@ from a2a.types import (
     SendMessageRequest,
     SubscribeToTaskRequest,
     Task,
+    TaskState,
 )
 from a2a.utils.constants import TransportProtocol
 from a2a.utils.errors import A2AError
-from google.protobuf.json_format import ParseDict, ParseError
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.struct_pb2 import Value
 
-from ekiden.a2a.reading import is_at_work, view_of_message, view_of_task
 from ekiden.a2a.settings import RemoteA2A
-from ekiden.a2a.transport import OneHost, Refused
-from ekiden.a2a.view import View, is_settled, problem
+from ekiden.a2a.view import MAX_TEXT, State, View, is_settled, problem
 from ekiden.core.acting import AGENT_HEADER
+from ekiden.core.addresses import origin_of
+from ekiden.core.jsonio import dumps
 from ekiden.core.privacy.covering import cover
 
 _CONNECT_S = 10.0
@@ -42,6 +43,138 @@ _FIRST_DELAY_S = 0.05
 _LONGEST_DELAY_S = 10.0
 _RECENT = 20
 _MAX_WORDS = 500
+
+MOST_BYTES = 8_000_000
+"""The longest answer that is read; of a stream, all of it together."""
+
+_MAX_ID: Final = 1000
+
+_STATES: Final[dict[int, State]] = {
+    TaskState.TASK_STATE_SUBMITTED: "working",
+    TaskState.TASK_STATE_WORKING: "working",
+    TaskState.TASK_STATE_COMPLETED: "done",
+    TaskState.TASK_STATE_FAILED: "failed",
+    TaskState.TASK_STATE_CANCELED: "canceled",
+    TaskState.TASK_STATE_INPUT_REQUIRED: "asks",
+    TaskState.TASK_STATE_AUTH_REQUIRED: "asks",
+    TaskState.TASK_STATE_REJECTED: "rejected",
+}
+
+
+def view_of_message(message: Message) -> View:
+    """An agent that answers at once, without a task; `ValueError` for ids that cannot be."""
+    text, data = _said(message.parts)
+    return View(state="done", context_id=_id(message.context_id), text=text, data=data)
+
+
+def view_of_task(task: Task) -> View:
+    """A task; what it answered are its artifacts, or else its last words. `ValueError` for ids
+    that cannot be."""
+    state = _STATES.get(task.status.state, "working")
+    text, data = _said(task.status.message.parts)
+    options, item = _question(task.status.message.parts) if state == "asks" else ((), "")
+    if state == "done" and task.artifacts:
+        text, data = _said(part for artifact in task.artifacts for part in artifact.parts)
+    return View(
+        state=state,
+        task_id=_id(task.id),
+        context_id=_id(task.context_id),
+        text=text,
+        data=None if state == "asks" else data,
+        options=options,
+        item=item,
+    )
+
+
+def is_at_work(state: int) -> bool:
+    """Whether a task that is so goes on by itself."""
+    return _STATES.get(state, "working") == "working"
+
+
+def _said(parts: Iterable[Part]) -> tuple[str, Any]:
+    """The texts, and the JSON if there is no text; what is too long as a text that is cut off."""
+    texts: list[str] = []
+    found: list[Any] = []
+    for part in parts:
+        match part.WhichOneof("content"):
+            case "text":
+                texts.append(part.text)
+            case "data":
+                found.append(MessageToDict(part.data))
+            case "url":
+                texts.append(part.url)
+            case _:
+                texts.append(f"[{part.filename or part.media_type or 'a file'}]")
+    text = "\n".join(texts)[:MAX_TEXT]
+    if texts or not found:
+        return text, None
+    data = found[0] if len(found) == 1 else found
+    written = dumps(data)
+    return ("", data) if len(written) <= MAX_TEXT else (written[:MAX_TEXT], None)
+
+
+def _id(given: str) -> str:
+    """Ids are stored and sent again and again."""
+    if len(given) > _MAX_ID:
+        raise ValueError(f"it tells an id of more than {_MAX_ID} characters")
+    return given
+
+
+def _question(parts: Iterable[Part]) -> tuple[tuple[str, ...], str]:
+    """What can be chosen, and the question's id, as an Ekiden tells it."""
+    for part in parts:
+        said = MessageToDict(part.data) if part.WhichOneof("content") == "data" else None
+        asked = said.get("question") if isinstance(said, dict) else None
+        if isinstance(asked, dict):
+            options = asked.get("options")
+            listed = options if isinstance(options, list) else []
+            texts = tuple(each[:1000] for each in listed if isinstance(each, str))[:20]
+            item = asked.get("item")
+            return texts, _id(item) if isinstance(item, str) else ""
+    return (), ""
+
+
+class Refused(httpx.TransportError):
+    """The request was not made, or its answer not read to the end."""
+
+
+class OneHost(httpx.AsyncBaseTransport):
+    """Speaks with `origin`, whatever a card or a redirect says, and reads at most `most` bytes."""
+
+    def __init__(self, origin: tuple[str, str, int], *, most: int = MOST_BYTES) -> None:
+        self._origin = origin
+        self._most = most
+        self._inner = httpx.AsyncHTTPTransport()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if origin_of(str(request.url)) != self._origin:
+            raise Refused(f"its card leads to another host, {request.url.host[:80]}")
+        response = await self._inner.handle_async_request(request)
+        if response.headers.get("content-encoding", "identity") != "identity":
+            await response.aclose()
+            raise Refused("it sends compressed answers, which it was asked not to")
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        response.stream = _Bounded(response.stream, self._most)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Bounded(httpx.AsyncByteStream):
+    def __init__(self, inner: httpx.AsyncByteStream, most: int) -> None:
+        self._inner = inner
+        self._left = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._inner:
+            self._left -= len(piece)
+            if self._left < 0:
+                raise Refused("its answer is too long")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
 
 class Unreachable(Exception):

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ekiden.agents.definition import AgentDefinition, HandoffDefinition, Peer, Problem
+from ekiden.a2a import RemoteA2A, a2a_agent
+from ekiden.agents.definition import (
+    AgentDefinition,
+    HandoffDefinition,
+    Peer,
+    Problem,
+    RemoteDefinition,
+)
 from ekiden.agents.supervisor_checks import member_names
 from ekiden.agents.team_checks import ROUTER
 from ekiden.agents.written import Place
@@ -16,7 +23,6 @@ from ekiden.app.edges import Edges
 from ekiden.app.guarding import FileGuardrails, file_guardrails
 from ekiden.app.mcp_names import is_mcp_name
 from ekiden.app.remembering import let_remember
-from ekiden.app.remotes import remote_agent
 from ekiden.app.settings.model import MemoryDefaults
 from ekiden.core.agent import Agent
 from ekiden.core.errors import EkidenError
@@ -30,6 +36,31 @@ ResolveTool: TypeAlias = Callable[[str], FunctionTool]
 
 _NOWHERE: Place = (1, 1)
 _MEMORY = MemoryDefaults()
+
+
+def remote_agent(definition: AgentDefinition, remote: RemoteDefinition) -> Agent[Any]:
+    """The agent that calls the one elsewhere; nothing is sent before it gets something to do."""
+    in_header = remote.header is not None and remote.token_env is not None
+    settings = RemoteA2A(
+        card=remote.card,
+        token_env=None if in_header else remote.token_env,
+        headers_env={str(remote.header): str(remote.token_env)} if in_header else {},
+        timeout_s=remote.timeout_s,
+    )
+    return a2a_agent(
+        settings,
+        name=definition.name,
+        handoff_description=definition.handoff_description,
+        title=definition.title,
+        description=definition.description,
+        scope=definition.scope,
+        triggers=definition.triggers,
+        capabilities=definition.capabilities,
+        available=definition.available,
+        max_sessions=definition.max_sessions,
+        budget=definition.budget,
+        runs_on=definition.runs_on,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,17 +24,95 @@ from ekiden.routing.decision import (
     StageResult,
     Strategy,
 )
-from ekiden.routing.fallback import check_default_agent, question
 from ekiden.routing.llm import MAX_CANDIDATES, LlmStage
 from ekiden.routing.meaning import Meaning
 from ekiden.routing.rules import RuleStage
 from ekiden.routing.settings import RoutingSettings
-from ekiden.routing.switching import clearly_another
 from ekiden.routing.verdict import Verdict, by_stage, candidates, ranking, verdict
+from ekiden.routing.wording import plain_line
 from ekiden.tools.threads import in_thread
 
 _SHORT = 4_000
 """So many characters take well under a millisecond; longer texts are looked at in a thread."""
+
+MARGIN = 20
+"""By how much more confidence the other agent must win."""
+
+MAX_LISTED = 20
+_DESCRIPTION_CHARS = 100
+
+
+def check_default_agent(
+    settings: RoutingSettings, agents: Mapping[str, Agent[Any]], system: Collection[str]
+) -> None:
+    """`UserError` if the fallback is a default agent that cannot be one."""
+    if settings.fallback != "default_agent":
+        return
+    name = settings.default_agent
+    known = ", ".join(sorted(agents)[:MAX_LISTED]) or "none"
+    if name is None:
+        raise UserError(
+            "the fallback of routing is 'default_agent', but agents.routing.default_agent names "
+            f"none; known: {known}"
+        )
+    if name in system:
+        raise UserError(
+            f"agents.routing.default_agent is {name!r}, a system agent, which gets no requests; "
+            f"known: {known}"
+        )
+    if name not in agents:
+        raise UserError(
+            f"agents.routing.default_agent is {name!r}, but no agent is called so"
+            f"{suggestion(name, agents)}; known: {known}"
+        )
+
+
+def question(agents: Sequence[Agent[Any]]) -> str:
+    """What the person is told: whom there is, the likeliest first, and how to name one."""
+    if not agents:
+        return "There is no agent who could take this request."
+    lines = [
+        "No agent clearly matches this request. Name one at the beginning of a message, as in "
+        f"`@{agents[0].name} …`:",
+        *(_line(agent) for agent in agents[:MAX_LISTED]),
+    ]
+    if len(agents) > MAX_LISTED:
+        lines.append(f"… and {len(agents) - MAX_LISTED} more")
+    return "\n".join(lines)
+
+
+def _line(agent: Agent[Any]) -> str:
+    about = agent.description or agent.title or agent.handoff_description or ""
+    described = plain_line(about, _DESCRIPTION_CHARS)
+    return f"- @{agent.name}: {described}" if described else f"- @{agent.name}"
+
+
+def clearly_another(active: str, rule: StageResult, semantic: StageResult) -> StageResult | None:
+    """The stage that is sure of an agent other than `active`, by a clear margin; else `None`.
+
+    A conversation moves reluctantly: meaning alone moves nothing to an agent whose rules say less
+    than those of `active`.
+    """
+    if _is_clear(rule, active):
+        return rule
+    if not _is_clear(semantic, active):
+        return None
+    if _confidence(rule, active) > _confidence(rule, semantic.agent):
+        return None
+    return semantic
+
+
+def _is_clear(stage: StageResult, active: str) -> bool:
+    return (
+        stage.sure
+        and stage.agent is not None
+        and stage.agent != active
+        and stage.confidence - _confidence(stage, active) >= MARGIN
+    )
+
+
+def _confidence(stage: StageResult, agent: str | None) -> int:
+    return next((each.confidence for each in stage.candidates if each.agent == agent), 0)
 
 
 class Router:

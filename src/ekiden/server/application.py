@@ -1,19 +1,27 @@
-"""The application: routes, errors, and what every request goes through."""
+"""The application: routes, errors, and what every request goes through.
+
+Callers of `/a2a` and `/mcp` are told in JSON-RPC what is wrong with a body. Who may not call, or
+calls too often, is told so as everywhere: that is HTTP's business, and clients of both protocols
+look at the status.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ekiden import __version__
 from ekiden.app.service import Service
 from ekiden.app.telemetry import Telemetry
+from ekiden.core.errors.server import UnknownParameter
 from ekiden.server import console, problems, resources
 from ekiden.server.access.access import Gate
 from ekiden.server.access.gate import KeyGate, key_ring
@@ -24,19 +32,13 @@ from ekiden.server.metrics.counting import Counting
 from ekiden.server.metrics.metrics import Metrics
 from ekiden.server.middleware import stack
 from ekiden.server.middleware.measuring import Measuring
+from ekiden.server.middleware.reshaping import Reshaping
 from ekiden.server.openai import catalog, chat, responses
 from ekiden.server.openai.errors import EVERYWHERE as OPENAI_EVERYWHERE
 from ekiden.server.openai.shaping import OpenAIShape
 from ekiden.server.openapi import description, docs_page
 from ekiden.server.openapi.examples import TITLE
-from ekiden.server.routes import (
-    events,
-    health,
-    login,
-    metrics,
-    runs,
-)
-from ekiden.server.rpc_shape import RpcShape
+from ekiden.server.routes import events, health, login, metrics, runs
 from ekiden.server.standards import add_standards, standards_running
 from ekiden.server.streams.sse import Streams
 from ekiden.server.tidying import tidy
@@ -55,6 +57,45 @@ _ROUTERS: tuple[APIRouter, ...] = (
 
 _OPENAI: tuple[APIRouter, ...] = (catalog.router, chat.router, responses.router)
 """Under `/v1`, where clients of OpenAI's interfaces look for them."""
+
+_A2A = re.compile(r"/a2a(?:/[^/:]+)?/?")
+_MCP: Final = "/mcp"
+_PARSE_ERROR: Final = -32700
+_INVALID_REQUEST: Final = -32600
+
+
+class RpcShape:
+    """ASGI middleware: a body that cannot be read is an error of JSON-RPC."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] == "http" and scope["method"] == "POST":
+            if scope["path"] == _MCP:
+                send = Reshaping(send, _for_mcp)
+            elif _A2A.fullmatch(scope["path"]):
+                send = Reshaping(send, _for_a2a)
+        await self._app(scope, receive, send)
+
+
+def _for_mcp(status: int, problem: dict[str, Any]) -> tuple[int, Mapping[str, Any]] | None:
+    return _told(400 if status == 422 else status, problem) if _is_body(status, problem) else None
+
+
+def _for_a2a(status: int, problem: dict[str, Any]) -> tuple[int, Mapping[str, Any]] | None:
+    return _told(200 if status == 422 else status, problem) if _is_body(status, problem) else None
+
+
+def _is_body(status: int, problem: dict[str, Any]) -> bool:
+    return status in (413, 422) and problem["code"] != UnknownParameter.code
+
+
+def _told(status: int, problem: dict[str, Any]) -> tuple[int, Mapping[str, Any]]:
+    number = _INVALID_REQUEST if status == 413 else _PARSE_ERROR
+    error = {"code": number, "message": problem["detail"], "data": {"code": problem["code"]}}
+    return status, {"jsonrpc": "2.0", "id": None, "error": error}
 
 
 def create_app(

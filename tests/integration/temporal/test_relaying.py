@@ -15,8 +15,8 @@ from ekiden.core.errors import StoreUnavailable
 from ekiden.core.team import Team
 from ekiden.engine.temporal import TemporalWorker, relay
 from ekiden.engine.temporal.names import care_queue, store_name, timekeeper_id
-from ekiden.engine.temporal.office import TERM_S, Office
 from ekiden.engine.temporal.payloads import Due
+from ekiden.engine.temporal.relay import TERM_S, Office
 from ekiden.runtime import CodeContext
 from ekiden.storage.base import Claim, NewSession, SessionRow
 from ekiden.storage.postgres import PostgresStore

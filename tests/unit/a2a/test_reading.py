@@ -6,7 +6,7 @@ import pytest
 from a2a.helpers.proto_helpers import new_data_part
 from a2a.types import Artifact, Message, Part, Task, TaskState, TaskStatus
 
-from ekiden.a2a.reading import view_of_message, view_of_task
+from ekiden.a2a.link import view_of_message, view_of_task
 from ekiden.a2a.view import MAX_TEXT, view_from_json
 
 

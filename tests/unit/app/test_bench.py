@@ -45,7 +45,7 @@ async def test_a_run_that_did_something_else_is_not_counted(
     async def deaf(message: AgentMessage) -> str:
         return "pardon?"
 
-    monkeypatch.setattr("ekiden.app.bench.queries._echo", deaf)
+    monkeypatch.setattr("ekiden.app.bench.scenarios._echo", deaf)
     with pytest.raises(WrongAnswer):
         await bench(["s5"], Sizes.quick(), tmp_path)
 

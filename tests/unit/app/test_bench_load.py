@@ -10,8 +10,7 @@ import pytest
 
 from ekiden.app import open_store
 from ekiden.app.bench.counting import books
-from ekiden.app.bench.load import LoadSize, _Load, load
-from ekiden.app.bench.machine import loopback_us
+from ekiden.app.bench.load import LoadSize, _Load, load, loopback_us
 from ekiden.app.bench.processes import WorkerEnded, cpu_s, crew, rss_mb, server_cpu_s
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event

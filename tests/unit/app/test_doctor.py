@@ -10,7 +10,7 @@ import pytest
 
 from ekiden.app.doctor import Check, examine, extras, local_checks
 from ekiden.app.stores import open_store
-from ekiden.models.local.packages import WeightPackage
+from ekiden.models.local.weights import WeightPackage
 from ekiden.storage.sqlite.migrate import SHIPPED, load_migrations
 from tests.support.tiny_gguf import write_tiny_gguf
 from tests.unit.embeddings.tiny_bert import write as write_tiny_bert

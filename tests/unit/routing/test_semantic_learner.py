@@ -8,7 +8,7 @@ import pytest
 from ekiden.core.agent import Agent
 from ekiden.core.profile import Triggers
 from ekiden.routing import semantic_learner, semantic_texts
-from ekiden.routing.semantic_calibration import Calibration, calibrate
+from ekiden.routing.semantic import Calibration, calibrate
 from ekiden.routing.semantic_learner import Learner, Views
 from ekiden.routing.semantic_texts import texts_of
 

@@ -17,7 +17,7 @@ from ekiden.core.profile import MemorySettings, Triggers
 from ekiden.core.team import Team
 from ekiden.embeddings.hashing import HashingEmbedder
 from ekiden.engine import Worker, submit
-from ekiden.engine.posting import Posting
+from ekiden.engine.beside import Posting
 from ekiden.memory import Memory, MemoryBackend, register_backend
 from ekiden.runtime import CodeContext, RunConfig, Runner, RunResult
 from ekiden.runtime.supervisor import Supervisor

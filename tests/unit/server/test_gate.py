@@ -22,9 +22,8 @@ from ekiden.core.errors.server import (
 )
 from ekiden.server import ServerConfig
 from ekiden.server.access.access import LOCAL
-from ekiden.server.access.gate import KeyGate, check_exposure, subprotocol_of
+from ekiden.server.access.gate import KeyGate, Rates, check_exposure, subprotocol_of
 from ekiden.server.access.keyring import FRESH_S, NOTED_EVERY_S, KeyRing
-from ekiden.server.access.rates import Rates
 from ekiden.server.chores import Chores
 from ekiden.storage.memory import MemoryStore
 from tests.support.serving import application, client_of

@@ -20,7 +20,7 @@ from ekiden.core.errors.server import RequestInvalid, TooManyRequests
 from ekiden.server import ServerConfig, tidying
 from ekiden.server import idempotency as kept
 from ekiden.server.access.access import Caller
-from ekiden.server.mcp.guests import IDLE_S, Guests
+from ekiden.server.mcp.mounting import IDLE_S, Guests
 from ekiden.server.middleware import bodies
 from ekiden.server.middleware.bodies import check_json
 from ekiden.server.middleware.crowd import Crowd, Shares

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from ekiden.app.copying.followers import followed
 from ekiden.app.copying.places import (
     check_source,
     file_at,
@@ -24,12 +24,43 @@ from ekiden.audit import Verification, verify_audit
 from ekiden.core.errors import UserError
 from ekiden.core.errors.copying import CopyDiffers, SourceInUse, StoreNotEmpty
 from ekiden.core.faults import fault_point
-from ekiden.core.jsonio import dumps
-from ekiden.storage.copying import TABLES, WRITING, Numbers, StoreSnapshot, TableName, Tally
+from ekiden.core.jsonio import dumps, loads
+from ekiden.storage.copying import (
+    FOLLOWERS,
+    TABLES,
+    WRITING,
+    Numbers,
+    Row,
+    StoreSnapshot,
+    TableName,
+    Tally,
+)
 
 if TYPE_CHECKING:
     from ekiden.storage.postgres.copy_target import PostgresTarget
     from ekiden.storage.sqlite.snapshot import SqliteSnapshot
+
+
+_BODY: Final = TABLES["documents"].index("body")
+
+
+async def followed(
+    rows: Sequence[Row], source: SqliteSnapshot, target: PostgresTarget
+) -> Sequence[Row]:
+    """The documents with the cursors of the target in them."""
+    return [await _moved(row, source, target) if row[0] in FOLLOWERS else row for row in rows]
+
+
+async def _moved(row: Row, source: SqliteSnapshot, target: PostgresTarget) -> Row:
+    body = loads(row[_BODY])
+    name = FOLLOWERS[row[0]]
+    cursor = body.get(name) if isinstance(body, dict) else None
+    if not isinstance(cursor, str):
+        return row
+    # What is no cursor in the source either stays as it is.
+    with suppress(UserError):
+        body[name] = target.cursor(await source.rank(cursor))
+    return (*row[:_BODY], dumps(body), *row[_BODY + 1 :])
 
 
 async def copy_store(

@@ -3,20 +3,136 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from functools import reduce
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from ekiden.app.settings.budgets import Budgets
 from ekiden.app.settings.faults import FAULTS, Fault
 from ekiden.app.settings.model import SERVERS, Settings
 from ekiden.app.settings.prices import Prices
 from ekiden.app.settings.servers import Servers
-from ekiden.app.settings.steps import Steps
 from ekiden.core.ids import is_tenant
-from ekiden.core.kinds import Allowed, Choice, Flag, Kind, Number, Text, Texts
+from ekiden.core.inbox_item import EscalationStep
+from ekiden.core.kinds import (
+    Allowed,
+    Choice,
+    Flag,
+    Kind,
+    Number,
+    Text,
+    Texts,
+    shown,
+    shown_type,
+    wrong,
+)
+
+_LIMITS: dict[str, Kind] = {
+    "tokens": Number(low=1, high=1_000_000_000_000, whole=True),
+    "money": Number(low=1e-9, high=1e9),
+    "seconds": Number(low=0.001, high=1e9),
+}
+_MAX_NAMES = 10_000
+_MAX_NAME = 200
+
+_ROLE = Text(what="a role's name", max_length=4096, is_line=True)
+_AFTER = Number(low=1, high=1e8)
+_MAX_STEPS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """Who is asked next, and after how many seconds."""
+
+    expects: str = 'a list of steps, each with "role" and "after_s"'
+
+    def read(self, value: object) -> object:
+        if not isinstance(value, list | tuple):
+            raise wrong(self.expects, value)
+        if len(value) > _MAX_STEPS:
+            raise ValueError(f"must have at most {_MAX_STEPS} steps, not {len(value)}")
+        return tuple(_step(each, number) for number, each in enumerate(value, start=1))
+
+    def schema(self) -> dict[str, Any]:
+        step = {
+            "type": "object",
+            "properties": {"role": _ROLE.schema(), "after_s": _AFTER.schema()},
+            "required": ["role", "after_s"],
+            "additionalProperties": False,
+        }
+        return {"type": "array", "items": step, "maxItems": _MAX_STEPS}
+
+
+def _step(value: object, number: int) -> EscalationStep:
+    if isinstance(value, EscalationStep):
+        value = {"role": value.role, "after_s": value.after_s}
+    if not isinstance(value, Mapping) or set(value) != {"role", "after_s"}:
+        what = "an object with other keys" if isinstance(value, Mapping) else shown_type(value)
+        raise ValueError(
+            f'must have "role" and "after_s", and nothing else, in each step, but number {number} '
+            f"is {what}"
+        )
+    for key, kind in (("role", _ROLE), ("after_s", _AFTER)):
+        try:
+            kind.read(value[key])
+        except ValueError as exc:
+            raise ValueError(f'has a step, number {number}, whose "{key}" {exc}') from None
+    return EscalationStep(role=value["role"].strip(), after_s=float(value["after_s"]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """What each of some may use, by name."""
+
+    whose: str
+    takes: Callable[[str], bool] | None = None
+    """Which names there can be; without it, all."""
+
+    @property
+    def expects(self) -> str:
+        return f'an object of {self.whose}, each with some of "tokens", "money" and "seconds"'
+
+    def read(self, value: object) -> object:
+        if not isinstance(value, Mapping):
+            raise wrong(self.expects, value)
+        if len(value) > _MAX_NAMES:
+            raise ValueError(f"must have at most {_MAX_NAMES} {self.whose}, not {len(value)}")
+        bad = next((name for name in value if self.takes and not self.takes(name)), None)
+        if bad is not None:
+            raise ValueError(f"has the name {shown(bad)}, which {self.whose} cannot have")
+        return {_name(name): _budget(str(name), each) for name, each in value.items()}
+
+    def schema(self) -> dict[str, Any]:
+        budget = {
+            "type": "object",
+            "properties": {name: kind.schema() for name, kind in _LIMITS.items()},
+            "additionalProperties": False,
+            "minProperties": 1,
+        }
+        return {"type": "object", "additionalProperties": budget, "maxProperties": _MAX_NAMES}
+
+
+def _name(name: object) -> str:
+    if isinstance(name, str) and name.strip() and len(name) <= _MAX_NAME and name.isprintable():
+        return name
+    raise ValueError(f"has a name that is wrong: it has 1 to {_MAX_NAME} printable characters")
+
+
+def _budget(name: str, value: object) -> dict[str, object]:
+    if not isinstance(value, Mapping) or not value or not set(value) <= set(_LIMITS):
+        what = "an object with other keys" if isinstance(value, Mapping) else shown_type(value)
+        raise ValueError(
+            f"must have some of {', '.join(_LIMITS)} for each, but that of {name[:40]!r} is {what}"
+        )
+    limits: dict[str, object] = {}
+    for key, limit in value.items():
+        try:
+            limits[key] = _LIMITS[key].read(limit)
+        except ValueError as exc:
+            raise ValueError(f'has a budget of {name[:40]!r} whose "{key}" {exc}') from None
+    return limits
+
 
 _OF_THEIR_OWN: dict[str, Kind] = {
     "prices": Prices(),

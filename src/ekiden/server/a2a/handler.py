@@ -8,8 +8,9 @@ and the task goes on for everybody who follows it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+import logging
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from hashlib import sha256
 from typing import Any, Final
 
@@ -36,27 +37,30 @@ from a2a.types import (
     TaskState,
 )
 from a2a.utils.errors import (
+    A2AError,
     ExtendedAgentCardNotConfiguredError,
+    InternalError,
     InvalidParamsError,
     PushNotificationNotSupportedError,
     TaskNotCancelableError,
+    TaskNotFoundError,
     UnsupportedOperationError,
 )
 from a2a.utils.task import apply_history_length, validate_history_length
 
 from ekiden.app.desk import Desk
 from ekiden.app.runs import RunOrder
-from ekiden.core.errors import SessionNotFound, StaleDocument
-from ekiden.core.errors.server import Forbidden
+from ekiden.core.errors import EkidenError, SessionNotFound, StaleDocument, StoreError
+from ekiden.core.errors.server import Forbidden, RunNotFound, ServerStopping, TooManyRequests
 from ekiden.core.ids import check_id, new_id
 from ekiden.core.runs import parse_run_id, run_id_of
-from ekiden.server.a2a.errors import translated
 from ekiden.server.a2a.listing import list_tasks
 from ekiden.server.a2a.messages import decision, fingerprint, request_text
 from ekiden.server.a2a.streaming import run_updates
 from ekiden.server.a2a.tasks import TERMINAL, read_task
 from ekiden.server.access.access import Caller
 from ekiden.server.idempotency import COLLECTION
+from ekiden.server.problems import status_of, words_for
 from ekiden.server.streams.following import FollowedRun, begin_run, join_run, last_event
 from ekiden.storage.base import DocumentWrite
 
@@ -69,6 +73,34 @@ AGENT: Final = "ekiden.agent"
 
 _KEPT_US: Final = 30 * 86_400 * 1_000_000
 """For a month it is known which run a message began, so that one sent again begins no other."""
+
+_log = logging.getLogger("ekiden.server.a2a")
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """What is raised inside is an `A2AError` outside, with our code in its data."""
+    try:
+        yield
+    except EkidenError as exc:
+        raise a2a_error(exc) from exc
+    except A2AError:
+        raise
+    except Exception as exc:
+        _log.exception("an A2A request failed")
+        raise InternalError("a mistake in Ekiden; the server's log says more") from exc
+
+
+def a2a_error(error: EkidenError) -> A2AError:
+    """The error of the protocol that fits best."""
+    facts, told = {"code": error.code}, words_for(error)
+    if isinstance(error, RunNotFound | SessionNotFound):
+        return TaskNotFoundError(told, data=facts)
+    if isinstance(error, Forbidden | ServerStopping | TooManyRequests):
+        return UnsupportedOperationError(told, data=facts)
+    if isinstance(error, StoreError) or status_of(error) >= 500:
+        return InternalError(told, data=facts)
+    return InvalidParamsError(told, data=facts)
 
 
 class TeamHandler(RequestHandler):

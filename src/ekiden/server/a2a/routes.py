@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
+from urllib.parse import quote
 
 from a2a.server.context import ServerCallContext
 from a2a.server.request_handlers.response_helpers import agent_card_to_dict
 from a2a.server.routes.common import DefaultServerCallContextBuilder
 from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
 from a2a.server.routes.rest_dispatcher import RestDispatcher
-from a2a.types import GetTaskRequest, ListTasksRequest
+from a2a.types import (
+    AgentCapabilities,
+    AgentCard,
+    AgentInterface,
+    AgentSkill,
+    GetTaskRequest,
+    HTTPAuthSecurityScheme,
+    ListTasksRequest,
+    SecurityRequirement,
+    SecurityScheme,
+    StringList,
+)
+from a2a.utils.constants import PROTOCOL_VERSION_0_3, PROTOCOL_VERSION_1_0, TransportProtocol
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from ekiden import __version__
+from ekiden.core.agent import Agent
 from ekiden.core.errors import UnknownAgent
-from ekiden.server.a2a.cards import agent_card, listed, team_card
+from ekiden.core.team import Team
 from ekiden.server.a2a.handler import AGENT, CALLER, DESK, MAY_ANSWER, WAIT_S, TeamHandler
-from ekiden.server.a2a.quiet import keep_quiet
+from ekiden.server.a2a.values import JSON, TEXT, clean
 from ekiden.server.access.access import Scope, caller_of, needs, service_of
 from ekiden.server.access.acting import may_answer
 from ekiden.server.middleware.queries import takes_query
@@ -40,6 +56,120 @@ _IN_QUERY: Final = {
 """What can stand in the query, as the protocol names it."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+_LOGGERS: Final = (
+    "a2a.server.routes.jsonrpc_dispatcher",
+    "a2a.server.routes.rest_dispatcher",
+    "a2a.compat.v0_3.jsonrpc_adapter",
+    "a2a.utils.error_handlers",
+)
+
+_KEY = "key"
+
+
+def listed(team: Team) -> list[Agent[Any]]:
+    """The agents that are shown: all but those of the system, and routers."""
+    return [agent for agent in team if agent.scope != "system" and agent.router is None]
+
+
+def team_card(team: Team, base: str) -> AgentCard:
+    """The card of the team; each agent is a skill of it."""
+    agents = listed(team)
+    names = ", ".join(agent.title or agent.name for agent in agents)
+    return _card(
+        name="Ekiden",
+        description=f"A team of agents that hand work to each other: {names}.",
+        url=f"{base}/a2a",
+        skills=[_skill(agent) for agent in agents],
+    )
+
+
+def agent_card(agent: Agent[Any], base: str) -> AgentCard:
+    """The card of one agent; whom it hands the conversation to is its own affair."""
+    return _card(
+        name=agent.title or agent.name,
+        description=_about(agent),
+        url=f"{base}/a2a/{quote(agent.name, safe='')}",
+        skills=list(_skills(agent)),
+    )
+
+
+def _card(*, name: str, description: str, url: str, skills: Iterable[AgentSkill]) -> AgentCard:
+    scheme = HTTPAuthSecurityScheme(
+        scheme="Bearer",
+        description="An API key of this server: with the scope `run` to send messages and cancel "
+        "tasks, `read` to look at tasks, `answer` to decide what people are asked.",
+    )
+    return AgentCard(
+        name=clean(name),
+        description=clean(description),
+        version=__version__,
+        supported_interfaces=[
+            AgentInterface(url=url, protocol_binding=binding, protocol_version=version)
+            for binding, version in (
+                (TransportProtocol.JSONRPC, PROTOCOL_VERSION_1_0),
+                (TransportProtocol.HTTP_JSON, PROTOCOL_VERSION_1_0),
+                (TransportProtocol.JSONRPC, PROTOCOL_VERSION_0_3),
+            )
+        ],
+        capabilities=AgentCapabilities(streaming=True, push_notifications=False),
+        security_schemes={_KEY: SecurityScheme(http_auth_security_scheme=scheme)},
+        security_requirements=[SecurityRequirement(schemes={_KEY: StringList()})],
+        default_input_modes=[TEXT, JSON],
+        default_output_modes=[TEXT, JSON],
+        skills=skills,
+    )
+
+
+def _about(agent: Agent[Any]) -> str:
+    said = agent.description or agent.handoff_description
+    return said or f"The agent {agent.name} of a team."
+
+
+def _skill(agent: Agent[Any]) -> AgentSkill:
+    tags = [*agent.triggers.keywords, *(each.name for each in agent.capabilities)] or [agent.name]
+    return AgentSkill(
+        id=clean(agent.name),
+        name=clean(agent.title or agent.name),
+        description=clean(_about(agent)),
+        tags=[clean(tag) for tag in dict.fromkeys(tags)],
+        examples=[clean(each) for each in agent.triggers.examples],
+    )
+
+
+def _skills(agent: Agent[Any]) -> Iterable[AgentSkill]:
+    """One for each capability, or one for the agent as a whole."""
+    if not agent.capabilities:
+        yield _skill(agent)
+    for each in agent.capabilities:
+        yield AgentSkill(
+            id=clean(each.name),
+            name=clean(each.name),
+            description=clean(each.description or each.name),
+            tags=[clean(tag) for tag in (*each.tags, *agent.triggers.keywords)]
+            or [clean(each.name)],
+            examples=[clean(text) for text in agent.triggers.examples],
+        )
+
+
+class OnlyOurMistakes(logging.Filter):
+    """Lets through what failed unexpectedly.
+
+    The library logs every request that it refuses, with a stack, and on its lowest level whole
+    bodies with what was said in them.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether somebody has to look at it."""
+        return bool(record.exc_info) and not str(record.msg).startswith("Failed to ")
+
+
+def keep_quiet() -> None:
+    """Put the filter on the library's loggers, once."""
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        if not any(isinstance(each, OnlyOurMistakes) for each in logger.filters):
+            logger.addFilter(OnlyOurMistakes())
 
 
 class _Context(DefaultServerCallContextBuilder):

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
@@ -39,10 +40,9 @@ from ekiden.storage.sqlite.connection import (
     query,
     unavailable,
 )
-from ekiden.storage.sqlite.copy_columns import expected_columns
 from ekiden.storage.sqlite.copy_rows import count_sql, from_file, select_sql
 from ekiden.storage.sqlite.counting import count_tables
-from ekiden.storage.sqlite.migrate import SHIPPED, check_format, load_migrations
+from ekiden.storage.sqlite.migrate import MIGRATIONS_TABLE, SHIPPED, check_format, load_migrations
 from ekiden.storage.values import EXACT_COUNT, parse_feed_cursor
 
 T = TypeVar("T")
@@ -66,6 +66,30 @@ _FIRST_TAKEN = (
     "SELECT count(*) FROM (SELECT owner, due_ms FROM messages WHERE state = 'open'"
     f" LIMIT {EXACT_COUNT}) WHERE owner NOT LIKE '{OF_SESSIONS}' AND due_ms > ?"
 )
+
+# Without those that the engine makes for itself, each version its own.
+_TABLES = """
+SELECT name FROM sqlite_schema
+WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name NOT GLOB 'search_words_*'"""
+
+
+@cache
+def expected_columns(number: int) -> Mapping[str, frozenset[str]]:
+    """The columns of all tables of that format; none of 0, which is an empty file."""
+    if not number:
+        return {}
+    db = apsw.Connection(":memory:")
+    try:
+        db.execute(MIGRATIONS_TABLE)
+        for migration in load_migrations(SHIPPED):
+            if migration.number <= number:
+                db.execute(migration.sql)
+        return {
+            table: frozenset(str(row[1]) for row in query(db, f"PRAGMA table_xinfo({table})"))
+            for (table,) in query(db, _TABLES)
+        }
+    finally:
+        db.close()
 
 
 class SqliteSnapshot:
