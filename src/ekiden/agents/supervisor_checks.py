@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
-from ekiden.agents.definition import AgentDefinition, Peer, Problem, SupervisorDefinition
+from ekiden.agents.definition import (
+    AgentDefinition,
+    HandoffDefinition,
+    Peer,
+    Problem,
+    SupervisorDefinition,
+)
 
 
 def member_names(source: AgentDefinition, everybody: Sequence[AgentDefinition]) -> list[str]:
@@ -40,23 +46,23 @@ def supervisor_problems(
         target = by_name.get(peer.name)
         if peer.name == source.name:
             words = f"{peer.name!r} would give tasks to itself; remove it here"
-            yield _problem(source, peer, "member_is_itself", words)
+            yield problem_at(source, peer, "member_is_itself", words)
         elif peer.name not in known:
-            yield _problem(source, peer, "unknown_member", missing(peer.name, "to give tasks to"))
+            yield problem_at(source, peer, "unknown_member", missing(peer.name, "to give tasks to"))
         elif target is not None and target.scope == "system":
             words = f"{peer.name!r} is a system agent, to which only Ekiden itself gives work"
-            yield _problem(source, peer, "member_is_system", words)
+            yield problem_at(source, peer, "member_is_system", words)
     yield from _fallback_problems(source, said, by_name)
     if said.agents is None and not member_names(source, list(by_name.values())):
         words = "there is no other agent to give tasks to; add one, or remove `supervisor`"
-        yield _problem(source, said, "no_members", words)
+        yield problem_at(source, said, "no_members", words)
     circle = _circle(source.name, by_name)
     if circle:
         words = (
             f"supervisors would give tasks to each other in a circle: {' → '.join(circle)}; take "
             f"{circle[1]!r} out of `supervisor.agents` here, or {source.name!r} out of the other"
         )
-        yield _problem(source, said, "supervisor_circle", words)
+        yield problem_at(source, said, "supervisor_circle", words)
 
 
 def _fallback_problems(
@@ -74,7 +80,7 @@ def _fallback_problems(
             f"the fallback {fallback.name!r} is none of the agents that get tasks: "
             f"{', '.join(listed)[:200] or 'nobody'}; add it to `supervisor.agents`"
         )
-        yield _problem(source, fallback, "bad_fallback", words)
+        yield problem_at(source, fallback, "bad_fallback", words)
 
 
 def _circle(start: str, by_name: Mapping[str, AgentDefinition]) -> list[str]:
@@ -92,9 +98,13 @@ def _circle(start: str, by_name: Mapping[str, AgentDefinition]) -> list[str]:
     return []
 
 
-def _problem(
-    source: AgentDefinition, place: Peer | SupervisorDefinition, code: str, message: str
+def problem_at(
+    source: AgentDefinition,
+    place: AgentDefinition | HandoffDefinition | Peer | SupervisorDefinition,
+    code: str,
+    message: str,
 ) -> Problem:
+    """A problem of the file of `source`, where `place` stands in it."""
     return Problem(
         path=source.path,
         line=place.line,

@@ -10,7 +10,7 @@ from ekiden.agents.definition import AgentDefinition, HandoffDefinition, Peer, P
 from ekiden.agents.handoff_rules import BEST
 from ekiden.agents.printable import printable
 from ekiden.agents.report import shown
-from ekiden.agents.supervisor_checks import supervisor_problems
+from ekiden.agents.supervisor_checks import problem_at, supervisor_problems
 from ekiden.core.handoff import transfer_tool_name
 from ekiden.core.suggest import suggestion
 
@@ -42,11 +42,11 @@ def check_team(
                 continue
             if edge.to not in names and not edge.to.startswith(PERSON):
                 message = names.missing(edge.to, "to hand to")
-                problems.append(_problem(source, edge, "unknown_handoff", message))
+                problems.append(problem_at(source, edge, "unknown_handoff", message))
                 continue
             fault = _fault(source, edge, by_name.get(edge.to), reached)
             if fault is not None:
-                problems.append(_problem(source, edge, *fault))
+                problems.append(problem_at(source, edge, *fault))
             if edge.when != "auto":
                 reached.add(edge.to)
         problems.extend(_of_peers(source, source.can_ask, "ask", by_name, names))
@@ -84,16 +84,16 @@ def _of_peers(
     for peer in peers:
         target = by_name.get(peer.name)
         if peer.name not in names:
-            yield _problem(source, peer, "unknown_peer", names.missing(peer.name, f"to {verb}"))
+            yield problem_at(source, peer, "unknown_peer", names.missing(peer.name, f"to {verb}"))
         elif peer.name == source.name:
             message = f"{peer.name!r} would {verb} itself; remove this"
-            yield _problem(source, peer, "peer_is_itself", message)
+            yield problem_at(source, peer, "peer_is_itself", message)
         elif target is not None and target.scope == "system":
             message = (
                 f"{peer.name!r} is a system agent, to which only Ekiden itself gives work; {verb} "
                 f"{ROUTER!r} to have another agent found"
             )
-            yield _problem(source, peer, "peer_is_system", message)
+            yield problem_at(source, peer, "peer_is_system", message)
 
 
 def _fault(
@@ -132,25 +132,10 @@ def _same_tool_names(
             continue
         where = "" if other is None else f" in {printable(str(other.path))}"
         name = taken.get(tool) if other is None else other.name
-        yield _problem(
+        yield problem_at(
             each,
             each,
             "same_tool_name",
             f"the agents {each.name!r} and {name!r}{where} would both be reached by the tool "
             f"{tool}; rename one of them",
         )
-
-
-def _problem(
-    source: AgentDefinition,
-    place: AgentDefinition | HandoffDefinition | Peer,
-    code: str,
-    message: str,
-) -> Problem:
-    return Problem(
-        path=source.path,
-        line=place.line,
-        column=place.column,
-        code=f"agent.{code}",
-        message=message,
-    )

@@ -7,27 +7,20 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from ekiden.engine.station import SessionTask
 from ekiden.runtime import Circumstances
 
 _LEAVING_S = 2.0
 """How long what was cancelled at the end may take; then the process ends without it."""
-_PATIENCE_S = 5.0
-"""How long one waits for code that was cancelled and does not end."""
-_AGAIN_S = 30.0
-"""After so long it is cancelled once more: before, it may be tidying up."""
 
 
 @dataclass(slots=True, eq=False)
-class RunTask:
+class RunTask(SessionTask):
     """Somebody who works on a run, or waits until the session is free for it."""
 
-    session_id: str
-    around: Circumstances
-    task: asyncio.Task[None]
+    session_id: str = ""
     number: int | None = None
     """Of the run; `None` until its message is stored."""
-    cancelled_at: float | None = None
-    """In the time of the loop; when it was told to stop the last time."""
 
 
 class RunTasks:
@@ -44,7 +37,7 @@ class RunTasks:
     ) -> RunTask:
         """Let `work` go on by itself."""
         task = asyncio.create_task(work)
-        found = self._tasks[task] = RunTask(session_id, around, task)
+        found = self._tasks[task] = RunTask(task, around, session_id=session_id)
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
         return found
 
@@ -72,18 +65,3 @@ class RunTasks:
             task.cancel()
         if left:
             await asyncio.wait(left, timeout=_LEAVING_S)
-
-
-async def stop(found: RunTask, *, patience_s: float | None = None) -> bool:
-    """Stop it; the run stays as it is, and somebody has to resume it.
-
-    Whether it ended within `patience_s` seconds, or five.
-    """
-    found.around.left_as = "idle"
-    now = asyncio.get_running_loop().time()
-    if found.cancelled_at is None or now - found.cancelled_at >= _AGAIN_S:
-        found.cancelled_at = now
-        found.task.cancel()
-    patience_s = _PATIENCE_S if patience_s is None else patience_s
-    done, _ = await asyncio.wait({found.task}, timeout=patience_s)
-    return bool(done)

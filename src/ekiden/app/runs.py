@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 from ekiden.app.relay import ended
 from ekiden.app.run_reading import read_run, run_status
-from ekiden.app.run_tasks import RunTasks, stop
+from ekiden.app.run_tasks import RunTasks
 from ekiden.app.run_watch import RunWatch
 from ekiden.app.stopping import is_stopped
 from ekiden.core.caller_data import as_caller_data
@@ -359,7 +359,7 @@ class Runs:
             return run
         mine = self._tasks.find(session_id, number)
         if mine is not None:
-            await stop(mine)
+            await mine.stop(left_as="idle")
         elif self._stop_elsewhere is not None:
             await self._stop_elsewhere(session_id)
         if not await is_stopped(self._store, session_id, number, self._stop_parked, began=began):
@@ -373,7 +373,7 @@ class Runs:
         """Stop whatever is worked on here for the session; whether there was anything, and is no
         more."""
         mine = self._tasks.of_session(session_id)
-        if mine is None or not await stop(mine, patience_s=_SHORT_PATIENCE_S):
+        if mine is None or not await mine.stop(left_as="idle", patience_s=_SHORT_PATIENCE_S):
             return False
         self._tails.end(session_id)
         return True

@@ -132,3 +132,17 @@ LimitOption: TypeAlias = Annotated[
 CursorOption: TypeAlias = Annotated[
     str | None, Parameter(name="--cursor", help="Go on where the last page ended.")
 ]
+LabelOption: TypeAlias = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--label",
+        negative="",
+        show_default=False,
+        help="What this place has, such as gpu, for agents that need it. May be given more than "
+        "once.",
+    ),
+]
+LogOption: TypeAlias = Annotated[
+    Literal["text", "json", "none"],
+    Parameter(name="--log", help="How the log is written, on standard error."),
+]

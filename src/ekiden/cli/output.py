@@ -87,3 +87,23 @@ def complain(code: str, message: str, *, as_json: bool, **facts: Any) -> None:
 def is_terminal(stream: TextIO | None = None) -> bool:
     """Whether a person looks at standard output."""
     return (stream or sys.stdout).isatty()
+
+
+class StatusLine:
+    """A line on standard error that is written over and over; nothing in a pipe or with --json."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._shows = is_terminal(sys.stderr) and not as_json
+        self._last = ""
+
+    def close(self) -> None:
+        """Take the line away."""
+        if self._last:
+            self._write("")
+            sys.stderr.write("\r")
+            sys.stderr.flush()
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r{text.ljust(len(self._last))}")
+        sys.stderr.flush()
+        self._last = text

@@ -279,9 +279,9 @@ class TeamWithStore(TeamAtWork):
         if server is not None:
             if by is not None:
                 raise UsageError("leave out --by: the server tells by your key who you are")
-            again = [] if self.server is None else ["--server", server]
+            again = "" if self.server is None else f" --server {server}"
             async with _at_server(server) as there:
-                yield there, " ".join(["ekiden", "session", "resume", session, *again])
+                yield there, f"ekiden session resume {session}{again}"
             return
         import asyncio
 

@@ -123,8 +123,7 @@ def _route(
     flags = _flags(interface, name, choices)
     document = next((each.name for each in taken if each.is_body), None)
     is_list = member_type(answer_type(interface, name)) is not None
-    has_pages = is_list and not about.is_whole
-    fields = [each for each in taken if each.in_body]
+    has_pages = _has_pages(interface, name)
 
     async def route(request: Request, desk: Desk, caller: Caller, **given: Any) -> Response:
         if about.is_secret and "idempotency-key" in request.headers:
@@ -152,16 +151,9 @@ def _route(
         told = await (found.page(**paging) if is_list else found)
         if told is None:
             return Response(status_code=about.status)
-        headers = dict(_SECRET) if about.is_secret else {}
+        headers = _headers(interface, about, told, given)
         if file:
             headers["Content-Disposition"] = f'attachment; filename="{file}"'
-        if about.location is not None:
-            headers["Location"] = _address(interface, about.location, told, given)
-        if (etag := getattr(told, "etag", None)) is not None:
-            headers["ETag"] = etag
-        version = None if about.etag is None else about.etag(told, given)
-        if version is not None:
-            headers["ETag"] = etag_of(version)
         status = 202 if about.pending is not None and told.is_pending else about.status
 
         def write() -> Response:
@@ -169,6 +161,35 @@ def _route(
 
         return await asyncio.to_thread(write) if about.is_large else write()
 
+    route.__name__ = route.__qualname__ = name
+    vars(route)["__signature__"] = _signature(interface, name, about, flags, moves)
+    return route
+
+
+def _headers(
+    interface: type, about: Endpoint, told: Any, given: Mapping[str, Any]
+) -> dict[str, str]:
+    """Where the value stands, its version, and whether it may be stored."""
+    headers = dict(_SECRET) if about.is_secret else {}
+    if about.location is not None:
+        headers["Location"] = _address(interface, about.location, told, given)
+    if (etag := getattr(told, "etag", None)) is not None:
+        headers["ETag"] = etag
+    version = None if about.etag is None else about.etag(told, given)
+    if version is not None:
+        headers["ETag"] = etag_of(version)
+    return headers
+
+
+def _signature(
+    interface: type,
+    name: str,
+    about: Endpoint,
+    flags: Sequence[Parameter],
+    moves: Mapping[str, str],
+) -> inspect.Signature:
+    """The parameters of a route as FastAPI reads them."""
+    taken = parameters(interface, name)
     shape = [
         _keyword("request", Request),
         _keyword("desk", Annotated[Desk, Depends(needs(about.scope))]),
@@ -186,7 +207,7 @@ def _route(
                     each.default,
                 )
             )
-    if fields:
+    if fields := [each for each in taken if each.in_body]:
         body_name = about.body or f"{interface.__name__}{name.title().replace('_', '')}"
         body_type: Any = _body(body_name, [*fields, *flags], about.body_schema)
         if moves:
@@ -197,15 +218,18 @@ def _route(
             if may_be_left_out
             else _keyword("body", body_type)
         )
-    if has_pages:
+    if _has_pages(interface, name):
         cursor: Any = Cursor
         if about.cursor is not None:
             cursor = Annotated[str | None, cursor_as(about.cursor, most=_LONGEST_CURSOR)]
         limit: Any = Annotated[int, limit_to(about.most)]
         shape += [_keyword("limit", limit, PAGE), _keyword("cursor", cursor, None)]
-    route.__name__ = route.__qualname__ = name
-    vars(route)["__signature__"] = inspect.Signature(shape)
-    return route
+    return inspect.Signature(shape)
+
+
+def _has_pages(interface: type, name: str) -> bool:
+    is_list = member_type(answer_type(interface, name)) is not None
+    return is_list and not endpoints(interface)[name].is_whole
 
 
 def _address(interface: type, name: str, told: Any, given: Mapping[str, Any]) -> str:

@@ -35,7 +35,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits long."""
     for name in ("station", "stops"):
         monkeypatch.setattr(f"ekiden.engine.{name}._PATIENCE_S", 0.02)
-    for name in ("run_tasks._PATIENCE_S", "run_tasks._LEAVING_S", "stopping._PATIENCE_S"):
+    for name in ("run_tasks._LEAVING_S", "stopping._PATIENCE_S"):
         monkeypatch.setattr(f"ekiden.app.{name}", 0.02)
     monkeypatch.setattr("ekiden.app.desk._LEAVING_S", 0.02)
 

@@ -13,6 +13,8 @@ from ekiden.cli.options import (
     TEAM,
     JsonOption,
     KeepGoingOption,
+    LabelOption,
+    LogOption,
     ModelOption,
     StoreOption,
     TeamOption,
@@ -48,16 +50,7 @@ async def worker_run(
             help="Run these agents alone, as in a,b; else all that can run here.",
         ),
     ] = (),
-    label: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name="--label",
-            negative="",
-            show_default=False,
-            help="What this place has, such as gpu, for agents that need it. May be given more "
-            "than once.",
-        ),
-    ] = (),
+    label: LabelOption = (),
     tenant: Annotated[
         tuple[str, ...],
         Parameter(
@@ -106,10 +99,7 @@ async def worker_run(
     model: ModelOption = None,
     keep_going: KeepGoingOption = False,
     trust: TrustOption = False,
-    log: Annotated[
-        Literal["text", "json", "none"],
-        Parameter(name="--log", help="How the log is written, on standard error."),
-    ] = "text",
+    log: LogOption = "text",
     as_json: JsonOption = False,
 ) -> int:
     """Work on the sessions of a store, with any number of others.
