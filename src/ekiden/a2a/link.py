@@ -134,7 +134,7 @@ def _question(parts: Iterable[Part]) -> tuple[tuple[str, ...], str]:
     return (), ""
 
 
-class Refused(httpx.TransportError):
+class RequestRefused(httpx.TransportError):
     """The request was not made, or its answer not read to the end."""
 
 
@@ -148,11 +148,11 @@ class OneHost(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if origin_of(str(request.url)) != self._origin:
-            raise Refused(f"its card leads to another host, {request.url.host[:80]}")
+            raise RequestRefused(f"its card leads to another host, {request.url.host[:80]}")
         response = await self._inner.handle_async_request(request)
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
-            raise Refused("it sends compressed answers, which it was asked not to")
+            raise RequestRefused("it sends compressed answers, which it was asked not to")
         assert isinstance(response.stream, httpx.AsyncByteStream)
         response.stream = _Bounded(response.stream, self._most)
         return response
@@ -170,14 +170,14 @@ class _Bounded(httpx.AsyncByteStream):
         async for piece in self._inner:
             self._left -= len(piece)
             if self._left < 0:
-                raise Refused("its answer is too long")
+                raise RequestRefused("its answer is too long")
             yield piece
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-class Unreachable(Exception):
+class RemoteUnreachable(Exception):
     """Nobody answered, or the connection was lost: it may go well later."""
 
 
@@ -260,7 +260,7 @@ class RemoteLink:
         try:
             async with asyncio.timeout(limit_s), self._client() as client:
                 await client.cancel_task(CancelTaskRequest(id=task_id))
-        except (Unreachable, Unusable) as exc:
+        except (RemoteUnreachable, Unusable) as exc:
             return str(exc)
         except TimeoutError:
             return f"it did not answer within {limit_s:g} s"
@@ -283,7 +283,7 @@ class RemoteLink:
                     return await attempt(client)
             except Unusable as exc:
                 return problem("invalid", str(exc))
-            except Unreachable as exc:
+            except RemoteUnreachable as exc:
                 if lost_at is None or clock.time() - began > self._settings.patience_s:
                     lost_at, delay_s = clock.time(), _FIRST_DELAY_S
                 if clock.time() + delay_s - lost_at > self._settings.patience_s:
@@ -379,12 +379,12 @@ async def _news(client: Client, task_id: str) -> None:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Whatever goes wrong inside is `Unreachable` or `Unusable` outside."""
+    """Whatever goes wrong inside is `RemoteUnreachable` or `Unusable` outside."""
     try:
         yield
     except A2AClientError as exc:
         if _is_lost(exc):
-            raise Unreachable(f"it cannot be reached: {_words(exc)}") from exc
+            raise RemoteUnreachable(f"it cannot be reached: {_words(exc)}") from exc
         raise Unusable(_words(exc)) from exc
     except (A2AError, ParseError, ValueError) as exc:
         raise Unusable(_words(exc)) from exc
@@ -395,7 +395,7 @@ def _is_lost(error: A2AClientError) -> bool:
     cause = error.__cause__
     if isinstance(cause, httpx.HTTPStatusError):
         return cause.response.status_code in (429, 502, 503, 504)
-    if isinstance(cause, Refused):
+    if isinstance(cause, RequestRefused):
         return False
     return isinstance(error, A2AClientTimeoutError) or isinstance(cause, httpx.TransportError)
 
@@ -404,7 +404,7 @@ def _words(error: Exception) -> str:
     cause = error.__cause__
     if isinstance(cause, httpx.HTTPStatusError):
         return f"it answered with the status {cause.response.status_code}"
-    return cover(str(cause) if isinstance(cause, Refused) else str(error))[:_MAX_WORDS]
+    return cover(str(cause) if isinstance(cause, RequestRefused) else str(error))[:_MAX_WORDS]
 
 
 def _clean(text: str) -> str:

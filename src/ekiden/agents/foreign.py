@@ -19,7 +19,7 @@ from ekiden.agents.nodes import Node, Scalar, value_of
 from ekiden.agents.objects import split_names
 from ekiden.agents.report import Report, shown
 from ekiden.agents.written import Place
-from ekiden.core.kinds import Refused, Text, shown_type
+from ekiden.core.kinds import RefusedValue, Text, shown_type
 from ekiden.core.profile import Scope
 
 _OWN = ("http_get", "read_file", "shell", "write_file")
@@ -111,7 +111,7 @@ def _text(values: Mapping[str, Node], key: str, report: Report) -> str | None:
         return None
     try:
         text: str = Text().read(node.text)
-    except Refused as exc:
+    except RefusedValue as exc:
         report.warning(node, "passed_over", f"`{key}` {exc}; it is passed over")
         return None
     return text

@@ -10,7 +10,7 @@ from ekiden.agents import nodes
 from ekiden.agents.nodes import Node, Scalar, value_of
 from ekiden.agents.report import Report, shown
 from ekiden.agents.written import WrittenCondition
-from ekiden.core.kinds import Choice, Flag, FlagOrWord, Number, Refused, Text, wrong
+from ekiden.core.kinds import Choice, Flag, FlagOrWord, Number, RefusedValue, Text, wrong
 
 INVALID: Final = object()
 """Given instead of a value after the fault was reported."""
@@ -40,7 +40,7 @@ def read(kind: Kind, node: Node, at: str, report: Report) -> Any:
         return kind.read(node, at, report)
     try:
         return kind.read(plain_value(node))
-    except Refused as exc:
+    except RefusedValue as exc:
         quotes = _quotes(node) if isinstance(kind, Text) else ""
         report.error(node, exc.code, f"`{at}` {exc}{quotes}")
         return INVALID
@@ -114,7 +114,7 @@ def _plain_scalar(node: Scalar, at: str, report: Report) -> Any:
         return value
     try:
         _ANY_TEXT.read(node.text)
-    except Refused as exc:
+    except RefusedValue as exc:
         report.error(node, exc.code, f"`{at}` {exc}")
         return INVALID
     return value

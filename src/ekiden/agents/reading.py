@@ -27,7 +27,7 @@ _EXAMPLE = "begin the file with a line ---, then name: and other keys, then a se
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class FileParts:
     """A file in two."""
 
     front: str
@@ -36,7 +36,7 @@ class Parts:
     """The instructions, without blank lines around them."""
 
 
-def split(text: str, report: Report) -> Parts | None:
+def split(text: str, report: Report) -> FileParts | None:
     """Front matter and instructions; `None`, with the reason in the report, if there are not two.
 
     The front matter is between a first line ``---`` and the next line ``---``.
@@ -65,7 +65,7 @@ def split(text: str, report: Report) -> Parts | None:
             "belongs into the instructions below it",
         )
         return None
-    return Parts(text[start : closing.start()], text[closing.end() :].strip())
+    return FileParts(text[start : closing.start()], text[closing.end() :].strip())
 
 
 def _report_missing(text: str, report: Report) -> None:
@@ -157,7 +157,7 @@ def _read(text: str | None, report: Report, origin: Origin, scope: Scope) -> Age
     )
 
 
-def _split(text: str, report: Report, origin: Origin) -> Parts | None:
+def _split(text: str, report: Report, origin: Origin) -> FileParts | None:
     if origin != "ekiden" and not text.startswith("---"):
         report.warning(
             None, "not_an_agent", "the file has no front matter, so it is not read as an agent"

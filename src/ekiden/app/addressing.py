@@ -17,7 +17,7 @@ _QUOTES = {'"': '"', "“": "”"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class AddressedMessage:
     """A message and whom it is for."""
 
     text: str
@@ -27,7 +27,7 @@ class Address:
     """Of ``@auto --strategy=…``."""
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str) -> AddressedMessage:
     """Split ``@name``, ``@auto`` and its options from what is said.
 
     ``@auto`` is read in upper case too. Only at the very beginning: an ``@`` elsewhere is part of
@@ -38,16 +38,16 @@ def parse_address(text: str) -> Address:
         parse_address('@auto --strategy=rule "why does it crash?"')
     """
     if text.startswith("\\@"):
-        return Address(text=text[1:])
+        return AddressedMessage(text=text[1:])
     mention = _MENTION.match(text)
     if mention is None:
-        return Address(text=text)
+        return AddressedMessage(text=text)
     name = AUTO if mention["name"].casefold() == AUTO else mention["name"]
     rest = text[mention.end() :]
     strategy: Strategy | None = None
     while rest.startswith("--") and name == AUTO:
         strategy, rest = _option(rest)
-    return Address(text=_unquoted(rest.strip()), to=name, strategy=strategy)
+    return AddressedMessage(text=_unquoted(rest.strip()), to=name, strategy=strategy)
 
 
 def check_strategy(value: str) -> Strategy:

@@ -21,7 +21,7 @@ from ekiden.storage.base import Store
 _TELL_EVERY = 100
 
 
-class Comparison:
+class ExportComparison:
     """Reads an export line by line; each record must be in the store as it was."""
 
     def __init__(

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ekiden.bus.checks import LEAVES, own_payload
 from ekiden.bus.delivery import Delivery
-from ekiden.bus.parts import Parts
+from ekiden.bus.parts import BusParts
 from ekiden.bus.postings import DirectPostings
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.events import Event
@@ -33,7 +33,7 @@ class Endings:
 
     __slots__ = ("_agent", "_parts", "hurry", "retries")
 
-    def __init__(self, parts: Parts, agent: str) -> None:
+    def __init__(self, parts: BusParts, agent: str) -> None:
         self._parts = parts
         self._agent = agent
         self.hurry = False

@@ -9,9 +9,9 @@ from hashlib import sha256
 from itertools import count
 from typing import Any
 
-from ekiden.bus.asking import Asking
+from ekiden.bus.asking import BusQueries
 from ekiden.bus.checks import check_agent, check_message, check_sender, own_payload
-from ekiden.bus.parts import Parts
+from ekiden.bus.parts import BusParts
 from ekiden.bus.presence import OWNER
 from ekiden.bus.rounds import Rounds
 from ekiden.bus.sending import Sending
@@ -97,7 +97,7 @@ class Exchange:
     def __init__(self, store: Store, settings: BusSettings, people: Escalator | None) -> None:
         owner = new_id(OWNER.rstrip("_"))
         self.settings = settings
-        self._parts = Parts(store, settings, owner)
+        self._parts = BusParts(store, settings, owner)
         self._people = people
         self.services: dict[str, Service] = {}
         """By agent; those that take messages."""
@@ -105,7 +105,7 @@ class Exchange:
         """Those that begin, too."""
         self._rounds = Rounds(self._parts, self.services)
         self._sending = Sending(self._parts, self.services, self._rounds)
-        self.asking = Asking(self._parts, self.services, self._rounds, self._sending)
+        self.asking = BusQueries(self._parts, self.services, self._rounds, self._sending)
         self._questions: set[asyncio.Task[InboxAnswer]] = set()
         """What people are asked while somebody waits."""
         self._prefix = f"{new_id('msg')}-"

@@ -9,7 +9,7 @@ from ekiden.bus.delivery import Delivery
 _FEW = 128
 
 
-class Line:
+class DeliveryQueue:
     """Deliveries by priority, then by age; one of every few is the oldest, whatever its priority.
 
     Each is in two heaps. Whoever has left the line in one way is skipped in the other.

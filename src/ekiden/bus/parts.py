@@ -21,7 +21,7 @@ _log = logging.getLogger("ekiden.bus")
 _FEW = 16
 
 
-class Room:
+class MailboxRoom:
     """Who waits for room in which mailbox, first come, first served."""
 
     __slots__ = ("_waiting",)
@@ -68,7 +68,7 @@ class Room:
             self.made(agent, _FEW)
 
 
-class Parts:
+class BusParts:
     """One bus at work in one event loop."""
 
     __slots__ = (
@@ -102,7 +102,7 @@ class Parts:
         self.deadlines = Deadlines(self.loop)
         self.presence = Presence(store, owner, settings.visibility_s)
         self.waits = Waits()
-        self.room = Room()
+        self.room = MailboxRoom()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:

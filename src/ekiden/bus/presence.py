@@ -38,7 +38,7 @@ OPEN: Final[frozenset[MessageState]] = frozenset({"open"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class AgentServer:
     """A process that serves an agent."""
 
     agent: str
@@ -123,7 +123,7 @@ class Presence:
         self._renew_at, self._lapse_at = now + self._every_s, now + self._lease_s
         return lost
 
-    async def servers(self, agent: str) -> list[Server]:
+    async def servers(self, agent: str) -> list[AgentServer]:
         """Those who serve the agent now, ourselves included."""
         now_us = await self._store.now_us()
         return [
@@ -147,7 +147,7 @@ class Presence:
         held = await self._held(agent) if thoroughly else None
         now_us = await self._store.now_us()
         alive: set[str] = set()
-        dead: list[Server] = []
+        dead: list[AgentServer] = []
         next_us: int | None = None
         async for each in self._listed(f"{agent}/"):
             if each.agent != agent or each.owner == self._owner:
@@ -178,7 +178,7 @@ class Presence:
                 await self._replace(each, None)
         return bool(alive), released
 
-    async def _listed(self, prefix: str) -> AsyncIterator[Server]:
+    async def _listed(self, prefix: str) -> AsyncIterator[AgentServer]:
         after = ""
         while True:
             page = await self._store.list_documents(
@@ -202,12 +202,12 @@ class Presence:
                 return held
             after = page[-1].id
 
-    async def _mark(self, dead: Server) -> None:
+    async def _mark(self, dead: AgentServer) -> None:
         """If it only stood still, the changed document tells it that it was taken for dead."""
         body = _body(dead.agent, dead.owner, dead.concurrency, dead.until_us)
         await self._replace(dead, {**body, "buried": True})
 
-    async def _replace(self, dead: Server, body: dict[str, Any] | None) -> None:
+    async def _replace(self, dead: AgentServer, body: dict[str, Any] | None) -> None:
         write = DocumentWrite(
             collection=PRESENCE, key=dead.key, body=body, expected_version=dead.version
         )
@@ -245,9 +245,9 @@ class Presence:
         )
 
 
-def alone(servers: Iterable[Server]) -> bool:
+def alone(servers: Iterable[AgentServer]) -> bool:
     """Whether the agent does one thing at a time: one process serves it, with one hand."""
-    found: Sequence[Server] = list(servers)
+    found: Sequence[AgentServer] = list(servers)
     return len(found) == 1 and found[0].concurrency == 1
 
 
@@ -267,9 +267,9 @@ def _body(agent: str, owner: str, concurrency: int, until_us: int) -> dict[str, 
     return {"agent": agent, "owner": owner, "concurrency": concurrency, "until_us": until_us}
 
 
-def _server(document: Document) -> Server:
+def _server(document: Document) -> AgentServer:
     body = document.body
-    return Server(
+    return AgentServer(
         agent=body["agent"],
         owner=body["owner"],
         concurrency=body["concurrency"],

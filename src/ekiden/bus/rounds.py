@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from math import inf
 
-from ekiden.bus.parts import Parts
+from ekiden.bus.parts import BusParts
 from ekiden.bus.service import Service
 from ekiden.bus.waiting import SETTLED
 from ekiden.core.errors import EkidenError
@@ -37,7 +37,7 @@ _CLEAN_AT_ONCE = 1000
 class Rounds:
     """Runs while somebody waits or is served here."""
 
-    def __init__(self, parts: Parts, services: Mapping[str, Service]) -> None:
+    def __init__(self, parts: BusParts, services: Mapping[str, Service]) -> None:
         self._parts = parts
         self._services = services
         self._task: asyncio.Task[None] | None = None

@@ -11,8 +11,8 @@ from typing import Any, Final, Self, TypeAlias
 
 from ekiden.bus.delivery import CURRENT, Delivery
 from ekiden.bus.endings import Endings
-from ekiden.bus.line import Line
-from ekiden.bus.parts import Parts
+from ekiden.bus.line import DeliveryQueue
+from ekiden.bus.parts import BusParts
 from ekiden.bus.presence import HELD_S, IN_FLIGHT_S
 from ekiden.core.acting import acting_as
 from ekiden.core.errors import EkidenError, StoreError, StoreUnavailable
@@ -48,7 +48,7 @@ class Service:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: BusParts,
         agent: str,
         handler: Handler,
         concurrency: int,
@@ -63,7 +63,7 @@ class Service:
         self._endings = Endings(parts, agent)
         self._deliveries: dict[str, Delivery] = {}
         """All that are with us, by message id."""
-        self._line = Line(parts.settings.oldest_every)
+        self._line = DeliveryQueue(parts.settings.oldest_every)
         self._running: dict[str, Delivery] = {}
         self._later: dict[str, Delivery] = {}
         self.alone = True

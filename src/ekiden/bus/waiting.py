@@ -21,7 +21,7 @@ SETTLED: Final[frozenset[MessageState]] = frozenset(
 )
 
 
-class Waiting:
+class AwaitedAnswer:
     """One answer that somebody waits for."""
 
     __slots__ = ("awaits", "before", "future", "is_known", "message", "node")
@@ -42,7 +42,7 @@ class Waiting:
         self.is_known = is_known
         """Whether all waits of whoever is to answer are of this process."""
         self.future = future
-        self.before: Waiting | None = None
+        self.before: AwaitedAnswer | None = None
         """Another one for the same message."""
 
     def end(self, state: MessageState | None, answer: Any) -> bool:
@@ -68,13 +68,13 @@ class Deadlines:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._heap: list[tuple[float, int, Waiting]] = []
+        self._heap: list[tuple[float, int, AwaitedAnswer]] = []
         self._number = 0
         self._most = _FEW
         """When there are so many it is time to see which have ended."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, wait: Waiting, timeout_s: float) -> None:
+    def add(self, wait: AwaitedAnswer, timeout_s: float) -> None:
         """End the wait after so long."""
         due = self._loop.time() + timeout_s
         self._number += 1
@@ -116,7 +116,7 @@ class Waits:
     __slots__ = ("_by_key", "_empty", "_nodes")
 
     def __init__(self) -> None:
-        self._by_key: dict[str, Waiting] = {}
+        self._by_key: dict[str, AwaitedAnswer] = {}
         """The last one of each message."""
         self._nodes: dict[str, int] = {}
         self._empty: asyncio.Future[None] | None = None
@@ -133,14 +133,14 @@ class Waits:
         """Whether the node waits for something."""
         return node in self._nodes
 
-    def add(self, wait: Waiting) -> None:
+    def add(self, wait: AwaitedAnswer) -> None:
         """Begin to wait."""
         key, node = wait.message.id, wait.node
         wait.before = self._by_key.get(key)
         self._by_key[key] = wait
         self._nodes[node] = self._nodes.get(node, 0) + 1
 
-    def remove(self, wait: Waiting) -> bool:
+    def remove(self, wait: AwaitedAnswer) -> bool:
         """Wait no more; whether nobody waits for this message now."""
         key, node = wait.message.id, wait.node
         count = self._nodes[node]
@@ -182,7 +182,7 @@ class Waits:
     async def end_all(self, error: Exception) -> None:
         """Nobody will answer: `error` is raised where somebody waits. Returns when nobody does."""
         for last in self._by_key.values():
-            wait: Waiting | None = last
+            wait: AwaitedAnswer | None = last
             while wait is not None:
                 wait.end(None, error)
                 wait = wait.before

@@ -11,7 +11,7 @@ from ekiden.core.jsonio import dumps
 
 if TYPE_CHECKING:
     from ekiden.agents.definition import Problem
-    from ekiden.app.addressing import Address
+    from ekiden.app.addressing import AddressedMessage
     from ekiden.app.project import Project
     from ekiden.app.settings import Settings
 
@@ -65,7 +65,7 @@ def open_project(
     return project
 
 
-def check_addressee(project: Project, address: Address) -> None:
+def check_addressee(project: Project, address: AddressedMessage) -> None:
     """`UnknownAgent` if a message is for somebody whom the team does not have.
 
     To be asked before anything is stored.

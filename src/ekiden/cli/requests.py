@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from ekiden.cli.errors import BadInput, UsageError
 
 if TYPE_CHECKING:
-    from ekiden.app.addressing import Address
+    from ekiden.app.addressing import AddressedMessage
 
 
-def read_request(argument: str, more: Sequence[str] = ()) -> Address:
+def read_request(argument: str, more: Sequence[str] = ()) -> AddressedMessage:
     """The text with whom it is for, from the argument or, if that is ``-``, standard input.
 
     `more` are further words on the command line, which are a mistake: `UsageError` shows how to

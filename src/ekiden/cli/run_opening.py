@@ -13,13 +13,13 @@ from ekiden.cli.approving import ApproveWhere, TerminalApprover, ask_on_terminal
 from ekiden.cli.limit_options import LimitFlags
 from ekiden.cli.place import Place
 from ekiden.cli.run.onlooker import Onlooker
-from ekiden.cli.run.watching import Patience, Watch
+from ekiden.cli.run.watching import WaitPolicy, Watch
 from ekiden.cli.titles import title_of
 from ekiden.core.errors import SessionBusy
 
 if TYPE_CHECKING:
     from ekiden.api.runs import Shown
-    from ekiden.app.addressing import Address
+    from ekiden.app.addressing import AddressedMessage
     from ekiden.app.project import Project
     from ekiden.cli.run.watching import Start
     from ekiden.core.messages import Priority
@@ -70,10 +70,10 @@ class RunFlags:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class OpeningMessage:
     """What is said, in which session."""
 
-    said: Address
+    said: AddressedMessage
     session: str | None
     """`None`: a new one."""
     user: str | None
@@ -81,7 +81,7 @@ class Message:
     priority: Priority
 
 
-async def begin_run(flags: RunFlags, message: Message) -> int:
+async def begin_run(flags: RunFlags, message: OpeningMessage) -> int:
     """Say something, and show what comes of it; gives the exit code."""
     if flags.place.is_server:
         return await _begin_at_server(flags, message)
@@ -135,7 +135,7 @@ class _Here:
     project: Project
     store: Store
     config: RunConfig
-    patience: Patience
+    patience: WaitPolicy
 
     async def watch(self, session: Session, start: Start | None) -> int:
         """Watch the run that `start` begins; `None`: the one that the session has."""
@@ -201,13 +201,13 @@ async def _opened(flags: RunFlags, project: Project, *, create: bool) -> AsyncIt
         settings=project.settings,
     )
     address = flags.place.address(project.settings.store)
-    patience = Patience.of(wait=flags.wait, timeout_s=flags.wait_timeout, store=address)
+    patience = WaitPolicy.of(wait=flags.wait, timeout_s=flags.wait_timeout, store=address)
     async with open_store(address, create=create) as store, project:
         tell_notes(project, as_json=flags.as_json)
         yield _Here(flags=flags, project=project, store=store, config=config, patience=patience)
 
 
-async def _begin_at_server(flags: RunFlags, message: Message) -> int:
+async def _begin_at_server(flags: RunFlags, message: OpeningMessage) -> int:
     from ekiden.cli.run.at_server import ServerRun
     from ekiden.cli.users import check_owner, user_here
 
@@ -283,5 +283,5 @@ def _onlooker(flags: RunFlags, url: str) -> Onlooker:
     )
 
 
-def _patience(flags: RunFlags) -> Patience:
-    return Patience.of(wait=flags.wait, timeout_s=flags.wait_timeout)
+def _patience(flags: RunFlags) -> WaitPolicy:
+    return WaitPolicy.of(wait=flags.wait, timeout_s=flags.wait_timeout)

@@ -15,33 +15,35 @@ _LONGEST_OUTPUT = 600
 """Characters of a tool's output that are shown."""
 
 
-class Line(NamedTuple):
+class TranscriptLine(NamedTuple):
     """Something said or done: by whom, and what."""
 
     who: str
     what: str
 
 
-def transcript(events: Sequence[Event]) -> list[Line]:
+def transcript(events: Sequence[Event]) -> list[TranscriptLine]:
     """The conversation as it stands, with calls, handoffs and failures where they happened."""
     spoken = {event.seq for event in said(events)}
     transfers = _transfer_calls(events)
     tools = _tool_names(events)
-    lines: list[Line] = []
+    lines: list[TranscriptLine] = []
     for event in standing(events):
         if is_rewind(event):
-            lines.append(Line("rewind", f"back to after event {(event.details or {})['rewound']}"))
+            lines.append(
+                TranscriptLine("rewind", f"back to after event {(event.details or {})['rewound']}")
+            )
         elif event.type == "handoff":
             if _is_news(event):
                 lines.append(_handoff(event))
         elif event.type == "route" and is_news(event.details or {}):
-            lines.append(Line("route", route_line(event.details or {})))
+            lines.append(TranscriptLine("route", route_line(event.details or {})))
         elif event.type == "guardrail":
-            lines.append(Line("guardrail", event.error or _warning(event)))
+            lines.append(TranscriptLine("guardrail", event.error or _warning(event)))
         elif event.seq in spoken:
             lines.extend(_said(event, transfers, tools))
         elif event.type == "agent_error":
-            lines.append(Line("!", event.error or "failed"))
+            lines.append(TranscriptLine("!", event.error or "failed"))
     return lines
 
 
@@ -66,13 +68,13 @@ def _is_news(event: Event) -> bool:
     return is_transfer(event) or status in ("failed", "rolled_back")
 
 
-def _handoff(event: Event) -> Line:
+def _handoff(event: Event) -> TranscriptLine:
     details = event.details or {}
     route = f"{details.get('from')} → {details.get('to')}"
     status = details.get("status")
     if status in ("failed", "rolled_back"):
         route = f"{route} ({status})"
-    return Line("handoff", f"{route}: {why}" if (why := _why(event, details)) else route)
+    return TranscriptLine("handoff", f"{route}: {why}" if (why := _why(event, details)) else route)
 
 
 def _why(event: Event, details: dict[str, Any]) -> str:
@@ -88,7 +90,7 @@ def _tool_names(events: Iterable[Event]) -> dict[str, str]:
     }
 
 
-def _said(event: Event, transfers: set[str], tools: Mapping[str, str]) -> Iterable[Line]:
+def _said(event: Event, transfers: set[str], tools: Mapping[str, str]) -> Iterable[TranscriptLine]:
     speaker = event.agent or "agent"
     for item in event.items:
         if item.get("call_id") in transfers:
@@ -98,16 +100,16 @@ def _said(event: Event, transfers: set[str], tools: Mapping[str, str]) -> Iterab
             yield line
 
 
-def _line(item: Item, speaker: str, tools: Mapping[str, str]) -> Line | None:
+def _line(item: Item, speaker: str, tools: Mapping[str, str]) -> TranscriptLine | None:
     kind = item.get("type")
     if is_message(item):
         who = speaker if item.get("role") == "assistant" else str(item.get("role"))
-        return Line(who, refusal_of(item) or text_of(item))
+        return TranscriptLine(who, refusal_of(item) or text_of(item))
     if kind == "function_call":
-        return Line(speaker, f"{item.get('name')}({_arguments(item.get('arguments'))})")
+        return TranscriptLine(speaker, f"{item.get('name')}({_arguments(item.get('arguments'))})")
     if kind == "function_call_output":
         tool = tools.get(item.get("call_id", ""), "tool")
-        return Line(tool, shorten(_output(item.get("output"))))
+        return TranscriptLine(tool, shorten(_output(item.get("output"))))
     return None
 
 

@@ -15,7 +15,7 @@ class Owned(Protocol):
     def user_id(self) -> str | None: ...
 
 
-class Sessions(Protocol):
+class HasSessions(Protocol):
     """A store, or the sessions of a server."""
 
     async def get(self, session_id: str, /) -> Owned: ...
@@ -28,7 +28,7 @@ def user_here(user: str | None) -> str | None:
     return settings_here().user if user is None else user
 
 
-async def check_owner(sessions: Sessions, session_id: str | None, user: str | None) -> None:
+async def check_owner(sessions: HasSessions, session_id: str | None, user: str | None) -> None:
     """`UsageError` if a session that is there is another user's than the one that was named."""
     if session_id is None or user is None:
         return

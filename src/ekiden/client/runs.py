@@ -20,7 +20,7 @@ from ekiden.api.runs import Shown
 from ekiden.api.streams import AsyncStream
 from ekiden.client.errors import ServerProblem, ServerUnavailable
 from ekiden.client.paths import part
-from ekiden.client.sse import Message, Reader
+from ekiden.client.sse import SseMessage, SseReader
 from ekiden.client.wire import Wire
 from ekiden.core.documents import from_json
 from ekiden.core.errors import EkidenError
@@ -96,7 +96,7 @@ class Followed:
         self.path = f"/runs/{part(run_id)}/events"
         return Begun(run_id=run_id, session_id=run_id.rpartition(":")[0])
 
-    def _shown(self, message: Message) -> Shown | None:
+    def _shown(self, message: SseMessage) -> Shown | None:
         if message.id is not None and message.id.isascii() and message.id.isdigit():
             number = int(message.id)
             if self.after is not None and number <= self.after:
@@ -134,8 +134,8 @@ def begin(wire: Wire, body: Any) -> AsyncGenerator[Shown, None]:
     return Followed(wire, None, body=body, key=uuid4().hex).read()
 
 
-async def _messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[Message]:
-    reader = Reader()
+async def _messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[SseMessage]:
+    reader = SseReader()
     async for chunk in chunks:
         for message in reader.feed(chunk):
             yield message

@@ -20,7 +20,7 @@ _LOOK_S = 1.0
 """Changes are hints: so often it is looked without one."""
 
 
-class Reader:
+class CollaborationReader:
     """Reads collaborations as they stand: those whose time is over are expired by looking."""
 
     def __init__(self, ledger: Ledger) -> None:

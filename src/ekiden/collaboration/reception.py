@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ekiden.collaboration.bidding import BidFunction
-from ekiden.collaboration.gate import Gate
+from ekiden.collaboration.gate import MessageGate
 from ekiden.collaboration.ledger import Ledger
 from ekiden.collaboration.moves import Move
 from ekiden.collaboration.party import Party
@@ -57,7 +57,7 @@ _TOO_LATE = (ProtocolError, TermsSuperseded, AnsweredAlready)
 class Reception:
     """Verifies what arrives for one agent, and has it answered."""
 
-    def __init__(self, party: Party, ledger: Ledger, gate: Gate) -> None:
+    def __init__(self, party: Party, ledger: Ledger, gate: MessageGate) -> None:
         self._party = party
         self._ledger = ledger
         self._gate = gate

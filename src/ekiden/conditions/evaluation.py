@@ -53,7 +53,7 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class ConditionSource:
     """What was read of a condition's text."""
 
     text: str
@@ -70,7 +70,7 @@ class Evaluation:
     """Whether the condition holds."""
     result: Any
     """What the whole expression gave, as it is; `None` if it has no value."""
-    _source: Source = field(repr=False)
+    _source: ConditionSource = field(repr=False)
     _seen: Sequence[Any] = field(repr=False)
 
     @property

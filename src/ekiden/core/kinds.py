@@ -50,7 +50,7 @@ _BAD_IN_LINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _BAD_IN_A_LINE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-class Refused(ValueError):
+class RefusedValue(ValueError):
     """A value that is not taken; its text is the end of a sentence that begins with the key."""
 
     def __init__(self, words: str, code: str = "wrong_type") -> None:
@@ -67,7 +67,7 @@ class Kind(Protocol):
         """What it may be, for messages and the documentation: ``true or false``."""
 
     def read(self, value: object, /) -> Any:
-        """The value as the program has it, or `Refused`."""
+        """The value as the program has it, or `RefusedValue`."""
 
     def schema(self) -> dict[str, Any]:
         """What `read` takes, in JSON Schema 2020-12."""
@@ -160,7 +160,7 @@ class Choice:
             raise wrong(self.expects, value)
         if value not in self.words:
             near = suggestion(str(value), self.words)
-            raise Refused(f"{wrong(self.expects, value)}{near}", "unknown_value")
+            raise RefusedValue(f"{wrong(self.expects, value)}{near}", "unknown_value")
         return value
 
     def schema(self) -> dict[str, Any]:
@@ -197,19 +197,21 @@ class Text:
             raise wrong(self.expects, value)
         text = value.strip() if self.strip else value
         if not text.strip():
-            raise Refused(f"must not be empty; write {self.what}, or leave it out", "empty_value")
+            raise RefusedValue(
+                f"must not be empty; write {self.what}, or leave it out", "empty_value"
+            )
         if self.max_length is not None and len(text) > self.max_length:
             words = f"must not be longer than {self.max_length} characters; it has {len(text)}"
-            raise Refused(words, "too_long")
+            raise RefusedValue(words, "too_long")
         bad = (_BAD_IN_A_LINE if self.is_line else _BAD_IN_LINES).search(text)
         if bad is not None:
-            raise Refused(f"must {_without(bad.group())}", "bad_character")
+            raise RefusedValue(f"must {_without(bad.group())}", "bad_character")
         if self.form is not None and not self.form.fullmatch(text):
             raise wrong(self.expects, value, self.code)
         if self.check is not None and (fault := self.check(text)) is not None:
             # An address may hold a password.
             found = "cannot be used" if "://" in text else f"is {shown(text)}"
-            raise Refused(f"{found}: {fault}", self.code)
+            raise RefusedValue(f"{found}: {fault}", self.code)
         return text
 
     def schema(self) -> dict[str, Any]:
@@ -234,23 +236,23 @@ class Texts:
             raise wrong(self.expects, value)
         for number, each in enumerate(value, start=1):
             if not isinstance(each, str):
-                raise Refused(f"must be {self.expects}, but number {number} is {shown(each)}")
+                raise RefusedValue(f"must be {self.expects}, but number {number} is {shown(each)}")
             try:
                 self.item.read(each)
-            except Refused as exc:
+            except RefusedValue as exc:
                 words = f"must be {self.expects}, but number {number} {exc}"
-                raise Refused(words, exc.code) from None
+                raise RefusedValue(words, exc.code) from None
         return tuple(value)
 
     def schema(self) -> dict[str, Any]:
         return {"type": "array", "items": self.item.schema()}
 
 
-def wrong(expects: str, value: object, code: str = "wrong_type") -> Refused:
+def wrong(expects: str, value: object, code: str = "wrong_type") -> RefusedValue:
     """The error for a value that is not what is expected."""
     if value is None:
-        return Refused(f"has no value; write {expects}, or leave the key out", code)
-    return Refused(f"must be {expects}, not {shown(value)}", code)
+        return RefusedValue(f"has no value; write {expects}, or leave the key out", code)
+    return RefusedValue(f"must be {expects}, not {shown(value)}", code)
 
 
 def shown(value: object) -> str:

@@ -38,7 +38,7 @@ _LONGEST_S = 0.04
 _turns = count(1)
 
 
-class Line:
+class SessionQueue:
     """The sessions of one store that stand in line for the worker's places."""
 
     def __init__(
@@ -140,7 +140,7 @@ class Fleet:
 
     def __init__(self, *, concurrency: int) -> None:
         self.concurrency = concurrency
-        self._lines: dict[Station, Line] = {}
+        self._lines: dict[Station, SessionQueue] = {}
         self._taken = 0
         """Places: sessions that are run, and claims under way."""
         self._claims = 0
@@ -175,7 +175,7 @@ class Fleet:
     def add(self, station: Station, *beside: Beside) -> None:
         """Serve the station; what is to go on `beside` its sessions must not fail."""
         station.stopping = self.stopping
-        line = self._lines[station] = Line(station, beside)
+        line = self._lines[station] = SessionQueue(station, beside)
         if self._is_running:
             self._begin(line)
             self._news.set()
@@ -231,15 +231,15 @@ class Fleet:
                     continue
             await self._news.wait()
 
-    def _choose(self) -> Line | None:
+    def _choose(self) -> SessionQueue | None:
         """Whose turn it is; `None` if there is no place, or no work as far as is known."""
         if self._taken >= self.concurrency:
             return None
         now = asyncio.get_running_loop().time()
         wanting = (line for line in self._lines.values() if line.wants_more(now))
-        return min(wanting, key=Line.turn, default=None)
+        return min(wanting, key=SessionQueue.turn, default=None)
 
-    async def _serve(self, line: Line) -> None:
+    async def _serve(self, line: SessionQueue) -> None:
         """Claim one session and take it as far as it goes."""
         try:
             claimed = await self._claim(line)
@@ -253,7 +253,7 @@ class Fleet:
             line.end()
             self._news.set()
 
-    async def _claim(self, line: Line) -> tuple[Claim, SessionRow] | None:
+    async def _claim(self, line: SessionQueue) -> tuple[Claim, SessionRow] | None:
         hints = line.hints
         claimed = None
         try:
@@ -279,7 +279,7 @@ class Fleet:
             self._news.set()
         return claimed
 
-    def _rest(self, line: Line, seconds: float) -> None:
+    def _rest(self, line: SessionQueue, seconds: float) -> None:
         """Look at this store again only after a while."""
         loop = asyncio.get_running_loop()
         line.rest_until = loop.time() + seconds
@@ -305,11 +305,11 @@ class Fleet:
                 return True
         return False
 
-    def _begin(self, line: Line) -> None:
+    def _begin(self, line: SessionQueue) -> None:
         line.hinted()
         line.start(self._watch(line), *(each() for each in line.beside))
 
-    async def _watch(self, line: Line) -> None:
+    async def _watch(self, line: SessionQueue) -> None:
         """Hear of changes in a store, for ever, and look now and then without a hint."""
         while True:
             longest_s = LOOK_S * max(1.0, len(self._lines) / _FEW)

@@ -19,7 +19,7 @@ from ekiden.core.field_checks import checked_arguments
 from ekiden.core.handoff import HandoffInputData, HandoffInputFilter
 from ekiden.core.items import Item, to_item
 from ekiden.handoff.selection import (
-    Entry,
+    VisibleItem,
     is_tool_kind,
     keep_units,
     visible_entries,
@@ -149,16 +149,18 @@ def _remove_all_tools(data: HandoffInputData) -> HandoffInputData:
     if isinstance(data.input_history, str):
         history: str | tuple[Item, ...] = data.input_history
     else:
-        history = tuple(item for item in data.input_history if _stays(Entry("input_history", item)))
+        history = tuple(
+            item for item in data.input_history if _stays(VisibleItem("input_history", item))
+        )
     sections: dict[str, Any] = {
-        name: tuple(item for item in getattr(data, name) if _stays(Entry("new_items", item)))
+        name: tuple(item for item in getattr(data, name) if _stays(VisibleItem("new_items", item)))
         for name in ("pre_handoff_items", "new_items", "input_items")
         if getattr(data, name) is not None
     }
     return data.clone(input_history=history, **sections)
 
 
-def _stays(entry: Entry) -> bool:
+def _stays(entry: VisibleItem) -> bool:
     kind = entry.kind
     return kind != "reasoning" and not is_tool_kind(kind)
 
@@ -194,7 +196,7 @@ _MIN_CHARS = 64
 _TEXT_FIELDS = ("output", "result", "text", "stdout", "stderr")
 
 
-def _shortened(entry: Entry, max_chars: int) -> Entry:
+def _shortened(entry: VisibleItem, max_chars: int) -> VisibleItem:
     if not entry.kind.endswith("_output"):
         return entry
     item = to_item(entry.raw)

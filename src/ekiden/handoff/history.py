@@ -8,7 +8,7 @@ from typing import TypeAlias
 from ekiden.core.handoff import HandoffInputData
 from ekiden.core.items import Item
 from ekiden.handoff.filters import SyncFilter
-from ekiden.handoff.selection import Entry, visible_entries
+from ekiden.handoff.selection import VisibleItem, visible_entries
 from ekiden.handoff.transcript import parse_transcript, render_transcript
 
 HistoryMapper: TypeAlias = Callable[[list[Item]], list[Item]]
@@ -67,7 +67,7 @@ def default_handoff_history_mapper(transcript: list[Item]) -> list[Item]:
     return [{"role": "assistant", "content": render_transcript(transcript)}]
 
 
-def _last_turn(entries: Sequence[Entry]) -> Iterator[Item]:
+def _last_turn(entries: Sequence[VisibleItem]) -> Iterator[Item]:
     """What was said stays; runs of anything else become a nested history of their own."""
     others: list[Item] = []
     for entry in entries:

@@ -13,7 +13,7 @@ from ekiden.core.run_items import RunItemBase, raw_field
 Section: TypeAlias = Literal["input_history", "pre_handoff_items", "new_items", "input_items"]
 
 
-class Entry(NamedTuple):
+class VisibleItem(NamedTuple):
     """One item of what the target would see."""
 
     section: Section
@@ -39,7 +39,7 @@ class Entry(NamedTuple):
         )
         return item
 
-    def with_item(self, item: Item) -> Entry:
+    def with_item(self, item: Item) -> VisibleItem:
         """This entry with another item in its place; who produced it stays the same."""
         if not isinstance(self.value, RunItemBase):
             return self._replace(value=item)
@@ -48,12 +48,12 @@ class Entry(NamedTuple):
         return self._replace(value=run_item)
 
 
-def visible_entries(data: HandoffInputData) -> list[Entry]:
+def visible_entries(data: HandoffInputData) -> list[VisibleItem]:
     """What the target would see, in order: history, earlier items, then the last turn's."""
     last: Section = "new_items" if data.input_items is None else "input_items"
-    entries = [Entry("input_history", item) for item in history_items(data)]
-    entries += [Entry("pre_handoff_items", item) for item in data.pre_handoff_items]
-    entries += [Entry(last, item) for item in getattr(data, last)]
+    entries = [VisibleItem("input_history", item) for item in history_items(data)]
+    entries += [VisibleItem("pre_handoff_items", item) for item in data.pre_handoff_items]
+    entries += [VisibleItem(last, item) for item in getattr(data, last)]
     return entries
 
 
@@ -63,7 +63,7 @@ def history_items(data: HandoffInputData) -> tuple[Item, ...]:
     return (user_message(history),) if isinstance(history, str) else history
 
 
-def with_entries(data: HandoffInputData, entries: Sequence[Entry]) -> HandoffInputData:
+def with_entries(data: HandoffInputData, entries: Sequence[VisibleItem]) -> HandoffInputData:
     """`data` showing exactly `entries`; sections that stay the same stay the same objects."""
     changes: dict[str, Any] = {}
     last: Section = "new_items" if data.input_items is None else "input_items"
@@ -87,7 +87,7 @@ def keep_units(
     return with_entries(data, [entries[index] for index in kept])
 
 
-def units(entries: Sequence[Entry]) -> list[list[int]]:
+def units(entries: Sequence[VisibleItem]) -> list[list[int]]:
     """The positions of `entries`, those that need each other together, by their first position.
 
     A call and its outputs are one unit; reasoning belongs to the message or the calls that follow
@@ -132,7 +132,7 @@ def paired(items: Sequence[Item]) -> tuple[list[Item], list[str]]:
         notes[index] = f"the call {key[1]!r} was left out: it has no output"
     if not notes:
         return list(items), []
-    entries = [Entry("input_history", item) for item in items]
+    entries = [VisibleItem("input_history", item) for item in items]
     gone = set(notes)
     for unit in units(entries):
         if all(each in notes or entries[each].kind == "reasoning" for each in unit):
@@ -154,7 +154,7 @@ _ANSWERED = frozenset(
 """Calls whose outputs are items of their own."""
 
 
-def _answers(entries: Sequence[Entry]) -> list[tuple[int, int]]:
+def _answers(entries: Sequence[VisibleItem]) -> list[tuple[int, int]]:
     """Pairs of a call and what answers it, in whichever order they stand."""
     first: dict[tuple[str, str], int] = {}
     pairs = []
@@ -179,7 +179,7 @@ def call_key(raw: Any) -> tuple[str, str] | None:
     return kind.removesuffix("_output"), call_id
 
 
-def _thoughts(entries: Sequence[Entry]) -> list[tuple[int, int]]:
+def _thoughts(entries: Sequence[VisibleItem]) -> list[tuple[int, int]]:
     """Pairs of a reasoning item and what follows from it."""
     pairs = []
     waiting: list[int] = []

@@ -76,7 +76,7 @@ NOTHING_SHOWN: Final = ShownConversation()
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ItemSource:
     """An item that was there before a handoff, and where it comes from."""
 
     item: Item
@@ -88,7 +88,7 @@ class Source:
 
 def sources_of(
     events: Sequence[Event], *, base: Sequence[Item] = (), after: int = 0
-) -> list[Source]:
+) -> list[ItemSource]:
     """What the source of a handoff saw; `events` go up to the one that handed over.
 
     Its view began with `base`, and went on after the event of number `after`. What was said in runs
@@ -97,12 +97,12 @@ def sources_of(
     all_hidden = hides_everything(events)
     known = None if all_hidden else _said_openly(events, until=after)
     found = [
-        Source(item, is_hidden=all_hidden or (known is not None and _saying(item) not in known))
+        ItemSource(item, is_hidden=all_hidden or (known is not None and _saying(item) not in known))
         for item in base
     ]
     for event in visible_events(events, after=after):
         hidden = all_hidden or event.is_private
-        found += [Source(item, event.seq, event.agent, hidden) for item in event.items]
+        found += [ItemSource(item, event.seq, event.agent, hidden) for item in event.items]
     return found
 
 
@@ -160,10 +160,12 @@ def shown_conversation(
 
 
 def _entries(
-    before: Sequence[Source], report: FilterReport, *, hide_new: bool
+    before: Sequence[ItemSource], report: FilterReport, *, hide_new: bool
 ) -> Iterator[ShownItem]:
     """In the order of both sides: what is new stands before what followed it."""
-    added = [_entry(Source(row.item, is_hidden=hide_new), row.item, "added") for row in report.new]
+    added = [
+        _entry(ItemSource(row.item, is_hidden=hide_new), row.item, "added") for row in report.new
+    ]
     places = [row.index for row in report.new]
     done = 0
     for row in report.rows:
@@ -176,7 +178,7 @@ def _entries(
     yield from added[done:]
 
 
-def _entry(source: Source, item: Item, fate: ShownFate, *, changed: bool = False) -> ShownItem:
+def _entry(source: ItemSource, item: Item, fate: ShownFate, *, changed: bool = False) -> ShownItem:
     role = role_of(item)
     return ShownItem(
         text="" if source.is_hidden else text_shown(item),

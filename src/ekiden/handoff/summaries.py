@@ -15,7 +15,7 @@ from ekiden.core.model import Model, ModelRequest, ModelResponse
 from ekiden.core.run_items import raw_field
 from ekiden.handoff.filters import HandoffFilter, SyncFilter, check_count
 from ekiden.handoff.history import unnested
-from ekiden.handoff.selection import Entry, units, visible_entries, with_entries
+from ekiden.handoff.selection import VisibleItem, units, visible_entries, with_entries
 from ekiden.handoff.summary_text import (
     MIN_CHARS,
     Summary,
@@ -181,7 +181,7 @@ def _check(keep_last: int, max_chars: int) -> None:
         raise UserError(f"max_chars must be at least {MIN_CHARS}, not {max_chars}")
 
 
-def _older(data: HandoffInputData, keep_last: int) -> tuple[list[Entry], list[int]]:
+def _older(data: HandoffInputData, keep_last: int) -> tuple[list[VisibleItem], list[int]]:
     """What the target would see, and which of it a summary is to replace."""
     entries = visible_entries(data)
     moving = [unit for unit in units(entries) if not _stays(entries, unit)]
@@ -191,19 +191,19 @@ def _older(data: HandoffInputData, keep_last: int) -> tuple[list[Entry], list[in
     return entries, old
 
 
-def _stays(entries: Sequence[Entry], unit: Sequence[int]) -> bool:
+def _stays(entries: Sequence[VisibleItem], unit: Sequence[int]) -> bool:
     return any(raw_field(entries[place].raw, "role") in ("system", "developer") for place in unit)
 
 
 def _replaced(
-    data: HandoffInputData, entries: Sequence[Entry], old: Sequence[int], message: Item
+    data: HandoffInputData, entries: Sequence[VisibleItem], old: Sequence[int], message: Item
 ) -> HandoffInputData:
     folded = set(old)
     kept = [entry for place, entry in enumerate(entries) if place not in folded]
     before = entries[: old[0]]
     # The message is part of the history: it cannot follow what stays of the run itself.
     at = len(before) if all(entry.section == "input_history" for entry in before) else 0
-    return with_entries(data, [*kept[:at], Entry("input_history", message), *kept[at:]])
+    return with_entries(data, [*kept[:at], VisibleItem("input_history", message), *kept[at:]])
 
 
 def _shown(items: Sequence[Item]) -> str:

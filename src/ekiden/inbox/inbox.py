@@ -22,7 +22,7 @@ from ekiden.inbox.life import Change, closed
 from ekiden.inbox.query import InboxPage, InboxQuery, find_items
 from ekiden.inbox.settings import InboxSettings
 from ekiden.inbox.telling import change_event, closed_error, time_text
-from ekiden.inbox.waiting import Waiting
+from ekiden.inbox.waiting import ItemWaits
 from ekiden.storage.base import Batch, Store
 
 PROGRAM = "program"
@@ -62,7 +62,7 @@ class Inbox:
     def __init__(self, store: Store, *, settings: InboxSettings = _SETTINGS) -> None:
         self._store = store
         self._settings = settings
-        self._waiting = Waiting(store)
+        self._waiting = ItemWaits(store)
 
     # Asking
 

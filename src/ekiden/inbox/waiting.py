@@ -31,7 +31,7 @@ _REST = 9
 """A round is followed by a rest so many times as long."""
 
 
-class Waiting:
+class ItemWaits:
     """Who waits for which item, and the task that looks."""
 
     def __init__(self, store: Store) -> None:

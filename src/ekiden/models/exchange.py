@@ -35,7 +35,7 @@ _NO_KEY = "no-key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class ProviderConnection:
     """A model that can be called."""
 
     model: Model[Any]
@@ -45,25 +45,25 @@ class Connection:
     """Whether strict schemas are passed on."""
 
 
-def connect(target: Target, http: httpx2.AsyncClient) -> Connection:
+def connect(target: Target, http: httpx2.AsyncClient) -> ProviderConnection:
     """The model that `target` means; calls nobody yet."""
     return _CONNECT[target.api](target, http)
 
 
-def _openai_responses(target: Target, http: httpx2.AsyncClient) -> Connection:
+def _openai_responses(target: Target, http: httpx2.AsyncClient) -> ProviderConnection:
     from pydantic_ai.models.openai import OpenAIResponsesModel, OpenAIResponsesModelSettings
 
-    return Connection(
+    return ProviderConnection(
         model=OpenAIResponsesModel(target.model, provider=_openai(target, http)),
         settings_type=OpenAIResponsesModelSettings,
         strict=True,
     )
 
 
-def _openai_chat(target: Target, http: httpx2.AsyncClient) -> Connection:
+def _openai_chat(target: Target, http: httpx2.AsyncClient) -> ProviderConnection:
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIChatModelSettings
 
-    return Connection(
+    return ProviderConnection(
         model=OpenAIChatModel(target.model, provider=_openai(target, http)),
         settings_type=OpenAIChatModelSettings,
         strict=True,
@@ -83,35 +83,35 @@ def _openai(target: Target, http: httpx2.AsyncClient) -> Provider[Any]:
     )
 
 
-def _anthropic(target: Target, http: httpx2.AsyncClient) -> Connection:
+def _anthropic(target: Target, http: httpx2.AsyncClient) -> ProviderConnection:
     from pydantic_ai.models.anthropic import AnthropicModel, AnthropicModelSettings
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
     provider = AnthropicProvider(
         api_key=target.api_key or _NO_KEY, base_url=target.base_url, http_client=http
     )
-    return Connection(
+    return ProviderConnection(
         model=AnthropicModel(target.model, provider=provider),
         settings_type=AnthropicModelSettings,
         strict=False,
     )
 
 
-def _google(target: Target, http: httpx2.AsyncClient) -> Connection:
+def _google(target: Target, http: httpx2.AsyncClient) -> ProviderConnection:
     from pydantic_ai.models.google import GoogleModel, GoogleModelSettings
     from pydantic_ai.providers.google import GoogleProvider
 
     provider = GoogleProvider(
         api_key=target.api_key or _NO_KEY, base_url=target.base_url, http_client=http
     )
-    return Connection(
+    return ProviderConnection(
         model=GoogleModel(target.model, provider=provider),
         settings_type=GoogleModelSettings,
         strict=False,
     )
 
 
-_CONNECT: dict[Api, Callable[[Target, httpx2.AsyncClient], Connection]] = {
+_CONNECT: dict[Api, Callable[[Target, httpx2.AsyncClient], ProviderConnection]] = {
     "openai-responses": _openai_responses,
     "openai-chat": _openai_chat,
     "anthropic": _anthropic,
@@ -204,7 +204,7 @@ def _thinking(effort: str | None) -> str | bool | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ProviderCall:
     """A request, ready to be sent any number of times."""
 
     messages: list[ModelMessage]
@@ -228,12 +228,12 @@ class Exchange:
             secret=_secret(target.api_key),
         )
 
-    def prepare(self, request: core.ModelRequest) -> Call:
+    def prepare(self, request: core.ModelRequest) -> ProviderCall:
         """The request in the provider's words; `UserError` when it cannot be said there."""
         model = self._connection.model
         parameters = request_parameters(request, model, strict=self._connection.strict)
         receiver = Receiver(source=self._target.source, system=model.system)
-        return Call(
+        return ProviderCall(
             messages=model.prepare_messages(to_messages(request.input, receiver), parameters),
             settings=library_settings(
                 request,
@@ -245,7 +245,7 @@ class Exchange:
             is_streamed=request.stream,
         )
 
-    def attempt(self, call: Call) -> AsyncGenerator[core.ModelEvent]:
+    def attempt(self, call: ProviderCall) -> AsyncGenerator[core.ModelEvent]:
         """The events of one attempt; closing it early closes the connection.
 
         Raises what the library raises, `TimeoutError`, `StreamCut`, or an error of ours.
@@ -259,14 +259,14 @@ class Exchange:
     async def aclose(self) -> None:
         await self._http.aclose()
 
-    async def _plain(self, call: Call) -> AsyncGenerator[core.ModelEvent]:
+    async def _plain(self, call: ProviderCall) -> AsyncGenerator[core.ModelEvent]:
         async with asyncio.timeout(self._target.timeout_s):
             response = await self._connection.model.request(
                 call.messages, call.settings, call.parameters
             )
         yield self._answer(response)
 
-    async def _streamed(self, call: Call) -> AsyncGenerator[core.ModelEvent]:
+    async def _streamed(self, call: ProviderCall) -> AsyncGenerator[core.ModelEvent]:
         """Only time spent waiting for the provider counts against the time-out."""
         loop = asyncio.get_running_loop()
         left = self._target.timeout_s

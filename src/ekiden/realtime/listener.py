@@ -26,7 +26,7 @@ from ekiden.realtime.events import (
 )
 from ekiden.realtime.history import History
 from ekiden.realtime.items import RealtimeItem, stored_item
-from ekiden.realtime.live import Live, Turn, tell_hooks
+from ekiden.realtime.live import Live, LiveTurn, tell_hooks
 from ekiden.realtime.model import RealtimeModelSendToolOutput
 from ekiden.realtime.model_events import (
     RealtimeModelAudioDoneEvent,
@@ -53,7 +53,7 @@ _HARMLESS = "response_cancel_not_active"
 """The answer was over just before it was interrupted."""
 
 
-async def act(live: Live, turn: Turn) -> None:
+async def act(live: Live, turn: LiveTurn) -> None:
     """Answer every call of the turn, then have the model go on.
 
     Outputs are sent in the order of the calls; that of a transfer comes last, after the model was
@@ -88,14 +88,14 @@ async def act(live: Live, turn: Turn) -> None:
         await see_through(live, waiting)
 
 
-async def decline(live: Live, turn: Turn) -> None:
+async def decline(live: Live, turn: LiveTurn) -> None:
     """Answer calls of an answer that was stopped: they are not made, and nothing is asked for."""
     for call in turn.calls.values():
         output = "Error: the answer was interrupted, so this call was not made"
         await live.connection.send(RealtimeModelSendToolOutput(tool_call=call, output=output))
 
 
-async def _entry(live: Live, turn: Turn, call: RealtimeModelToolCallEvent) -> Entry | None:
+async def _entry(live: Live, turn: LiveTurn, call: RealtimeModelToolCallEvent) -> Entry | None:
     """What the call asks for; `None` if that is not, or no longer, offered."""
     entry = turn.offer.entries.get(call.name)
     if entry is None or entry.is_enabled is True:
@@ -108,7 +108,7 @@ async def _entry(live: Live, turn: Turn, call: RealtimeModelToolCallEvent) -> En
 
 
 async def _output(
-    live: Live, turn: Turn, call: RealtimeModelToolCallEvent, entry: Entry | None, place: int
+    live: Live, turn: LiveTurn, call: RealtimeModelToolCallEvent, entry: Entry | None, place: int
 ) -> str:
     if isinstance(entry, Handoff):
         problem = "only one handoff can be made in a turn; this one was not made"
@@ -122,7 +122,7 @@ async def _output(
 
 
 async def _run_tool(
-    live: Live, turn: Turn, call: RealtimeModelToolCallEvent, tool: FunctionTool
+    live: Live, turn: LiveTurn, call: RealtimeModelToolCallEvent, tool: FunctionTool
 ) -> str:
     agent = turn.offer.agent
     async with live.handing:
@@ -145,7 +145,7 @@ async def _run_tool(
 
 
 async def _recorded(
-    live: Live, turn: Turn, call: RealtimeModelToolCallEvent, output: str, *, error: str | None
+    live: Live, turn: LiveTurn, call: RealtimeModelToolCallEvent, output: str, *, error: str | None
 ) -> str:
     items = (
         function_call(call.call_id, call.name, call.arguments),
@@ -200,7 +200,7 @@ class Listener:
     def __init__(self, live: Live, history: History) -> None:
         self._live = live
         self._history = history
-        self._turns: dict[str, Turn] = {}
+        self._turns: dict[str, LiveTurn] = {}
         self._speaking: tuple[str, int] | None = None
 
     async def listen(self, group: asyncio.TaskGroup) -> None:
@@ -257,12 +257,12 @@ class Listener:
             case _:
                 pass
 
-    def _turn(self, response_id: str) -> Turn:
+    def _turn(self, response_id: str) -> LiveTurn:
         turn = self._turns.get(response_id)
         if turn is None:
             if len(self._turns) >= _MOST_TURNS:
                 del self._turns[next(iter(self._turns))]
-            turn = self._turns[response_id] = Turn(offer=self._live.offer)
+            turn = self._turns[response_id] = LiveTurn(offer=self._live.offer)
         return turn
 
     def _audio(self, event: RealtimeModelAudioEvent) -> None:
@@ -276,7 +276,7 @@ class Listener:
     ) -> None:
         live = self._live
         live.context.usage.add(event.usage)
-        turn = self._turns.pop(event.response_id, None) or Turn(offer=live.offer)
+        turn = self._turns.pop(event.response_id, None) or LiveTurn(offer=live.offer)
         live.emit(RealtimeAgentEndEvent, agent=turn.offer.agent)
         acts = event.status == "completed" and bool(turn.calls)
         if acts:
@@ -287,7 +287,7 @@ class Listener:
             group.create_task(self._say_goodbye(turn))
         await live.gate.ended(goes_on=acts)
 
-    async def _say_goodbye(self, turn: Turn) -> None:
+    async def _say_goodbye(self, turn: LiveTurn) -> None:
         """The hooks for an answer that is complete; failures are reported."""
         live, agent, said = self._live, turn.offer.agent, self._history.last_said()
         try:

@@ -16,7 +16,7 @@ from ekiden.realtime.events import RealtimeError, RealtimeEventInfo, RealtimeSes
 from ekiden.realtime.gate import ResponseGate
 from ekiden.realtime.model import RealtimeConnection, RealtimeModelSendSessionUpdate
 from ekiden.realtime.model_events import RealtimeModelToolCallEvent
-from ekiden.realtime.offer import Offer, make_offer
+from ekiden.realtime.offer import AgentOffer, make_offer
 from ekiden.realtime.record import SessionRecord
 from ekiden.runtime import RunState
 from ekiden.runtime.live_sessions import begin_chain
@@ -26,10 +26,10 @@ _E = TypeVar("_E", bound=RealtimeSessionEvent)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Turn:
+class LiveTurn:
     """An answer of the model that is under way."""
 
-    offer: Offer
+    offer: AgentOffer
     """What the model could choose from when it began."""
     calls: dict[str, RealtimeModelToolCallEvent] = field(default_factory=dict)
     """By id, in order."""
@@ -43,7 +43,7 @@ class Live:
     events: EventBuffer[RealtimeSessionEvent]
     connection: RealtimeConnection
     gate: ResponseGate
-    offer: Offer
+    offer: AgentOffer
     """Of the active agent, as the model was told."""
     record: SessionRecord
     received: str | None = None
@@ -91,7 +91,7 @@ class Live:
         """The person said something."""
         begin_chain(self.run)
 
-    async def switch(self, offer: Offer) -> None:
+    async def switch(self, offer: AgentOffer) -> None:
         """From now on `offer` is what holds, and the model is told so.
 
         The caller has `switching`.

@@ -19,7 +19,7 @@ Entry: TypeAlias = FunctionTool | Handoff[Any, RealtimeAgent[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Offer:
+class AgentOffer:
     """What `agent` has in its turn."""
 
     agent: RealtimeAgent[Any]
@@ -30,7 +30,7 @@ class Offer:
 
 async def make_offer(
     agent: RealtimeAgent[Any], context: RunContextWrapper[Any], received: str | None = None
-) -> Offer:
+) -> AgentOffer:
     """Ask anew what is enabled and what the instructions are; `received` goes below them.
 
     `UserError` when two things have one name, or a tool cannot be used live. Errors of the
@@ -51,4 +51,4 @@ async def make_offer(
         tools=tuple(entry.spec for entry in entries),
         prompt=agent.prompt,
     )
-    return Offer(agent=agent, setup=setup, entries=by_name)
+    return AgentOffer(agent=agent, setup=setup, entries=by_name)

@@ -18,10 +18,10 @@ from ekiden.handoff.offers import default_handoff
 from ekiden.handoff.validation import edge_between
 from ekiden.realtime.agent import RealtimeAgent
 from ekiden.realtime.events import RealtimeHandoffEvent
-from ekiden.realtime.live import Live, Turn, tell_hooks
+from ekiden.realtime.live import Live, LiveTurn, tell_hooks
 from ekiden.realtime.model import RealtimeModelSendMessage, RealtimeModelSendToolOutput
 from ekiden.realtime.model_events import RealtimeModelToolCallEvent
-from ekiden.realtime.offer import Offer, make_offer
+from ekiden.realtime.offer import AgentOffer, make_offer
 from ekiden.runtime.live_sessions import (
     LiveHandoff,
     hand_over,
@@ -46,7 +46,7 @@ _checked: ContextVar[Attempt | None] = ContextVar("ekiden_live_handoff", default
 
 async def transfer(
     live: Live,
-    turn: Turn,
+    turn: LiveTurn,
     handoff: Handoff[Any, Any],
     call: RealtimeModelToolCallEvent,
     requested: Sequence[str],
@@ -137,7 +137,7 @@ async def _hand_over(live: Live, attempt: Attempt) -> LiveHandoff:
     The caller has `live.handing`.
     """
     run, source = live.run, live.agent
-    ready: list[tuple[Offer, str]] = []
+    ready: list[tuple[AgentOffer, str]] = []
 
     async def prepare(target: Agent[Any], words: dict[str, Any]) -> None:
         if not isinstance(target, RealtimeAgent):

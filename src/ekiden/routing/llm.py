@@ -31,7 +31,7 @@ _MAX_ARGUMENTS_CHARS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class OfferedChoice:
     """A tool that was offered, called as it should be."""
 
     tool: str
@@ -41,7 +41,7 @@ class Choice:
     """Of the offered tools, where the model tells them."""
 
 
-def read_choice(response: ModelResponse, offered: Collection[str]) -> Choice | str:
+def read_choice(response: ModelResponse, offered: Collection[str]) -> OfferedChoice | str:
     """What the model chose, or as text why that is no choice.
 
     The first call counts, as it does where an agent asks for several handoffs at once. A call of
@@ -67,7 +67,7 @@ def read_choice(response: ModelResponse, offered: Collection[str]) -> Choice | s
     return "the model called no tool"
 
 
-def _called(name: Any, arguments: Any, offered: Collection[str]) -> Choice | str:
+def _called(name: Any, arguments: Any, offered: Collection[str]) -> OfferedChoice | str:
     if not isinstance(name, str) or name not in offered:
         return f"the model called {plain_line(str(name), 80)!r}, which it was not offered"
     if isinstance(arguments, str):
@@ -84,7 +84,7 @@ def _called(name: Any, arguments: Any, offered: Collection[str]) -> Choice | str
     if not line:
         return f"the model called {name} without the reason that it must give"
     passed_on = context[:_MAX_CONTEXT_CHARS].strip() if isinstance(context, str) else ""
-    return Choice(tool=name, reason=line, context=passed_on or None)
+    return OfferedChoice(tool=name, reason=line, context=passed_on or None)
 
 
 def _probabilities(item: Item, offered: Collection[str]) -> dict[str, float]:
@@ -259,7 +259,7 @@ class LlmStage:
             usage=usage,
         )
 
-    def _scores(self, choice: Choice, offered: Sequence[str]) -> tuple[Score, ...]:
+    def _scores(self, choice: OfferedChoice, offered: Sequence[str]) -> tuple[Score, ...]:
         """The agents with the probabilities that the model told, best first; empty without."""
         if not choice.probabilities:
             return ()

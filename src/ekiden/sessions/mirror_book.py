@@ -27,7 +27,7 @@ class MirrorLost(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
+class DueSession:
     """A session that has news."""
 
     session_id: str
@@ -133,11 +133,11 @@ class MirrorBook:
             self.cursor = cursor
             await self._write(await self._store.now_us(), notes)
 
-    async def due(self, after: str = "") -> Sequence[Due]:
+    async def due(self, after: str = "") -> Sequence[DueSession]:
         """Sessions that have news, by id, those above `after`; some of them."""
         documents = await self._store.list_documents(self._due, after=after, limit=_PAGE)
         return [
-            Due(
+            DueSession(
                 session_id=each.key,
                 version=each.version,
                 next_us=each.body["next_us"],
@@ -146,7 +146,7 @@ class MirrorBook:
             for each in documents
         ]
 
-    async def postpone(self, due: Due, *, next_us: int) -> None:
+    async def postpone(self, due: DueSession, *, next_us: int) -> None:
         """Try it later; nothing happens if it has more news meanwhile."""
         body = {"next_us": next_us, "tries": due.tries + 1}
         write = DocumentWrite(
@@ -154,14 +154,14 @@ class MirrorBook:
         )
         await self._try_write(write)
 
-    async def settle(self, due: Due) -> None:
+    async def settle(self, due: DueSession) -> None:
         """Everything was sent; it stays due if it has more news meanwhile."""
         write = DocumentWrite(
             collection=self._due, key=due.session_id, body=None, expected_version=due.version
         )
         await self._try_write(write)
 
-    async def forget(self, due: Due) -> None:
+    async def forget(self, due: DueSession) -> None:
         """The session is gone."""
         gone = DocumentWrite(collection=self._sessions, key=due.session_id, body=None)
         await self._store.write_documents([gone])

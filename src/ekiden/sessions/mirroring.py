@@ -19,7 +19,7 @@ from ekiden.sessions.mirror import (
     MirrorReport,
     SessionMirror,
 )
-from ekiden.sessions.mirror_book import Due, MirrorBook, MirrorLost, Progress
+from ekiden.sessions.mirror_book import DueSession, MirrorBook, MirrorLost, Progress
 from ekiden.sessions.mirror_events import answered, calls_of, is_news, mirrored_event
 from ekiden.storage.base import SessionRow, Store
 
@@ -185,7 +185,7 @@ class _Feeding:
         self._away = self._away or (self._row > 0 and self._sent == before)
         return self._sent > before
 
-    async def _due_now(self, now_us: int, *, hurry: bool) -> AsyncGenerator[Due, None]:
+    async def _due_now(self, now_us: int, *, hurry: bool) -> AsyncGenerator[DueSession, None]:
         after = ""
         while page := await self._book.due(after):
             for due in page:
@@ -193,13 +193,13 @@ class _Feeding:
                     yield due
             after = page[-1].session_id
 
-    async def _attempt(self, due: Due, *, is_early: bool) -> None:
+    async def _attempt(self, due: DueSession, *, is_early: bool) -> None:
         try:
             await self._catch_up(due)
         except MirrorFailed as exc:
             await self._failed(due, exc, is_early=is_early)
 
-    async def _catch_up(self, due: Due) -> None:
+    async def _catch_up(self, due: DueSession) -> None:
         """Send what is new in a session."""
         try:
             row = await self._store.get(due.session_id)
@@ -310,7 +310,7 @@ class _Feeding:
         """Whether anything was sent since the session failed last."""
         return self._sent > self._sent_before.get(session_id, self._sent)
 
-    async def _failed(self, due: Due, exc: MirrorFailed, *, is_early: bool) -> None:
+    async def _failed(self, due: DueSession, exc: MirrorFailed, *, is_early: bool) -> None:
         """The session has to wait; after some failures in a row, everybody has."""
         if not (self._once or due.tries or self._away or str(exc) in self._logged):
             self._logged.add(str(exc))
@@ -329,7 +329,7 @@ class _Feeding:
         if pause_s:
             self._rests_until_us = now_us + int(self._varied(pause_s) * 1e6)
 
-    async def _strike(self, due: Due) -> None:
+    async def _strike(self, due: DueSession) -> None:
         """Count a failure against the event, if others went well meanwhile."""
         if self._others_went_well(due.session_id):
             try:

@@ -19,7 +19,7 @@ from ekiden.core.model import ModelRequest, OutputSpec
 from ekiden.core.plan import AgentTask, AskModel, Member, TaskDecomposition
 from ekiden.core.quoting import quote
 from ekiden.supervisor.members import fallback_of
-from ekiden.supervisor.replies import NotJson, answer_text, json_in
+from ekiden.supervisor.replies import ReplyNotJson, answer_text, json_in
 
 _ID = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 _TASK_KEYS = ("id", "agent", "description", "parameters", "depends_on")
@@ -223,7 +223,7 @@ class ModelDecomposer:
             return [f"there is no plan, but a refusal: {refusal[:200]}"]
         try:
             data = json_in(said)
-        except NotJson as exc:
+        except ReplyNotJson as exc:
             return [str(exc)]
         faults = _Faults()
         drafts = _drafts(data, self.max_tasks, faults)

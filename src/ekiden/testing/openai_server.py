@@ -17,7 +17,7 @@ from ekiden.core.usage import Usage
 from ekiden.testing.loopback import ClientGone, HttpReply, HttpRequest, LoopbackServer
 from ekiden.testing.openai_check import BadRequest, check_chat, check_responses
 from ekiden.testing.openai_wire import (
-    Said,
+    WireAnswer,
     completion_body,
     completion_events,
     response_body,
@@ -243,7 +243,7 @@ class OpenAIServer(LoopbackServer):
             case Answer():
                 await _answer(self._said(step, asked, chunks), asked, reply)
 
-    def _said(self, step: Answer, asked: Received, chunks: int) -> Said:
+    def _said(self, step: Answer, asked: Received, chunks: int) -> WireAnswer:
         number = str(len(self.requests))
         items: list[Item] = []
         reasoning: str | None = None
@@ -255,7 +255,7 @@ class OpenAIServer(LoopbackServer):
                 reasoning = items[-1]["id"]
             elif reasoning is not None:
                 self._reasoned[items[-1]["id"]] = reasoning
-        return Said(
+        return WireAnswer(
             id=number,
             model=step.model or asked.body["model"],
             items=items,
@@ -296,7 +296,7 @@ async def _pause(step: Delayed) -> None:
         await asyncio.sleep(step.until)
 
 
-async def _answer(said: Said, asked: Received, reply: HttpReply) -> None:
+async def _answer(said: WireAnswer, asked: Received, reply: HttpReply) -> None:
     if not asked.body.get("stream"):
         await reply.json(_body(said, asked))
         return
@@ -306,7 +306,7 @@ async def _answer(said: Said, asked: Received, reply: HttpReply) -> None:
     await reply.end_events()
 
 
-async def _cut(step: Cut, said: Said, asked: Received, reply: HttpReply) -> None:
+async def _cut(step: Cut, said: WireAnswer, asked: Received, reply: HttpReply) -> None:
     if not asked.body.get("stream"):
         text = json.dumps(_body(said, asked))
         await reply.text(text, sent=len(text) // 2)
@@ -331,11 +331,11 @@ async def _garbled(text: str, asked: Received, reply: HttpReply) -> None:
     await reply.end_events()
 
 
-def _body(said: Said, asked: Received) -> dict[str, Any]:
+def _body(said: WireAnswer, asked: Received) -> dict[str, Any]:
     return completion_body(said) if asked.path == _CHAT else response_body(said)
 
 
-def _events(said: Said, asked: Received) -> Iterator[tuple[str | None, str]]:
+def _events(said: WireAnswer, asked: Received) -> Iterator[tuple[str | None, str]]:
     if asked.path == _CHAT:
         options = asked.body.get("stream_options") or {}
         yield from completion_events(said, include_usage=bool(options.get("include_usage")))

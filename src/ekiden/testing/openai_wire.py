@@ -16,7 +16,7 @@ _CREATED = 1_750_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class WireAnswer:
     """An answer with everything that the wire needs to know of it."""
 
     id: str
@@ -32,7 +32,7 @@ class Said:
         return any(item.get("status") == "incomplete" for item in self.items)
 
 
-def response_body(said: Said) -> dict[str, Any]:
+def response_body(said: WireAnswer) -> dict[str, Any]:
     """The answer of ``/v1/responses``."""
     usage = said.usage
     return {
@@ -50,7 +50,7 @@ def response_body(said: Said) -> dict[str, Any]:
     }
 
 
-def response_events(said: Said) -> Iterator[tuple[str, str]]:
+def response_events(said: WireAnswer) -> Iterator[tuple[str, str]]:
     """The names and data of the events of a streamed ``/v1/responses``."""
     numbers = count()
     opened = {**_response_head(said), "status": "in_progress", "output": [], "usage": None}
@@ -66,7 +66,7 @@ def response_events(said: Said) -> Iterator[tuple[str, str]]:
         yield event["type"], json.dumps({**event, "sequence_number": next(numbers)})
 
 
-def completion_body(said: Said) -> dict[str, Any]:
+def completion_body(said: WireAnswer) -> dict[str, Any]:
     """The answer of ``/v1/chat/completions``."""
     message: dict[str, Any] = {"role": "assistant", "content": _content(said), "refusal": None}
     if refusal := _refusal(said):
@@ -80,7 +80,7 @@ def completion_body(said: Said) -> dict[str, Any]:
     return {**head, "choices": [choice], "usage": _chat_usage(said.usage)}
 
 
-def completion_events(said: Said, *, include_usage: bool) -> Iterator[tuple[None, str]]:
+def completion_events(said: WireAnswer, *, include_usage: bool) -> Iterator[tuple[None, str]]:
     """The data of the events of a streamed ``/v1/chat/completions``."""
     head = _completion_head(said, "chat.completion.chunk")
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
@@ -120,7 +120,7 @@ def wire_item(item: Item, number: str) -> Item:
     return {"id": f"msg_{number}", "status": status, **item, "content": parts}
 
 
-def _response_head(said: Said) -> dict[str, Any]:
+def _response_head(said: WireAnswer) -> dict[str, Any]:
     return {
         "id": f"resp_{said.id}",
         "object": "response",
@@ -138,7 +138,7 @@ def _response_head(said: Said) -> dict[str, Any]:
     }
 
 
-def _item(said: Said, index: int, item: Item) -> Iterator[dict[str, Any]]:
+def _item(said: WireAnswer, index: int, item: Item) -> Iterator[dict[str, Any]]:
     where = {"output_index": index, "item_id": item["id"]}
     kind = item["type"]
     if kind == "function_call":
@@ -185,7 +185,7 @@ def _parts(item: Item, where: dict[str, Any], chunks: int) -> Iterator[dict[str,
         yield {"type": "response.content_part.done", **at, "part": part}
 
 
-def _completion_head(said: Said, kind: str) -> dict[str, Any]:
+def _completion_head(said: WireAnswer, kind: str) -> dict[str, Any]:
     return {"id": f"chatcmpl-{said.id}", "object": kind, "created": _CREATED, "model": said.model}
 
 
@@ -208,11 +208,11 @@ def _chat_usage(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _content(said: Said) -> str | None:
+def _content(said: WireAnswer) -> str | None:
     return "".join(map(text_of, _messages(said.items))) or None
 
 
-def _refusal(said: Said) -> str | None:
+def _refusal(said: WireAnswer) -> str | None:
     return next(filter(None, map(refusal_of, _messages(said.items))), None)
 
 
@@ -224,7 +224,7 @@ def _summary(item: Item) -> str:
     return "".join(part["text"] for part in item.get("summary") or ())
 
 
-def _finish(said: Said) -> str:
+def _finish(said: WireAnswer) -> str:
     if said.is_incomplete:
         return "length"
     called = any(item["type"] == "function_call" for item in said.items)

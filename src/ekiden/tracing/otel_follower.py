@@ -20,7 +20,7 @@ from ekiden.core.errors import StoreUnavailable
 from ekiden.storage.base import EventPage, Store
 from ekiden.tracing.ended import SessionsEnding
 from ekiden.tracing.otel import OtelSpans, OtlpReport, batches, is_disabled
-from ekiden.tracing.otel_place import Place, PlaceLost
+from ekiden.tracing.otel_place import FeedPosition, PlaceLost
 from ekiden.tracing.otel_sending import OtlpSender, Sent
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class OtelFollower:
         self._from_start = from_start
         self._maker = OtelSpans(content=content, attributes=attributes)
         self._sender = OtlpSender(endpoint=endpoint)
-        self._place = Place(store, name, lease_s=self._policy.lease_s)
+        self._place = FeedPosition(store, name, lease_s=self._policy.lease_s)
         self._stopping = asyncio.Event()
         self._once = False
         self._sent = self._refused = 0

@@ -18,7 +18,7 @@ class PlaceLost(Exception):
     """Another process exports now."""
 
 
-class Place:
+class FeedPosition:
     """The place of one exporter in the feed of a store, for one process."""
 
     def __init__(self, store: Store, name: str, *, lease_s: float) -> None:

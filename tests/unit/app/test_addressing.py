@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ekiden.app.addressing import Address, parse_address
+from ekiden.app.addressing import AddressedMessage, parse_address
 from ekiden.core.errors import UserError
 from tests.support.cases import each_case
 
@@ -43,7 +43,7 @@ from tests.support.cases import each_case
 def test_the_beginning_says_whom_it_is_for(
     text: str, to: str | None, strategy: str | None, said: str
 ) -> None:
-    assert parse_address(text) == Address(text=said, to=to, strategy=strategy)
+    assert parse_address(text) == AddressedMessage(text=said, to=to, strategy=strategy)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.app.bench import SCENARIOS, Sizes, bench
-from ekiden.app.bench.measure import Memory, WrongAnswer
+from ekiden.app.bench.measure import ProcessMemory, WrongAnswer
 from ekiden.core.messages import AgentMessage
 
 
@@ -53,6 +53,6 @@ async def test_a_run_that_did_something_else_is_not_counted(
 def test_memory_is_unknown_where_the_system_does_not_tell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Memory, "_STATUS", tmp_path / "status")
-    monkeypatch.setattr(Memory, "_RESET", tmp_path / "missing" / "clear_refs")
-    assert Memory().peak_kb() is None
+    monkeypatch.setattr(ProcessMemory, "_STATUS", tmp_path / "status")
+    monkeypatch.setattr(ProcessMemory, "_RESET", tmp_path / "missing" / "clear_refs")
+    assert ProcessMemory().peak_kb() is None

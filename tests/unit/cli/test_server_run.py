@@ -14,7 +14,7 @@ from ekiden.cli.errors import Interrupted
 from ekiden.cli.exits import Exit
 from ekiden.cli.run.at_server import RemoteResult, ServerRun
 from ekiden.cli.run.onlooker import Onlooker, problem_of
-from ekiden.cli.run.watching import Patience, Watch
+from ekiden.cli.run.watching import WaitPolicy, Watch
 from ekiden.client import AsyncClient
 from ekiden.core.documents import from_json
 from ekiden.core.errors import SessionBusy
@@ -93,7 +93,7 @@ async def watched(
         **options,
     )
     async with asyncio.timeout(60):
-        return await Watch(run=run, onlooker=onlooker).watch(Patience())
+        return await Watch(run=run, onlooker=onlooker).watch(WaitPolicy())
 
 
 @pytest.mark.parametrize(

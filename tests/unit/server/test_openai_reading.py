@@ -15,7 +15,7 @@ from ekiden.server.openai.messages import read_chat
 from ekiden.server.openai.notices import read_command, waiting_notice
 from ekiden.server.openai.response_items import read_response_input
 from ekiden.server.openai.response_models import ResponseId
-from ekiden.server.openai.response_output import Output, approval_request
+from ekiden.server.openai.response_output import ResponseOutput, approval_request
 
 
 def item(**more: Any) -> InboxItem:
@@ -139,7 +139,7 @@ def test_questions_are_requests_for_approval_where_they_take_a_yes_or_a_no() -> 
     asked = approval_request(item(options=("grant", "deny"), body="15 %"))
     assert asked["name"] == "ask_person"
     assert '"approve":"grant","reject":"deny"' in asked["arguments"]
-    output = Output("resp_s:1")
+    output = ResponseOutput("resp_s:1")
     told = list(output.ask([item(options=()), item(options=("a", "b", "c"))]))
     assert told[0]["type"] == "response.output_item.added"
     [message] = output.items

@@ -33,7 +33,7 @@ from ekiden.testing.otlp_server import OtlpServer
 from ekiden.tracing.ended import SessionsEnding
 from ekiden.tracing.otel import OtelSpans
 from ekiden.tracing.otel_follower import FollowPolicy, OtelFollower
-from ekiden.tracing.otel_place import PLACES, Place
+from ekiden.tracing.otel_place import PLACES, FeedPosition
 from ekiden.tracing.otel_sending import OtlpSender
 from ekiden.tracing.reading import read_trace
 from tests.unit.tracing.otel_team import a_span, clean_environment, conversation
@@ -216,7 +216,7 @@ async def test_one_that_died_is_followed_by_another_when_its_lease_is_over(
     collector: OtlpServer,
 ) -> None:
     store = MemoryStore()
-    dead = Place(store, "default", lease_s=0.1)
+    dead = FeedPosition(store, "default", lease_s=0.1)
     assert await dead.claim(from_start=True)
     async with following(store, collector, policy=replace(QUICK, lease_s=0.3)):
         await conversation(store)

@@ -21,7 +21,7 @@ from typing import Any
 
 from ekiden import __version__
 from ekiden.app.bench.counting import Books, books
-from ekiden.app.bench.processes import Crew, crew
+from ekiden.app.bench.processes import WorkerProcesses, crew
 from ekiden.app.bench.teams import Desk, desk
 from ekiden.app.fsync import fsync_us
 from ekiden.app.stores import open_store
@@ -199,7 +199,7 @@ class _Load:
         await submit(self._team, "where is my order?", session=session)
         self._messages[session_id] += 1
 
-    async def _drain(self, workers: Crew) -> dict[str, Any]:
+    async def _drain(self, workers: WorkerProcesses) -> dict[str, Any]:
         """The workers have all sessions to themselves."""
         database = self._database
         steps, cpu, server = await database.steps(), workers.cpu_s(), await database.cpu_s()
@@ -225,7 +225,7 @@ class _Load:
             "database_cpu_us_per_step": None if server is None else round(server / counted * 1e6),
         }
 
-    async def _until_done(self, workers: Crew) -> None:
+    async def _until_done(self, workers: WorkerProcesses) -> None:
         told = time.perf_counter()
         while (await self._store.list(SessionFilter(status="ready"), limit=1)).sessions:
             workers.check()
@@ -234,7 +234,7 @@ class _Load:
                 told = time.perf_counter()
                 self._note(f"the workers are at it, {await self._database.steps() or '?'} steps")
 
-    async def _one_by_one(self, workers: Crew, capacity: float) -> dict[str, Any]:
+    async def _one_by_one(self, workers: WorkerProcesses, capacity: float) -> dict[str, Any]:
         """Messages at a steady pace, to sessions that are open."""
         size = self._size
         every_s = 1 / max(capacity * _PACE, 0.1)

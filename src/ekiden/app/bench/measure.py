@@ -65,7 +65,7 @@ def median(values: Sequence[float]) -> float:
     return round(statistics.median(values), 2)
 
 
-class Memory:
+class ProcessMemory:
     """The process's memory, where the system tells it (Linux); elsewhere nothing is known."""
 
     _STATUS = Path("/proc/self/status")

@@ -24,7 +24,7 @@ class WorkerEnded(EkidenError):
     code = "bench.worker_ended"
 
 
-class Crew:
+class WorkerProcesses:
     """The worker processes of one measurement."""
 
     def __init__(self, processes: list[asyncio.subprocess.Process]) -> None:
@@ -59,7 +59,7 @@ class Crew:
 
 
 @asynccontextmanager
-async def crew(url: str, *, workers: int, concurrency: int) -> AsyncIterator[Crew]:
+async def crew(url: str, *, workers: int, concurrency: int) -> AsyncIterator[WorkerProcesses]:
     """So many workers over the store, connected and waiting to be told to begin."""
     command = [sys.executable, "-P", "-m", "ekiden.app.bench.load_worker", url, str(concurrency)]
     processes = []
@@ -73,7 +73,7 @@ async def crew(url: str, *, workers: int, concurrency: int) -> AsyncIterator[Cre
             assert process.stdout is not None
             if (await process.stdout.readline()).decode().strip() != READY:
                 raise WorkerEnded("a worker could not begin; see above")
-        yield Crew(processes)
+        yield WorkerProcesses(processes)
     finally:
         for process in processes:
             if process.returncode is None:

@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from ekiden import __version__
-from ekiden.app.bench.measure import Cost, Memory, WrongAnswer, cost_of, median, round_trip_us
+from ekiden.app.bench.measure import (
+    Cost,
+    ProcessMemory,
+    WrongAnswer,
+    cost_of,
+    median,
+    round_trip_us,
+)
 from ekiden.app.bench.teams import ANSWER, Desk, Relay, desk, ring
 from ekiden.app.fsync import fsync_us
 from ekiden.bus import Bus, Seat
@@ -131,7 +138,7 @@ async def s2_many(sizes: Sizes, folder: Path) -> dict[str, Any]:
     """Many sessions at once in memory: what one costs."""
     agent = desk(Desk())
     await _desk_session(agent, None)
-    memory = Memory()
+    memory = ProcessMemory()
     cost = await _at_once(sizes.sessions, lambda: _desk_session(agent, None))
     peak = memory.peak_kb()
     return {

@@ -17,7 +17,7 @@ from ekiden.app.tenants import JOINT, tenant_url
 from ekiden.core.errors import UserError
 from ekiden.core.errors.copying import StoreNotEmpty, StoreUnfinished
 from ekiden.core.faults import fault_point
-from ekiden.storage.postgres.address import Address, parse_address
+from ekiden.storage.postgres.address import PostgresAddress, parse_address
 from ekiden.storage.postgres.copy_target import PostgresTarget
 from ekiden.storage.postgres.snapshot import PostgresSnapshot
 from ekiden.storage.postgres.tools import (
@@ -91,7 +91,7 @@ async def restore_dump(file: Path, url: str, *, progress: Progress | None) -> Ba
     )
 
 
-async def _check_target(address: Address) -> int:
+async def _check_target(address: PostgresAddress) -> int:
     """The major version of the server; `StoreNotEmpty` and `StoreUnfinished` if a store is there,
     or one of a tenant, also without rows: tables are made by the dump."""
     async with PostgresSnapshot(address, may_be_absent=True) as target:

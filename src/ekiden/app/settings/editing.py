@@ -12,7 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ekiden.app.settings.jsonc import Document, JsoncError, Member, Node, ObjectNode, parse
+from ekiden.app.settings.jsonc import (
+    JsoncDocument,
+    JsoncError,
+    JsoncMember,
+    JsoncNode,
+    ObjectNode,
+    parse,
+)
 
 KeyPath: TypeAlias = Sequence[tuple[str, ...]]
 Edit: TypeAlias = tuple[int, int, str]
@@ -74,7 +81,7 @@ class _Layout:
     is_multi_line: bool
 
     @classmethod
-    def of(cls, document: Document) -> _Layout:
+    def of(cls, document: JsoncDocument) -> _Layout:
         text, root = document.text, document.root
         eol = _EOL.search(text)
         unit = None
@@ -85,18 +92,18 @@ class _Layout:
         return cls(eol=eol.group() if eol else "\n", unit=unit or "  ", is_multi_line=is_multi_line)
 
 
-def _object(node: Node) -> ObjectNode:
+def _object(node: JsoncNode) -> ObjectNode:
     if not isinstance(node, ObjectNode):
         raise JsoncError("an object is needed here", node.start)
     return node
 
 
-def _member(node: ObjectNode, spellings: tuple[str, ...]) -> Member | None:
+def _member(node: ObjectNode, spellings: tuple[str, ...]) -> JsoncMember | None:
     """The one that counts: the last, should there be several."""
     return next((each for each in reversed(node.members) if each.key in spellings), None)
 
 
-def _found(document: Document, path: KeyPath) -> tuple[ObjectNode, Member] | None:
+def _found(document: JsoncDocument, path: KeyPath) -> tuple[ObjectNode, JsoncMember] | None:
     node = document.root
     for depth, spellings in enumerate(path):
         if not isinstance(node, ObjectNode):
@@ -122,7 +129,7 @@ def _nested(path: KeyPath, value: Any) -> Any:
 
 
 def _insertion(
-    document: Document, node: ObjectNode, key: str, value: Any, layout: _Layout
+    document: JsoncDocument, node: ObjectNode, key: str, value: Any, layout: _Layout
 ) -> list[Edit]:
     text = document.text
     close = node.end - 1
@@ -150,7 +157,7 @@ def _insertion(
     return edits
 
 
-def _removal(text: str, node: ObjectNode, member: Member) -> list[Edit]:
+def _removal(text: str, node: ObjectNode, member: JsoncMember) -> list[Edit]:
     start, end = member.start, member.end
     edits: list[Edit] = []
     index = node.members.index(member)
@@ -205,7 +212,7 @@ def _indent_of_members(text: str, node: ObjectNode, layout: _Layout) -> str:
     return _indent_at(text, node.start) + layout.unit
 
 
-def _own_indent(text: str, member: Member) -> str | None:
+def _own_indent(text: str, member: JsoncMember) -> str | None:
     """The spaces before a member, if it begins its line."""
     before = text[_line_start(text, member.start) : member.start]
     return None if before.strip() or not _begins_line(text, member.start) else before

@@ -40,7 +40,7 @@ class JsoncError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class JsoncNode:
     """A value: its plain form, and where it stands in the text."""
 
     value: object
@@ -49,13 +49,13 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class JsoncMember:
     """A key with its value."""
 
     key: str
     start: int
     """Of the key's quote."""
-    node: Node
+    node: JsoncNode
     comma: int | None
     """Where the comma behind it is, if there is one."""
 
@@ -65,22 +65,22 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectNode(Node):
+class ObjectNode(JsoncNode):
     """An object."""
 
-    members: tuple[Member, ...]
+    members: tuple[JsoncMember, ...]
     inside_end: int
     """Behind the last thing in it that is no space, comments included."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Document:
+class JsoncDocument:
     """A text that was read."""
 
     text: str
-    root: Node | None
+    root: JsoncNode | None
     """`None`: there is nothing but spaces and comments."""
-    duplicates: tuple[Member, ...]
+    duplicates: tuple[JsoncMember, ...]
     """Members whose object has an earlier one with the same key."""
 
     def position(self, offset: int) -> tuple[int, int]:
@@ -98,7 +98,7 @@ def line_starts(text: str) -> list[int]:
     return [0, *(found.end() for found in _LINE_END.finditer(text))]
 
 
-def parse(text: str) -> Document:
+def parse(text: str) -> JsoncDocument:
     """Read `text`; `JsoncError` at the first thing that is not JSON.
 
     Besides JSON, ``// …`` and ``/* … */`` comments and a comma behind the last member or element
@@ -111,7 +111,7 @@ def parse(text: str) -> Document:
     scanner.skip()
     if not scanner.at_end:
         scanner.fail("the end of the file")
-    return Document(text=text, root=root, duplicates=tuple(scanner.duplicates))
+    return JsoncDocument(text=text, root=root, duplicates=tuple(scanner.duplicates))
 
 
 def _after_comments(text: str, start: int, end: int) -> int:
@@ -126,7 +126,7 @@ class _Scanner:
     """Behind the last thing that is no space."""
     values: int = 0
     """How many were begun."""
-    duplicates: list[Member] = field(default_factory=list)
+    duplicates: list[JsoncMember] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if self.text.startswith("\ufeff"):
@@ -170,7 +170,7 @@ class _Scanner:
         self.solid_end = self.at
         return True
 
-    def value(self, depth: int) -> Node:
+    def value(self, depth: int) -> JsoncNode:
         start = self.at
         self.values += 1
         if self.values > MAX_VALUES:
@@ -181,13 +181,13 @@ class _Scanner:
             return self._object(depth) if self.text[start] == "{" else self._list(depth)
         plain = self._string() if self.text.startswith('"', start) else self._word()
         self.solid_end = self.at
-        return Node(value=plain, start=start, end=self.at)
+        return JsoncNode(value=plain, start=start, end=self.at)
 
     def _object(self, depth: int) -> ObjectNode:
         start = self.at
         self.at += 1
         self.solid_end = self.at
-        members: list[Member] = []
+        members: list[JsoncMember] = []
         plain: dict[str, object] = {}
         may_go_on = True
         while True:
@@ -207,7 +207,7 @@ class _Scanner:
             value=plain, start=start, end=self.at, members=tuple(members), inside_end=inside_end
         )
 
-    def _member(self, depth: int) -> Member:
+    def _member(self, depth: int) -> JsoncMember:
         start = self.at
         if not self.text.startswith('"', start):
             word = _WORD.match(self.text, start)
@@ -220,9 +220,9 @@ class _Scanner:
         self.skip()
         node = self.value(depth + 1)
         comma = self.at - 1 if self.take(",") else None
-        return Member(key=key, start=start, node=node, comma=comma)
+        return JsoncMember(key=key, start=start, node=node, comma=comma)
 
-    def _list(self, depth: int) -> Node:
+    def _list(self, depth: int) -> JsoncNode:
         start = self.at
         self.at += 1
         plain: list[object] = []
@@ -232,7 +232,7 @@ class _Scanner:
                 self.fail("a comma or ]")
             plain.append(self.value(depth + 1).value)
             may_go_on = self.take(",")
-        return Node(value=plain, start=start, end=self.at)
+        return JsoncNode(value=plain, start=start, end=self.at)
 
     def _string(self) -> str:
         start = self.at

@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 from ekiden.app.settings.keys import SETTINGS, Setting
 from ekiden.app.settings.model import SERVERS
-from ekiden.app.settings.servers import Server, server_name_problem
+from ekiden.app.settings.servers import McpServerEntry, server_name_problem
 from ekiden.core.errors import UnknownSetting
 from ekiden.core.kinds import Kind
 from ekiden.core.suggest import did_you_mean
 
 _SHORT_FOR = {"routing": "agents.routing"}
-_SERVER = Server()
+_SERVER = McpServerEntry()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

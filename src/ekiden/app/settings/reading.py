@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ekiden.app.settings.jsonc import Document, JsoncError, Member, Node, ObjectNode, parse
+from ekiden.app.settings.jsonc import (
+    JsoncDocument,
+    JsoncError,
+    JsoncMember,
+    JsoncNode,
+    ObjectNode,
+    parse,
+)
 from ekiden.app.settings.keys import SETTINGS, Setting
 from ekiden.app.settings.model import SERVERS
 from ekiden.app.settings.places import ROOT, Group, ServerEntry
@@ -18,7 +25,7 @@ MAX_PROBLEMS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundValue:
     """A value in a file."""
 
     value: object
@@ -30,7 +37,7 @@ class Found:
 class Content:
     """What a file says."""
 
-    values: dict[str, Found]
+    values: dict[str, FoundValue]
     """By the setting's name; each MCP server has a name of its own."""
     problems: list[SettingsProblem]
     """The first `MAX_PROBLEMS`."""
@@ -53,9 +60,9 @@ def read_content(text: str, *, where: str) -> Content:
 
 @dataclass(slots=True, kw_only=True)
 class _Reader:
-    document: Document
+    document: JsoncDocument
     where: str
-    values: dict[str, Found] = field(default_factory=dict)
+    values: dict[str, FoundValue] = field(default_factory=dict)
     problems: list[SettingsProblem] = field(default_factory=list)
 
     def read(self) -> None:
@@ -64,7 +71,7 @@ class _Reader:
         if self.document.root is not None:
             self._group(ROOT, self.document.root)
 
-    def _group(self, group: Group, node: Node) -> None:
+    def _group(self, group: Group, node: JsoncNode) -> None:
         if not isinstance(node, ObjectNode):
             name = group.name or "a settings file"
             message = f"{name} must be an object, not {shown_type(node.value)}"
@@ -93,7 +100,7 @@ class _Reader:
             else:
                 self._value(child.name, child.kind, member)
 
-    def _servers(self, setting: Setting, node: Node) -> None:
+    def _servers(self, setting: Setting, node: JsoncNode) -> None:
         if not isinstance(node, ObjectNode):
             message = f"{SERVERS} must be an object of servers, not {shown_type(node.value)}"
             self._complain(node.start, "settings.wrong_value", message)
@@ -108,14 +115,14 @@ class _Reader:
             entry = ServerEntry(setting=setting, server=member.key)
             self._value(entry.name, entry.kind, member)
 
-    def _value(self, name: str, kind: Kind, member: Member) -> None:
+    def _value(self, name: str, kind: Kind, member: JsoncMember) -> None:
         try:
             value = kind.read(member.node.value)
         except ValueError as exc:
             self._complain(member.node.start, "settings.wrong_value", f"{name} {exc}")
             return
         line, column = self.document.position(member.start)
-        self.values[name] = Found(value=value, line=line, column=column)
+        self.values[name] = FoundValue(value=value, line=line, column=column)
 
     def _complain(self, offset: int, code: ProblemCode, message: str) -> None:
         line, column = self.document.position(offset)
@@ -147,7 +154,7 @@ def _elsewhere(key: str) -> str | None:
 
 
 def _position(text: str, offset: int) -> tuple[int, int]:
-    return Document(text=text, root=None, duplicates=()).position(offset)
+    return JsoncDocument(text=text, root=None, duplicates=()).position(offset)
 
 
 def _by_place(problem: SettingsProblem) -> tuple[int, int]:

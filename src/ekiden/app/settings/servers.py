@@ -14,7 +14,7 @@ _ADDRESSES = ("url", "httpUrl", "serverUrl")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class McpServerEntry:
     """An MCP server as other tools write it; what else it says is for those who start it."""
 
     expects: str = 'an object with "command" or "url", or null'
@@ -82,7 +82,7 @@ class Servers:
         return {"type": "object", "propertyNames": names, "additionalProperties": _SERVER.schema()}
 
 
-_SERVER = Server()
+_SERVER = McpServerEntry()
 
 
 def server_name_problem(name: object) -> str | None:

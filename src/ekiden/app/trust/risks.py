@@ -13,7 +13,7 @@ from ekiden.agents.printable import printable
 from ekiden.app.defaults import DEMO_TEAM
 from ekiden.app.mcp_names import is_mcp_name
 from ekiden.app.settings.files import SettingsFiles, read_text
-from ekiden.app.settings.jsonc import Document, Member, ObjectNode, parse
+from ekiden.app.settings.jsonc import JsoncDocument, JsoncMember, ObjectNode, parse
 from ekiden.app.settings.keys import SETTINGS, Setting
 from ekiden.app.settings.loaded import LoadedSettings, SettingOrigin, plain
 from ekiden.app.settings.model import SERVERS
@@ -194,7 +194,9 @@ def _model_effect(model: str, *, sends: str = _SENDS) -> str | None:
     return None if is_here else sends
 
 
-def _server_risks(root: Path, name: str, path: Path, document: Document | None) -> Iterator[Risk]:
+def _server_risks(
+    root: Path, name: str, path: Path, document: JsoncDocument | None
+) -> Iterator[Risk]:
     """One line for everything that an MCP server is started or called with."""
     member = None if document is None else _member(document, name)
     if document is None or member is None or not isinstance(member.node, ObjectNode):
@@ -215,7 +217,7 @@ def _server_risks(root: Path, name: str, path: Path, document: Document | None) 
             yield _risk(root, path, line, key, part.node.value, effect)
 
 
-def _member(document: Document, name: str) -> Member | None:
+def _member(document: JsoncDocument, name: str) -> JsoncMember | None:
     node, found = document.root, None
     for spellings in key_path(place_of(name)):
         if not isinstance(node, ObjectNode):
@@ -227,7 +229,7 @@ def _member(document: Document, name: str) -> Member | None:
     return found
 
 
-def _document(path: Path) -> Document | None:
+def _document(path: Path) -> JsoncDocument | None:
     text = read_text(path)
     return None if text is None else parse(text)
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ekiden.cli.chat.screens.screen import Reply, Screen, told
+from ekiden.cli.chat.screens.screen import CommandReply, Screen, told
 from ekiden.cli.chat.typed.interrupts import Interrupts
 from ekiden.cli.chat.typed.reader import Reader, Status
 from ekiden.cli.exits import Exit
@@ -15,7 +15,7 @@ from ekiden.cli.titles import title_of
 from ekiden.core.errors import EkidenError, SessionNotFound
 
 if TYPE_CHECKING:
-    from ekiden.app.addressing import Address
+    from ekiden.app.addressing import AddressedMessage
     from ekiden.cli.chat.roster import Roster
     from ekiden.cli.chat.turns import Start
     from ekiden.core.events import Event
@@ -113,7 +113,7 @@ class Chat:
         for line in await self.roster.ready(self.screen.note):
             self.screen.note(line)
 
-    async def send(self, address: Address) -> int:
+    async def send(self, address: AddressedMessage) -> int:
         """Say something; gives the exit code of the turn."""
         from ekiden.app.relay import begin
 
@@ -168,13 +168,13 @@ class Chat:
             self.screen.reply(await self._waiting())
         return code
 
-    async def _waiting(self) -> Reply:
+    async def _waiting(self) -> CommandReply:
         from ekiden.cli.chat.parked import waiting_reply
 
         questions, reason = await self.questions(), await self.waits_for()
         return waiting_reply(self.session.session_id, questions, reason)
 
-    def _stopped(self) -> Reply:
+    def _stopped(self) -> CommandReply:
         if not self.is_unfinished:
             return told("stopped", "stopped; nothing was kept", session_id=self.session.session_id)
         return told(

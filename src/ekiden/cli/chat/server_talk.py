@@ -13,9 +13,9 @@ from ekiden.api.sessions import SessionDetails
 from ekiden.app.addressing import AUTO, parse_address
 from ekiden.cli.chat.commands.inbox import split_answer
 from ekiden.cli.chat.parked import waiting_reply
-from ekiden.cli.chat.screens.screen import Lines, Quoted, Reply, Screen
+from ekiden.cli.chat.screens.screen import CommandReply, Lines, Quoted, Screen
 from ekiden.cli.chat.typed.interrupts import Interrupts
-from ekiden.cli.chat.typed.reader import Called, Reader, Said, Status, read_input
+from ekiden.cli.chat.typed.reader import Reader, Status, TypedCommand, TypedMessage, read_input
 from ekiden.cli.errors import BadInput
 from ekiden.cli.exits import Exit, exit_for_error, exit_for_outcome
 from ekiden.cli.limit_options import NO_LIMITS, LimitFlags
@@ -133,9 +133,9 @@ class RemoteChat:
         match read_input(text):
             case None:
                 return Exit.OK
-            case Called(line=line):
+            case TypedCommand(line=line):
                 return await self.command(self, line)
-            case Said(text=said):
+            case TypedMessage(text=said):
                 return await self._say(said)
 
     async def _say(self, text: str) -> int:
@@ -211,7 +211,7 @@ class RemoteChat:
         for item in questions:
             shapes = [Lines(text=question_line(item))]
             body = [Quoted(text=spelled_out(item.body))] if item.body else []
-            self.screen.reply(Reply(type="question", shapes=[*shapes, *body]))
+            self.screen.reply(CommandReply(type="question", shapes=[*shapes, *body]))
             line = f"{answer_words(item, in_chat=True)} (nothing: later): "
             said = (await self.reader.ask(line) or "").strip()
             if not said:

@@ -10,7 +10,7 @@ from ekiden.cli.exits import Exit
 from ekiden.cli.output import complain, emit, note
 from ekiden.cli.views.traces import (
     Glyphs,
-    Line,
+    TraceLine,
     clock,
     duration_text,
     gist,
@@ -133,4 +133,4 @@ class SpanFollower:
         parts += [tokens_text(span.tokens), gist(span, self._look)]
         mark = " done" if not has_begun and span.kind in _LASTING else ""
         parts[0] += mark
-        print_line(Line("  ".join(each for each in parts if each), style_of(span)))
+        print_line(TraceLine("  ".join(each for each in parts if each), style_of(span)))

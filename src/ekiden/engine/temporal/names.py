@@ -22,7 +22,7 @@ _SHORT = 24
 
 
 @runtime_checkable
-class Placed(Protocol):
+class IdentifiedStore(Protocol):
     """A store that knows itself from copies of it."""
 
     async def place(self) -> str:
@@ -37,7 +37,7 @@ async def store_name(store: Store) -> str:
     With it is stored in what place that was: a copy, which has the document too, gets a name of its
     own.
     """
-    place = await store.place() if isinstance(store, Placed) else ""
+    place = await store.place() if isinstance(store, IdentifiedStore) else ""
     document = await store.get_document(COLLECTION, _IDENTITY)
     while document is None or not _is_place(str(document.body.get("place", "")), place):
         info = await store.info()

@@ -143,7 +143,7 @@ def _is_user(item: dict[str, Any]) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class LikelyTool:
     """The tool that the model finds most fitting."""
 
     tool: ToolSpec
@@ -193,7 +193,9 @@ def choice_body(
     }
 
 
-def choice_of(generation: Generation, request: ModelRequest, allowed: Sequence[ToolSpec]) -> Choice:
+def choice_of(
+    generation: Generation, request: ModelRequest, allowed: Sequence[ToolSpec]
+) -> LikelyTool:
     """The tool whose name was written. Raises `ModelBehaviorError` when none was."""
     shorten = is_routing(request)
     marks = {short_name(tool.name) if shorten else tool.name: tool for tool in allowed}
@@ -202,7 +204,7 @@ def choice_of(generation: Generation, request: ModelRequest, allowed: Sequence[T
         raise ModelBehaviorError(
             f"the model was to choose one of {len(allowed)} tools and wrote {generation.text!r}"
         )
-    return Choice(tool=tool, probabilities=_probabilities(generation, marks, tool))
+    return LikelyTool(tool=tool, probabilities=_probabilities(generation, marks, tool))
 
 
 def _probabilities(

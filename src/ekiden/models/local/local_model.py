@@ -15,7 +15,7 @@ from ekiden.core.items import Item, assistant_message, function_call
 from ekiden.core.jsonio import dumps
 from ekiden.core.model import ModelDelta, ModelEvent, ModelRequest, ModelResponse, ToolSpec
 from ekiden.core.usage import Usage
-from ekiden.models.local.choosing import Choice, choice_body, choice_of, wants_reason_only
+from ekiden.models.local.choosing import LikelyTool, choice_body, choice_of, wants_reason_only
 from ekiden.models.local.engine import Engine, shared_engine
 from ekiden.models.local.generation import Generation
 from ekiden.models.local.grammar import call_head, call_or_answer, json_of
@@ -38,7 +38,7 @@ _NOT_OVERRIDDEN = frozenset({"messages", "stream", "grammar", "json_schema", "re
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class AllowedOutput:
     """What the model may do."""
 
     mode: Literal["answer", "free", "call"]
@@ -48,12 +48,12 @@ class Wish:
     write_reason: bool = False
 
 
-def wish_of(request: ModelRequest, label: str) -> Wish:
+def wish_of(request: ModelRequest, label: str) -> AllowedOutput:
     """What `request` allows. Raises `UserError` for a tool that is not offered."""
     choice = request.settings.tool_choice or "auto"
     extra = request.settings.extra or {}
     if not request.tools or choice == "none":
-        return Wish(mode="answer")
+        return AllowedOutput(mode="answer")
     by_name = {tool.name: tool for tool in request.tools}
     names = list(by_name)
     if ALLOWED_TOOLS in extra:
@@ -65,7 +65,7 @@ def wish_of(request: ModelRequest, label: str) -> Wish:
                 f"it may be auto, required, none or one of: {', '.join(by_name)}"
             )
         names = [choice]
-    return Wish(
+    return AllowedOutput(
         mode="free" if choice == "auto" else "call",
         tools=tuple(by_name[name] for name in names),
         write_reason=bool(extra.get(WRITE_REASON)),
@@ -162,7 +162,7 @@ class _Call:
     """One request on its way."""
 
     def __init__(
-        self, model: LocalModel, request: ModelRequest, wish: Wish, engine: Engine
+        self, model: LocalModel, request: ModelRequest, wish: AllowedOutput, engine: Engine
     ) -> None:
         self._model, self._request, self._wish, self._engine = model, request, wish, engine
         self._body = sampling(request, model.settings)
@@ -192,7 +192,7 @@ class _Call:
 
     async def _forced_call(self) -> AsyncGenerator[ModelEvent]:
         tools = self._wish.tools
-        choice: Choice | None = None
+        choice: LikelyTool | None = None
         if len(tools) > 1:
             generation = self._generation(choice_body(self._request, tools, self._control))
             await generation.complete()
@@ -268,7 +268,7 @@ class _Call:
             _checked_json(generation.text, self._model.label)
         yield self._text_response(generation)
 
-    def _reason(self, tool: ToolSpec, choice: Choice | None) -> str:
+    def _reason(self, tool: ToolSpec, choice: LikelyTool | None) -> str:
         if choice is None:
             return "the only one that may be chosen"
         count, share = len(choice.probabilities), choice.probabilities[tool.name]
@@ -289,7 +289,7 @@ class _Call:
                 f"{self._model.label} reached its limit of tokens within {what}: raise max_tokens"
             )
 
-    def _call_item(self, tool: ToolSpec, arguments: str, choice: Choice | None) -> Item:
+    def _call_item(self, tool: ToolSpec, arguments: str, choice: LikelyTool | None) -> Item:
         item = function_call(f"call_{uuid4().hex[:24]}", tool.name, arguments)
         if choice is not None:
             details = {"probabilities": choice.probabilities}

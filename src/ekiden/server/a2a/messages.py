@@ -20,7 +20,7 @@ _NO = frozenset({"no", "reject", "rejected", "deny", "n"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class TaskAnswer:
     """An answer to a question that the task waits for."""
 
     item_id: str
@@ -69,7 +69,7 @@ def fingerprint(message: Message) -> str:
     return sha256(said).hexdigest()
 
 
-def decision(message: Message, questions: list[InboxItem]) -> Decision:
+def decision(message: Message, questions: list[InboxItem]) -> TaskAnswer:
     """The answer that the message gives to one of the open questions.
 
     A data part `{"choice": …, "text": …, "item": …}` says it exactly; a text that is one of the
@@ -92,7 +92,7 @@ def decision(message: Message, questions: list[InboxItem]) -> Decision:
         raise InvalidParamsError("`choice` and `text` of an answer are texts")
     if choice is None and item.options:
         choice, text = _option(item, text), "" if "text" not in given else text
-    return Decision(item_id=item.id, choice=choice, text=text)
+    return TaskAnswer(item_id=item.id, choice=choice, text=text)
 
 
 def _item(given: dict[str, Any], questions: list[InboxItem]) -> InboxItem:

@@ -18,7 +18,7 @@ from ekiden.core.jsonio import dumps
 from ekiden.core.runs import Run
 from ekiden.hub.tails import Shown
 from ekiden.server.agui.interrupts import interrupt
-from ekiden.server.streams.speaking import Begun, Broken, Ended, Piece, Speech
+from ekiden.server.streams.speaking import Broken, Piece, Speech, SpeechBegun, SpeechEnded
 
 _TOLD = ("handoff", "route", "inbox")
 _SHORT = (
@@ -162,13 +162,13 @@ class AguiEvents:
         return told if result is None else {**told, "result": result}
 
 
-def _spoken(each: Begun | Piece | Ended | Broken) -> Iterator[dict[str, Any]]:
+def _spoken(each: SpeechBegun | Piece | SpeechEnded | Broken) -> Iterator[dict[str, Any]]:
     match each:
-        case Begun(id=name):
+        case SpeechBegun(id=name):
             yield {"type": "TEXT_MESSAGE_START", "messageId": name, "role": "assistant"}
         case Piece(id=name, text=text):
             yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": name, "delta": text}
-        case Ended(id=name, refusal=refusal):
+        case SpeechEnded(id=name, refusal=refusal):
             if refusal:
                 yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": name, "delta": refusal}
             yield {"type": "TEXT_MESSAGE_END", "messageId": name}

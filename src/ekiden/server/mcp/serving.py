@@ -48,7 +48,7 @@ _INSTRUCTIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class OfferedTool:
     """A tool."""
 
     name: str
@@ -106,8 +106,8 @@ def _with_run(name: str) -> dict[str, Any]:
     }
 
 
-OFFERS: Final[tuple[Offer, ...]] = (
-    Offer(
+OFFERS: Final[tuple[OfferedTool, ...]] = (
+    OfferedTool(
         name="ask_team",
         title="Ask the team",
         about="Begin a conversation with the team of agents and wait for the answer. They hand the "
@@ -118,7 +118,7 @@ OFFERS: Final[tuple[Offer, ...]] = (
         call=tools.ask_team,
         gives=_RUN,
     ),
-    Offer(
+    OfferedTool(
         name="continue_session",
         title="Continue a session",
         about="Say something more in a session, and wait for the answer.",
@@ -127,7 +127,7 @@ OFFERS: Final[tuple[Offer, ...]] = (
         call=tools.continue_session,
         gives=_RUN,
     ),
-    Offer(
+    OfferedTool(
         name="get_run",
         title="Look at a run",
         about="A run as it stands; with wait_s, once it is over or waits for people.",
@@ -137,7 +137,7 @@ OFFERS: Final[tuple[Offer, ...]] = (
         gives=_RUN,
         read_only=True,
     ),
-    Offer(
+    OfferedTool(
         name="cancel_run",
         title="Stop a run",
         about="Stop a run that is under way. What it did is kept.",
@@ -148,7 +148,7 @@ OFFERS: Final[tuple[Offer, ...]] = (
         destructive=True,
         idempotent=True,
     ),
-    Offer(
+    OfferedTool(
         name="list_sessions",
         title="List sessions",
         about="Conversations with the team, newest first.",
@@ -158,7 +158,7 @@ OFFERS: Final[tuple[Offer, ...]] = (
         gives=_PAGE,
         read_only=True,
     ),
-    Offer(
+    OfferedTool(
         name="get_session",
         title="Look at a session",
         about="A conversation with who had it, who handed it to whom, and what was said last.",
@@ -167,7 +167,7 @@ OFFERS: Final[tuple[Offer, ...]] = (
         call=tools.get_session,
         read_only=True,
     ),
-    Offer(
+    OfferedTool(
         name="list_inbox",
         title="List the inbox",
         about="What agents ask people, the most urgent first.",
@@ -177,7 +177,7 @@ OFFERS: Final[tuple[Offer, ...]] = (
         gives=_PAGE,
         read_only=True,
     ),
-    Offer(
+    OfferedTool(
         name="answer_inbox",
         title="Answer a question of the inbox",
         about="Give a person's decision to something that an agent asked, once and for good; the "
@@ -189,7 +189,7 @@ OFFERS: Final[tuple[Offer, ...]] = (
         gives=_with_run("item"),
         destructive=True,
     ),
-    Offer(
+    OfferedTool(
         name="handoff",
         title="Hand a session over",
         about="Hand a session to another agent of the team, by a way that its agent has, and wait "
@@ -199,7 +199,7 @@ OFFERS: Final[tuple[Offer, ...]] = (
         call=tools.handoff,
         gives=_with_run("handoff"),
     ),
-    Offer(
+    OfferedTool(
         name="route",
         title="Find the agent for a request",
         about="Which agent would get a request, and why; nothing is run.",
@@ -208,7 +208,7 @@ OFFERS: Final[tuple[Offer, ...]] = (
         call=tools.route,
         read_only=True,
     ),
-    Offer(
+    OfferedTool(
         name="list_agents",
         title="List the agents",
         about="The agents of the team, with what each is for and to whom it may hand work.",
@@ -259,7 +259,7 @@ def make_server(service: Service, visitor: FindVisitor) -> Server[Any]:
 _BY_NAME = {offer.name: offer for offer in OFFERS}
 
 
-def _tool(offer: Offer) -> Tool:
+def _tool(offer: OfferedTool) -> Tool:
     return Tool(
         name=offer.name,
         title=offer.title,
@@ -276,7 +276,7 @@ def _tool(offer: Offer) -> Tool:
     )
 
 
-async def _called(offer: Offer, visit: Visit, given: dict[str, Any]) -> CallToolResult:
+async def _called(offer: OfferedTool, visit: Visit, given: dict[str, Any]) -> CallToolResult:
     try:
         visit.check(offer.scope)
         result = await offer.call(visit, _parsed(offer, given))
@@ -288,7 +288,7 @@ async def _called(offer: Offer, visit: Visit, given: dict[str, Any]) -> CallTool
     return CallToolResult(content=[_text(_words(result))], structured_content=result)
 
 
-def _parsed(offer: Offer, given: dict[str, Any]) -> Any:
+def _parsed(offer: OfferedTool, given: dict[str, Any]) -> Any:
     try:
         return offer.takes.model_validate(given)
     except ValidationError as exc:

@@ -7,7 +7,7 @@ from typing import Any
 from ekiden.api.local.agent_facts import summary_of as agent_summary
 from ekiden.api.local.handoffs import end_of
 from ekiden.api.local.sessions import details_of, summary_of
-from ekiden.app.addressing import Address
+from ekiden.app.addressing import AddressedMessage
 from ekiden.app.deciding import decide
 from ekiden.app.runs import RunOrder
 from ekiden.core.documents import to_json
@@ -29,7 +29,7 @@ async def list_agents(visit: Visit, given: arguments.ListAgents) -> dict[str, An
 
 async def route(visit: Visit, given: arguments.Route) -> dict[str, Any]:
     """Who would get a request."""
-    address = Address(text=given.input, to=None, strategy=given.strategy)
+    address = AddressedMessage(text=given.input, to=None, strategy=given.strategy)
     return (await decide(visit.service.project, address)).to_json()
 
 

@@ -28,8 +28,8 @@ from ekiden.server.openai.bodies import (
 from ekiden.server.openai.chat_models import ChatCompletion, chat_usage, completion, finish_reason
 from ekiden.server.openai.errors import OpenAIRoute, error_body, error_response, errors, final
 from ekiden.server.openai.notices import waiting_notice, working_notice
-from ekiden.server.openai.turns import Turn, take_turn
-from ekiden.server.streams.speaking import Begun, Ended, Piece, Speech, standing
+from ekiden.server.openai.turns import ChatTurn, take_turn
+from ekiden.server.streams.speaking import Piece, Speech, SpeechBegun, SpeechEnded, standing
 from ekiden.server.streams.sse import BEAT, EVENT_STREAM, Streams
 from ekiden.sessions import is_transfer
 
@@ -91,7 +91,7 @@ async def create_chat_completion(
 class _Answer:
     """The text of an answer: what agents say, one after the other, and what there is to be told."""
 
-    def __init__(self, desk: Desk, turn: Turn, *, show: Collection[str]) -> None:
+    def __init__(self, desk: Desk, turn: ChatTurn, *, show: Collection[str]) -> None:
         self._desk = desk
         self._turn = turn
         self._show = show
@@ -144,12 +144,12 @@ class _Answer:
             parts += self._apart(_aside(shown, self._show))
         for each in self._speech.take(shown):
             match each:
-                case Begun() if self._has_said:
+                case SpeechBegun() if self._has_said:
                     parts.append("\n\n")
                 case Piece(text=text):
                     self._has_said = True
                     parts.append(text)
-                case Ended(refusal=str(reason)):
+                case SpeechEnded(refusal=str(reason)):
                     self.refusal = reason
                 case _:
                     pass

@@ -14,7 +14,7 @@ _SPOKEN = ("system", "developer", "user")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chat:
+class ClientChat:
     """What a chat client sends: all that was said, and the message that is new."""
 
     history: tuple[Item, ...]
@@ -38,14 +38,14 @@ def user_texts(items: Sequence[Item]) -> list[str]:
     return [text_of(item) for item in items if is_request(item)]
 
 
-def read_chat(messages: Sequence[Mapping[str, Any]]) -> Chat:
+def read_chat(messages: Sequence[Mapping[str, Any]]) -> ClientChat:
     """The messages of a request; `BadRequest` says which one cannot be used and why."""
     items = [item for place, each in enumerate(messages) if (item := _item(each, place))]
     if not items or items[-1].get("role") != "user":
         raise BadRequest(
             "the last message must be the user's: that is what is answered", param="messages"
         )
-    return Chat(history=tuple(items[:-1]), message=items[-1])
+    return ClientChat(history=tuple(items[:-1]), message=items[-1])
 
 
 def _item(message: Mapping[str, Any], place: int) -> Item | None:

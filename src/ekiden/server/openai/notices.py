@@ -17,7 +17,7 @@ from ekiden.core.errors import EkidenError
 from ekiden.core.inbox_item import InboxItem
 from ekiden.core.items import Item, text_of
 from ekiden.core.runs import parse_run_id
-from ekiden.server.openai.messages import Chat, user_texts
+from ekiden.server.openai.messages import ClientChat, user_texts
 from ekiden.sessions.conversation import conversation
 from ekiden.tools.text import shortened
 
@@ -27,7 +27,7 @@ _MOST_SHOWN = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class TypedAnswer:
     """An answer to a question, typed into a chat."""
 
     item: InboxItem
@@ -55,7 +55,7 @@ def working_notice(run_id: str) -> str:
     return _marked(told, run_id)
 
 
-def read_command(text: str, questions: Sequence[InboxItem]) -> Command | None:
+def read_command(text: str, questions: Sequence[InboxItem]) -> TypedAnswer | None:
     """The answer that `text` gives to one of the questions, such as ``/approve`` or ``/reject too
     much``; `None` if it is none. With several questions it names one: ``/approve inb_… words``."""
     found = _COMMAND.match(text)
@@ -67,13 +67,13 @@ def read_command(text: str, questions: Sequence[InboxItem]) -> Command | None:
             continue
         for option in item.options:
             if option.casefold() == word:
-                return Command(item=item, choice=option, text=words)
+                return TypedAnswer(item=item, choice=option, text=words)
         if not item.options and word == "answer" and words:
-            return Command(item=item, choice=None, text=words)
+            return TypedAnswer(item=item, choice=None, text=words)
     return None
 
 
-async def run_noticed(desk: Desk, chat: Chat) -> str | None:
+async def run_noticed(desk: Desk, chat: ClientChat) -> str | None:
     """The run that the client was last told to wait for, if it is one of this conversation."""
     if not chat.history:
         return None

@@ -17,7 +17,7 @@ _ECHOED = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ApprovalAnswer:
     """A yes or a no to what an `mcp_approval_request` asked."""
 
     item_id: str
@@ -30,7 +30,7 @@ class ResponseInput:
     """What was sent: something to say, or verdicts."""
 
     items: tuple[Item, ...] = ()
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[ApprovalAnswer, ...] = ()
 
 
 def read_response_input(
@@ -71,11 +71,11 @@ def _says_something(item: Item) -> bool:
     )
 
 
-def _verdict(item: Mapping[str, Any], place: int) -> Verdict:
+def _verdict(item: Mapping[str, Any], place: int) -> ApprovalAnswer:
     match item:
         case {"approval_request_id": str(item_id), "approve": bool(approve)} if item_id:
             reason = item.get("reason")
-            return Verdict(
+            return ApprovalAnswer(
                 item_id=item_id, approve=approve, reason=reason if isinstance(reason, str) else ""
             )
     raise BadRequest(

@@ -78,7 +78,7 @@ class DeletedResponse(BaseModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RequestEcho:
     """What of a request is told again in its response."""
 
     model: str
@@ -96,7 +96,7 @@ def response_status(run: Run) -> ResponseStatus:
 
 
 def response_object(
-    response_id: ResponseId, run: Run, output: Sequence[Item], asked: Asked
+    response_id: ResponseId, run: Run, output: Sequence[Item], asked: RequestEcho
 ) -> dict[str, Any]:
     """The run as a response."""
     status, error, incomplete = response_status(run), None, None

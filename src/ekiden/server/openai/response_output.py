@@ -11,7 +11,7 @@ from ekiden.core.items import Item
 from ekiden.core.jsonio import dumps
 from ekiden.hub.tails import Shown
 from ekiden.server.streams.decisions import choices
-from ekiden.server.streams.speaking import Begun, Broken, Ended, Piece, Speech
+from ekiden.server.streams.speaking import Broken, Piece, Speech, SpeechBegun, SpeechEnded
 from ekiden.sessions import is_transfer
 
 LABEL = "ekiden"
@@ -20,7 +20,7 @@ Told: TypeAlias = dict[str, Any]
 """An event of a stream, without its number."""
 
 
-class Output:
+class ResponseOutput:
     """The items of one response, made of what happens in a run.
 
     What agents say are messages. What their tools did, and handoffs, are items `mcp_call`, if they
@@ -47,11 +47,11 @@ class Output:
         """Learn what happened; gives what a stream tells of it."""
         for each in self._speech.take(shown):
             match each:
-                case Begun(id=name):
+                case SpeechBegun(id=name):
                     yield from self._begin(name)
                 case Piece(id=name, text=text):
                     yield from self._grow(name, text)
-                case Ended(id=name, text=text, refusal=refusal):
+                case SpeechEnded(id=name, text=text, refusal=refusal):
                     yield from self._end(name, text, refusal)
                 case Broken(id=name, text=text):
                     yield from self._end(name, text, None, status="incomplete")

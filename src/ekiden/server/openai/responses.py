@@ -36,16 +36,16 @@ from ekiden.server.openai.bodies import (
 )
 from ekiden.server.openai.catalog import TEAM, addressee_of
 from ekiden.server.openai.errors import BadRequest, OpenAIRoute, errors, unsupported
-from ekiden.server.openai.response_items import ResponseInput, Verdict, read_response_input
+from ekiden.server.openai.response_items import ApprovalAnswer, ResponseInput, read_response_input
 from ekiden.server.openai.response_models import (
-    Asked,
     DeletedResponse,
     OpenAIResponse,
+    RequestEcho,
     ResponseId,
     response_object,
     response_status,
 )
-from ekiden.server.openai.response_output import Output
+from ekiden.server.openai.response_output import ResponseOutput
 from ekiden.server.openai.turns import events_of_run, last_run
 from ekiden.server.streams.decisions import check_asked, decide
 from ekiden.server.streams.following import FollowedRun, await_more, begin_run
@@ -99,7 +99,7 @@ async def create_response(
     if body.stream:
         streams.check_room()
     work = await _begin(desk, caller, body, given, x_ekiden_session)
-    asked = Asked(
+    asked = RequestEcho(
         model=body.model,
         previous=body.previous_response_id,
         instructions=body.instructions,
@@ -133,7 +133,7 @@ async def retrieve_response(
     """A response as it stands; that of a run which has gone on since shows all of it."""
     if stream:
         raise unsupported("stream", "GET /api/v1/runs/{run_id}/events streams a run, at any time")
-    asked = Asked(model=TEAM, metadata={})
+    asked = RequestEcho(model=TEAM, metadata={})
     return await _read(desk, ResponseId.parse(response_id), asked, shows(x_ekiden_show))
 
 
@@ -142,7 +142,7 @@ async def cancel_response(desk: Starts, response_id: Id) -> Any:
     """Stop the run; what it did is kept. One that is over stays as it is."""
     found = ResponseId.parse(response_id)
     await desk.runs.cancel(found.run_id)
-    return await _read(desk, found, Asked(model=TEAM, metadata={}), ())
+    return await _read(desk, found, RequestEcho(model=TEAM, metadata={}), ())
 
 
 @router.delete("/{response_id}", response_model=DeletedResponse, responses=errors(404))
@@ -231,7 +231,7 @@ async def _previous(desk: Desk, response_id: str) -> ResponseId:
 
 
 async def _answer(
-    desk: Desk, caller: Caller, verdicts: Collection[Verdict], session_id: str | None
+    desk: Desk, caller: Caller, verdicts: Collection[ApprovalAnswer], session_id: str | None
 ) -> _Work:
     """Give the answers, and follow the run that goes on with them."""
     items = [await desk.inbox.get(verdict.item_id) for verdict in verdicts]
@@ -252,7 +252,7 @@ async def _answer(
 
 
 async def _read(
-    desk: Desk, response_id: ResponseId, asked: Asked, show: Collection[str]
+    desk: Desk, response_id: ResponseId, asked: RequestEcho, show: Collection[str]
 ) -> dict[str, Any]:
     """The response as it stands."""
     run = await desk.runs.read(response_id.run_id)
@@ -265,15 +265,15 @@ async def _read(
     return response_object(response_id, run, output.items, asked)
 
 
-async def _output(desk: Desk, response_id: ResponseId, show: Collection[str]) -> Output:
-    output = Output(str(response_id), show=show)
+async def _output(desk: Desk, response_id: ResponseId, show: Collection[str]) -> ResponseOutput:
+    output = ResponseOutput(str(response_id), show=show)
     if show and response_id.after:
         events = await events_of_run(desk, response_id.run_id)
         output.know(event for event in events if event.seq <= response_id.after)
     return output
 
 
-async def _endings(desk: Desk, run: Run, output: Output) -> list[dict[str, Any]]:
+async def _endings(desk: Desk, run: Run, output: ResponseOutput) -> list[dict[str, Any]]:
     """What is told at the end, beside what agents said."""
     if run.questions:
         questions = await questions_to_people(desk.store, run.session_id)
@@ -286,7 +286,7 @@ async def _endings(desk: Desk, run: Run, output: Output) -> list[dict[str, Any]]
 
 
 async def _events(
-    desk: Desk, work: _Work, asked: Asked, show: Collection[str], *, beat_s: float
+    desk: Desk, work: _Work, asked: RequestEcho, show: Collection[str], *, beat_s: float
 ) -> AsyncGenerator[bytes, None]:
     """The events of a stream, numbered."""
     number = 0

@@ -26,15 +26,15 @@ from ekiden.server.access.access import Caller
 from ekiden.server.openai.bodies import ChatRequest
 from ekiden.server.openai.catalog import addressee_of
 from ekiden.server.openai.errors import BadRequest
-from ekiden.server.openai.messages import Chat, read_chat
+from ekiden.server.openai.messages import ClientChat, read_chat
 from ekiden.server.openai.notices import read_command, run_noticed
 from ekiden.server.streams.decisions import decide
 from ekiden.server.streams.following import FollowedRun, await_more, begin_run, is_over, join_run
-from ekiden.server.streams.speaking import Ended, Speech, standing
+from ekiden.server.streams.speaking import Speech, SpeechEnded, standing
 
 
 @dataclass(slots=True, kw_only=True)
-class Turn:
+class ChatTurn:
     """What answers a chat request."""
 
     run_id: str
@@ -57,7 +57,7 @@ class Turn:
 
 async def take_turn(
     desk: Desk, caller: Caller, body: ChatRequest, *, session_id: str | None
-) -> Turn:
+) -> ChatTurn:
     """Begin, go on with, or look at what answers the request."""
     chat, to = read_chat(body.messages), addressee_of(desk, body.model)
     noticed = await run_noticed(desk, chat)
@@ -80,22 +80,22 @@ async def take_turn(
         if asks_for_it:
             owed = await answer_since_wait(desk, last)
             begun = await begin_run(desk, order, live=live)
-            return Turn(run_id=begun.run_id, followed=begun, owed=owed)
+            return ChatTurn(run_id=begun.run_id, followed=begun, owed=owed)
     if chat.is_empty:
         raise BadRequest("the last message is empty: there is nothing to answer", param="messages")
     begun = await begin_run(desk, order, live=live)
-    return Turn(run_id=begun.run_id, followed=begun)
+    return ChatTurn(run_id=begun.run_id, followed=begun)
 
 
 async def _go_on(
     desk: Desk,
     caller: Caller,
-    chat: Chat,
+    chat: ClientChat,
     last: Run,
     *,
     asks_for_it: bool,
     body: ChatRequest,
-) -> Turn | None:
+) -> ChatTurn | None:
     """What answers the request without a new run; `None` if it takes one."""
     run_id = last.run_id
     if last.questions:
@@ -110,12 +110,12 @@ async def _go_on(
             except BaseException:
                 followed.close()
                 raise
-            return Turn(run_id=run_id, followed=followed)
+            return ChatTurn(run_id=run_id, followed=followed)
         replaces = (body.metadata or {}).get("on_waiting") == "replace" and not chat.is_empty
-        return None if replaces else Turn(run_id=run_id, is_dropped=not chat.is_empty)
+        return None if replaces else ChatTurn(run_id=run_id, is_dropped=not chat.is_empty)
     if asks_for_it and (chat.is_empty or not is_over(last)):
         followed = await join_run(desk, run_id, after=await _since_wait(desk, run_id))
-        return Turn(run_id=run_id, followed=followed)
+        return ChatTurn(run_id=run_id, followed=followed)
     return None
 
 
@@ -134,7 +134,7 @@ async def answer_since_wait(desk: Desk, last: Run) -> str:
     after = await _since_wait(desk, last.run_id)
     speech, texts = Speech(""), []
     for event in standing(await events_of_run(desk, last.run_id, after=after)):
-        texts += [each.text for each in speech.take(event) if isinstance(each, Ended)]
+        texts += [each.text for each in speech.take(event) if isinstance(each, SpeechEnded)]
     if not any(texts) and last.error is not None:
         return f"It failed: {last.error.message}"
     return "\n\n".join(filter(None, texts))

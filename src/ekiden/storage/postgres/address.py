@@ -18,7 +18,7 @@ _SHOWN = frozenset({"host", "port", "user", "dbname", "database", "sslmode", "sc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class PostgresAddress:
     """One schema of one database."""
 
     dsn: str = field(repr=False)
@@ -28,7 +28,7 @@ class Address:
     """For messages: no password in it."""
 
 
-def parse_address(url: str, schema: str | None = None) -> Address:
+def parse_address(url: str, schema: str | None = None) -> PostgresAddress:
     """The address that `url` names, e.g. ``postgresql://me@host:5432/db?schema=ekiden``.
 
     The schema is the argument's, else the URL's, else ``ekiden``. `UserError` for what is not such
@@ -52,7 +52,7 @@ def parse_address(url: str, schema: str | None = None) -> Address:
         shown.append(("schema", chosen))
     user = login.partition(":")[0]
     place = f"{user}@{hosts}" if user else hosts
-    return Address(
+    return PostgresAddress(
         dsn=_join(parts.netloc, parts.path, kept),
         schema=chosen,
         shown=_join(place, parts.path, shown),

@@ -56,7 +56,7 @@ where num = $1 and epoch = $2 and owner = $3"""
 """For the number, epoch and owner of a claim."""
 
 
-class Wish(NamedTuple):
+class ClaimWish(NamedTuple):
     """Who wants a session, for how long, and of which agents; text as it is stored."""
 
     owner: str
@@ -70,11 +70,11 @@ class Claiming:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: dict[Wish, list[asyncio.Future[Any]]] = {}
+        self._waiting: dict[ClaimWish, list[asyncio.Future[Any]]] = {}
         """Those who came since the event loop had its last turn."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def next(self, wish: Wish) -> Any:
+    async def next(self, wish: ClaimWish) -> Any:
         """The `SESSION` columns of the session that is taken, or `None`.
 
         Whoever is cancelled meanwhile leaves no session claimed.
@@ -94,12 +94,12 @@ class Claiming:
                 self._begin(self._let_go(wish, [told.result()]))
             raise
 
-    def _send(self, wish: Wish) -> None:
+    def _send(self, wish: ClaimWish) -> None:
         waiting = [each for each in self._waiting.pop(wish, ()) if not each.done()]
         if waiting:
             self._begin(self._take(wish, waiting))
 
-    async def _take(self, wish: Wish, waiting: Sequence[asyncio.Future[Any]]) -> None:
+    async def _take(self, wish: ClaimWish, waiting: Sequence[asyncio.Future[Any]]) -> None:
         failure: EkidenError | None = ConnectionLost("the claim was broken off")
         found: list[Any] = []
         try:
@@ -117,14 +117,14 @@ class Claiming:
                     each.set_exception(failure)
         await self._let_go(wish, found)
 
-    async def _query(self, wish: Wish, count: int) -> list[Any]:
+    async def _query(self, wish: ClaimWish, count: int) -> list[Any]:
         if wish.agents is None:
             return await self._database.query(_TAKE_NEXT, wish.owner, wish.lease_s, count)
         return await self._database.query(
             TAKE_NEXT_OF, wish.owner, wish.lease_s, count, wish.agents
         )
 
-    async def _let_go(self, wish: Wish, found: Sequence[Any]) -> None:
+    async def _let_go(self, wish: ClaimWish, found: Sequence[Any]) -> None:
         """Release what nobody waits for any more; failing that, its lease ends some time."""
         with suppress(EkidenError):
             for row in found:

@@ -21,7 +21,7 @@ from ekiden.storage.postgres.database import ANSWER_S, COMMAND_S, Database
 from ekiden.storage.postgres.doubt import answered
 from ekiden.storage.postgres.errors import UNIQUE_VIOLATION, OutcomeUnknown
 from ekiden.storage.postgres.gathering import Gathering
-from ekiden.storage.postgres.rows import EVENT, Handle, event_columns, step_columns
+from ekiden.storage.postgres.rows import EVENT, ClaimHandle, event_columns, step_columns
 from ekiden.storage.postgres.text import to_column, to_column_or_null
 from ekiden.storage.values import event_conflict, json_text, step_conflict
 
@@ -34,7 +34,7 @@ class _Attempt:
 
     claim: Claim
     commit: Commit
-    handle: Handle
+    handle: ClaimHandle
     cursor: str | None
     variables: str | None
     columns: list[list[Any]]
@@ -46,7 +46,7 @@ class _Attempt:
 
 
 async def store_commit(
-    database: Database, gathering: Gathering, handle: Handle, claim: Claim, commit: Commit
+    database: Database, gathering: Gathering, handle: ClaimHandle, claim: Claim, commit: Commit
 ) -> None:
     """Store it, or raise `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull`,
     `SessionExists`, `UserError`.
@@ -64,7 +64,7 @@ async def store_commit(
     handle.token = attempt.token
 
 
-def _prepared(handle: Handle, claim: Claim, commit: Commit) -> _Attempt:
+def _prepared(handle: ClaimHandle, claim: Claim, commit: Commit) -> _Attempt:
     """The commit with all of its JSON as text; `UserError`."""
     session_id, cursor, variables = claim.session_id, commit.patch.cursor, commit.patch.variables
     return _Attempt(

@@ -9,7 +9,7 @@ from ekiden.core.errors.copying import CopyDiffers, NotCopyable, StoreNotEmpty, 
 from ekiden.core.ids import new_id
 from ekiden.core.jsonio import dumps
 from ekiden.storage.copying import MARK, TABLES, Numbers, Row, TableName
-from ekiden.storage.postgres.address import Address
+from ekiden.storage.postgres.address import PostgresAddress
 from ekiden.storage.postgres.copy_rows import count_sql, read_mark, to_schema, written_columns
 from ekiden.storage.postgres.errors import UNIQUE_VIOLATION, UNSTORABLE
 from ekiden.storage.postgres.migrate import migrate
@@ -41,7 +41,7 @@ class PostgresTarget:
     From `mark` to `finish` everybody else refuses it. Pages are transactions, each one COPY.
     """
 
-    def __init__(self, address: Address, *, source: str = "") -> None:
+    def __init__(self, address: PostgresAddress, *, source: str = "") -> None:
         self.address = address
         self._source = source
         self.url = address.shown

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 from ekiden.core.errors import EkidenError, UserError
-from ekiden.storage.postgres.address import Address
+from ekiden.storage.postgres.address import PostgresAddress
 from ekiden.storage.postgres.driver import asyncpg
 from ekiden.storage.postgres.errors import FOREIGN, ROLLED_BACK, ConnectionLost, translated
 from ekiden.storage.values import closed_store
@@ -139,7 +139,7 @@ class Database:
 
     def __init__(
         self,
-        address: Address,
+        address: PostgresAddress,
         *,
         min_size: int,
         max_size: int,

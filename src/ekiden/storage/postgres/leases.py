@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ekiden.storage.base import Claim, NewSession, SessionRow
-from ekiden.storage.postgres.claiming import RELEASE, Claiming, Wish
+from ekiden.storage.postgres.claiming import RELEASE, Claiming, ClaimWish
 from ekiden.storage.postgres.role import FREE, Role, later_lapse, lease
 from ekiden.storage.postgres.rows import SESSION, claim_of, session_row
 from ekiden.storage.postgres.sessions import INSERT, NEW, new_columns
@@ -66,7 +66,7 @@ class Leases(Role):
     async def claim_next(
         self, *, owner: str, lease_s: float, agents: Collection[str] | None = None
     ) -> tuple[Claim, SessionRow] | None:
-        wish = Wish(
+        wish = ClaimWish(
             owner=to_column(owner),
             lease_s=lease_s,
             agents=None if agents is None else tuple(map(to_column, agents)),

@@ -60,7 +60,7 @@ MESSAGE = f"""
 
 
 @dataclass(slots=True, kw_only=True)
-class Handle:
+class ClaimHandle:
     """What a `Claim` of this store has as its key; all copies of the claim share it."""
 
     num: int
@@ -96,7 +96,7 @@ def claim_of(record: Any, *, owner: str, lease_s: float) -> Claim:
         owner=owner,
         epoch=record["epoch"],
         lease_s=lease_s,
-        key=Handle(num=record["num"], token=record["token"]),
+        key=ClaimHandle(num=record["num"], token=record["token"]),
     )
 
 

@@ -21,7 +21,7 @@ from ekiden.storage.copying import (
     check_current,
     holding,
 )
-from ekiden.storage.postgres.address import Address
+from ekiden.storage.postgres.address import PostgresAddress
 from ekiden.storage.postgres.copy_rows import (
     count_sql,
     count_tables,
@@ -79,7 +79,7 @@ _BELONGING = (
 class PostgresSnapshot:
     """`StoreSnapshot` of a schema, in one transaction that reads what was there when it began."""
 
-    def __init__(self, address: Address, *, may_be_absent: bool = False) -> None:
+    def __init__(self, address: PostgresAddress, *, may_be_absent: bool = False) -> None:
         self._address = address
         self.url = self._address.shown
         self.missing: Sequence[str] = ()
@@ -235,7 +235,7 @@ class PostgresSnapshot:
 class _Reading(Database):
     """The one connection of a source, for what asks a database."""
 
-    def __init__(self, source: PostgresSnapshot, address: Address) -> None:
+    def __init__(self, source: PostgresSnapshot, address: PostgresAddress) -> None:
         super().__init__(address, min_size=0, max_size=1, prepare=_nothing)
         self._source = source
 
@@ -246,7 +246,7 @@ class _Reading(Database):
 class _View(Sessions, Journal, Documents):
     """Sessions, their events and the documents as they were."""
 
-    def __init__(self, source: PostgresSnapshot, address: Address) -> None:
+    def __init__(self, source: PostgresSnapshot, address: PostgresAddress) -> None:
         self._database = _Reading(source, address)
         self.url = source.url
 
@@ -267,7 +267,7 @@ def _whole(columns: Mapping[str, set[str]], number: int) -> tuple[dict[str, set[
     return found, missing
 
 
-async def connected(address: Address) -> Any:
+async def connected(address: PostgresAddress) -> Any:
     """A connection whose transactions may take as long as they need."""
     database = Database(address, min_size=0, max_size=1, prepare=_nothing)
     connection = await database.connect()
@@ -275,7 +275,7 @@ async def connected(address: Address) -> Any:
     return connection
 
 
-async def told(address: Address, work: Awaitable[T]) -> T:
+async def told(address: PostgresAddress, work: Awaitable[T]) -> T:
     """The result of a call of the driver, its errors translated."""
     try:
         return await work

@@ -74,7 +74,7 @@ from ekiden.storage.sqlite.readers import Read, Readers
 from ekiden.storage.sqlite.searching import Searching
 from ekiden.storage.sqlite.threads import in_own_thread
 from ekiden.storage.sqlite.vectors import vector_engine
-from ekiden.storage.sqlite.watch import Watch
+from ekiden.storage.sqlite.watch import FileWatch
 from ekiden.storage.sqlite.writer import Work, Writer
 from ekiden.storage.values import closed_store
 
@@ -442,7 +442,7 @@ class SqliteStore(Searching):
             self._connect_to_look if is_read_only else partial(self._connect, read_only=True)
         )
         readers = Readers(connect_to_read, self._unavailable, self.url)
-        watch = Watch(readers, connect_to_read)
+        watch = FileWatch(readers, connect_to_read)
         # Without the right to write, every write fails with the connection that can only look.
         writer = Writer(
             connect=self._connect_to_look if is_read_only else self._connect,
@@ -476,7 +476,7 @@ class _Parts(NamedTuple):
 
     writer: Writer
     readers: Readers
-    watch: Watch
+    watch: FileWatch
     clock: StoreClock
     is_read_only: bool
     is_foreign: bool

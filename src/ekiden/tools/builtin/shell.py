@@ -36,7 +36,7 @@ _DRAIN_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class ProgramEnd:
     """How a program ended."""
 
     code: int | None
@@ -53,7 +53,7 @@ async def run_program(
     timeout_s: float,
     max_bytes: int,
     pass_fds: Sequence[int] = (),
-) -> Ended:
+) -> ProgramEnd:
     """Run the program in a process group of its own, without any input.
 
     When its time is up, or the caller is cancelled, the whole group is stopped; and what it leaves
@@ -86,7 +86,7 @@ async def run_program(
         with suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN_S):
                 await output.ended.wait()
-    return Ended(code=code, output=output.text())
+    return ProgramEnd(code=code, output=output.text())
 
 
 @asynccontextmanager
@@ -273,7 +273,7 @@ def _interpreted(command: str) -> Iterator[str]:
             yield char
 
 
-def _shown(ended: Ended, code: int) -> str:
+def _shown(ended: ProgramEnd, code: int) -> str:
     output = (
         ended.output if ended.output.endswith("\n") or not ended.output else ended.output + "\n"
     )

@@ -111,7 +111,7 @@ def _is_public_v6(address: IPv6Address) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ParsedUrl:
     """A URL, taken apart."""
 
     scheme: str
@@ -133,7 +133,7 @@ class Target:
         return f"{self.scheme}://{self.site}{self.path}"
 
 
-def read_url(url: str) -> Target:
+def read_url(url: str) -> ParsedUrl:
     """`ToolError` for everything but a plain http or https URL."""
     url = url.strip()
     if len(url) > _MAX_URL or _UNUSABLE.search(url):
@@ -149,7 +149,7 @@ def read_url(url: str) -> Target:
     if "@" in parts.netloc:
         raise ToolError("a URL with a name or password in it is not asked")
     query = f"?{parts.query}" if parts.query else ""
-    return Target(
+    return ParsedUrl(
         scheme=scheme,
         host=_host(parts.hostname),
         port=_PORTS[scheme] if port is None else port,
@@ -162,14 +162,14 @@ class _Pattern:
     host: str
     port: int | None
 
-    def matches(self, target: Target) -> bool:
+    def matches(self, target: ParsedUrl) -> bool:
         if target.port != (_PORTS[target.scheme] if self.port is None else self.port):
             return False
         if self.host.startswith("*."):
             return target.host.endswith(self.host[1:])
         return self.host in ("*", target.host)
 
-    def names(self, target: Target) -> bool:
+    def names(self, target: ParsedUrl) -> bool:
         """Whether this very host and port were written down."""
         return self.port == target.port and self.host == target.host
 
@@ -186,7 +186,7 @@ class AllowList:
         self._entries = entries
         self._patterns = [_pattern(entry) for entry in entries]
 
-    def check(self, target: Target) -> bool:
+    def check(self, target: ParsedUrl) -> bool:
         """Whether a host that may be asked need not be public; `ToolError` if it may not be."""
         if not any(pattern.matches(target) for pattern in self._patterns):
             allowed = ", ".join(self._entries) or "none so far"
@@ -199,7 +199,7 @@ class AllowList:
 
 
 def addresses_of(
-    target: Target, *, may_be_private: bool, resolve: Resolve = socket.getaddrinfo
+    target: ParsedUrl, *, may_be_private: bool, resolve: Resolve = socket.getaddrinfo
 ) -> list[str]:
     """The addresses to connect to, checked; asks the name service, so it may take a while."""
     try:

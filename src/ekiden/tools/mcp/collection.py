@@ -27,7 +27,7 @@ _DESTRUCTIVE = (
 )
 
 
-class Connection:
+class McpConnection:
     """A server and the link to it, if there is one; `close` it in the end."""
 
     def __init__(self, server: McpServer, root: Path, environment: Mapping[str, str]) -> None:
@@ -109,7 +109,7 @@ class McpTools:
     ) -> None:
         self._servers = dict(servers)
         self._connections = {
-            name: Connection(server, root, environment)
+            name: McpConnection(server, root, environment)
             for name, server in servers.items()
             if not server.disabled
         }
@@ -223,7 +223,7 @@ class McpTools:
 
 
 def _invoker(
-    connection: Connection, tool: str, name: str
+    connection: McpConnection, tool: str, name: str
 ) -> Callable[[ToolContext[Any], str], Awaitable[str]]:
     async def invoke(ctx: ToolContext[Any], arguments: str) -> str:
         meta = {"ekiden/idempotency_key": ctx.idempotency_key} if ctx.idempotency_key else {}

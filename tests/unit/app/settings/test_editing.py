@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ekiden.app.settings.editing import KeyPath, with_value, without
-from ekiden.app.settings.jsonc import JsoncError, Member, Node, ObjectNode, parse
+from ekiden.app.settings.jsonc import JsoncError, JsoncMember, JsoncNode, ObjectNode, parse
 from tests.support.cases import each_case
 
 
@@ -256,7 +256,7 @@ def test_any_file_lacks_the_key_afterwards_and_nothing_else(text: str, keys: lis
     assert comments(changed) == [*comments(text[: found.start]), *comments(text[found.end :])]
 
 
-def members(node: Node | None) -> tuple[Member, ...]:
+def members(node: JsoncNode | None) -> tuple[JsoncMember, ...]:
     return node.members if isinstance(node, ObjectNode) else ()
 
 

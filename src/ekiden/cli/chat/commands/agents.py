@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.chat.screens.lines import event_line, said_by_agent
-from ekiden.cli.chat.screens.screen import Lines, Pairs, Reply, Table
+from ekiden.cli.chat.screens.screen import CommandReply, Lines, Pairs, Table
 from ekiden.cli.errors import UsageError
 from ekiden.cli.task_view import duration
 from ekiden.cli.transcript import shorten
@@ -32,7 +32,7 @@ def _agents_of(chat: Chat) -> Agents:
     return LocalAgents(Here(store=chat.store, settings=project.settings, project=project))
 
 
-async def agents(chat: Chat, argument: str) -> Reply:
+async def agents(chat: Chat, argument: str) -> CommandReply:
     """`/agents`."""
     from ekiden.core.documents import to_json
 
@@ -48,14 +48,14 @@ async def agents(chat: Chat, argument: str) -> Reply:
         )
         for each in records
     ]
-    return Reply(
+    return CommandReply(
         type="agents",
         record={"agents": records},
         shapes=(Table(headers=("agent", "description", "hands to"), rows=rows),),
     )
 
 
-async def show(chat: Chat, argument: str) -> Reply:
+async def show(chat: Chat, argument: str) -> CommandReply:
     """`/agents show NAME`."""
     from ekiden.cli.views.agents import detail_pairs
     from ekiden.core.documents import to_json
@@ -65,10 +65,10 @@ async def show(chat: Chat, argument: str) -> Reply:
         raise UsageError("say which agent: /agents show NAME")
     found = await _agents_of(chat).get(name)
     shape = Pairs(pairs=detail_pairs(found))
-    return Reply(type="agent_details", record=to_json(found), shapes=(shape,))
+    return CommandReply(type="agent_details", record=to_json(found), shapes=(shape,))
 
 
-async def route(chat: Chat, argument: str) -> Reply:
+async def route(chat: Chat, argument: str) -> CommandReply:
     """`/agents route TEXT`."""
     from ekiden.app.addressing import parse_address
     from ekiden.cli.routing_view import route_line
@@ -79,7 +79,7 @@ async def route(chat: Chat, argument: str) -> Reply:
         raise UsageError("say what to route: /agents route TEXT")
     found = await _agents_of(chat).route(argument)
     record = to_json(found)
-    return Reply(
+    return CommandReply(
         type="analysis",
         record=record,
         shapes=(
@@ -90,7 +90,7 @@ async def route(chat: Chat, argument: str) -> Reply:
     )
 
 
-async def config(chat: Chat, argument: str) -> Reply:
+async def config(chat: Chat, argument: str) -> CommandReply:
     """`/agents config routing[.KEY [VALUE]]`."""
     key, _, value = argument.partition(" ")
     key = key or _ROUTING
@@ -104,7 +104,7 @@ async def config(chat: Chat, argument: str) -> Reply:
     return _shown(chat, key)
 
 
-async def _set(chat: Chat, key: str, value: str) -> Reply:
+async def _set(chat: Chat, key: str, value: str) -> CommandReply:
     from ekiden.app.settings import agent_names_check, set_setting
     from ekiden.app.trust import keeping_trust
 
@@ -123,17 +123,17 @@ async def _set(chat: Chat, key: str, value: str) -> Reply:
         origin = chat.roster.project.loaded.origin(change.name)
         text = f"{text}; it does not count here: {origin} comes first"
     record = {"key": change.name, "value": change.value, "path": str(change.path)}
-    return Reply(type="config", record=record, shapes=(Lines(text=text),))
+    return CommandReply(type="config", record=record, shapes=(Lines(text=text),))
 
 
-def _shown(chat: Chat, key: str) -> Reply:
+def _shown(chat: Chat, key: str) -> CommandReply:
     loaded = _on_disk(chat.roster.project)
     value = loaded.value(key)
     rows = [
         (name, dumps(each), str(loaded.origin(f"{key}.{name}" if name != key else key)))
         for name, each in _flat(value, key)
     ]
-    return Reply(
+    return CommandReply(
         type="config",
         record={"key": key, "value": value},
         shapes=(Table(headers=("key", "value", "from"), rows=rows),),
@@ -163,7 +163,7 @@ def _flat(value: Any, key: str, above: str = "") -> list[tuple[str, Any]]:
     ]
 
 
-async def handoff_chain(chat: Chat, argument: str) -> Reply:
+async def handoff_chain(chat: Chat, argument: str) -> CommandReply:
     """`/agents handoff-chain`."""
     from ekiden.api.local.sessions import handoff_chain
     from ekiden.api.sessions import SessionChain
@@ -178,10 +178,10 @@ async def handoff_chain(chat: Chat, argument: str) -> Reply:
     if found.waiting_for is not None:
         chain = f"{chain}, waiting for {found.waiting_for}"
     table = Table(headers=CHAIN_HEADERS, rows=chain_rows(found), empty="no handoffs")
-    return Reply(type="chain", record=to_json(found), shapes=(Lines(text=chain), table))
+    return CommandReply(type="chain", record=to_json(found), shapes=(Lines(text=chain), table))
 
 
-async def trace(chat: Chat, argument: str) -> Reply:
+async def trace(chat: Chat, argument: str) -> CommandReply:
     """`/agents trace`."""
     from ekiden.cli.tables import clock_time
 
@@ -206,7 +206,7 @@ async def trace(chat: Chat, argument: str) -> Reply:
         rows=rows,
         empty="nothing was said yet",
     )
-    return Reply(type="trace", record=record, shapes=(table,))
+    return CommandReply(type="trace", record=record, shapes=(table,))
 
 
 def _without_items(event: Event) -> dict[str, Any]:

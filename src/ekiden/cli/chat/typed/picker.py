@@ -63,7 +63,7 @@ def _last_words(events: Sequence[Event]) -> str:
     return ""
 
 
-class Choice:
+class PickerList:
     """A list with one line marked, of which as much is shown as fits."""
 
     def __init__(self, options: Sequence[str], *, start: int = 0, height: int = 10) -> None:
