@@ -90,6 +90,7 @@ def test_values_are_printed_plain_and_groups_as_objects(capsys: Captured) -> Non
         ["set", "routing.strategy", "magic"],
         ["set", "routing.stratgy", "rule"],
         ["set", "agents", "{}"],
+        ["set", "mcpServers.x", '{"url": "ftp://b"}'],
         ["set", "chat.history"],
         ["get", "nothing"],
         ["get", "mcpServers.nobody"],

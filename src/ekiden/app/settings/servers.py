@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.core.kinds import shown_type, wrong
+from ekiden.core.kinds import wrong
 
 _MAX_NAME = 100
 _ADDRESSES = ("url", "httpUrl", "serverUrl")
@@ -15,7 +15,7 @@ _ADDRESSES = ("url", "httpUrl", "serverUrl")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """An MCP server as other tools write it; what else it says is for those who start it."""
+    """An MCP server as other tools write it; one that could not be used is refused."""
 
     expects: str = 'an object with "command" or "url", or null'
 
@@ -24,13 +24,10 @@ class Server:
             return None
         if not isinstance(value, Mapping):
             raise wrong(self.expects, value)
-        given = [key for key in ("command", *_ADDRESSES) if value.get(key) is not None]
-        for key in given:
-            if not isinstance(value[key], str) or not value[key].strip():
-                raise ValueError(f'must have text as "{key}", not {shown_type(value[key])}')
-        if ("command" in given) == any(key in given for key in _ADDRESSES):
-            raise ValueError('must have either "command" or "url"')
-        _check_texts_of_server(value)
+        from ekiden.tools.mcp.servers import server_problems
+
+        for key, problem in server_problems(value):
+            raise ValueError(f'has "{key}", which {problem}' if key else problem)
         return dict(value)
 
     def schema(self) -> dict[str, Any]:
@@ -47,16 +44,6 @@ class Server:
             },
             "anyOf": [*({"required": [key]} for key in of_text), {"type": "null"}],
         }
-
-
-def _check_texts_of_server(server: Mapping[str, Any]) -> None:
-    arguments = server.get("args") or []
-    if not isinstance(arguments, list | tuple) or not all(isinstance(x, str) for x in arguments):
-        raise ValueError('must have a list of texts as "args"')
-    for key in ("env", "headers"):
-        pairs = server.get(key) or {}
-        if not isinstance(pairs, Mapping) or not all(isinstance(x, str) for x in pairs.values()):
-            raise ValueError(f'must have an object of texts as "{key}"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -197,8 +197,10 @@ def test_overrides_are_checked(places: Places) -> None:
         places.load({"tools.shell": {"allow": []}})
     with pytest.raises(SettingsInvalid, match="name is wrong"):
         places.load({"mcpServers": {"": {"command": "x"}}})
-    with pytest.raises(SettingsInvalid, match='a server that must have either "command" or "url"'):
+    with pytest.raises(SettingsInvalid, match="a server that needs either `command`"):
         places.load({"mcpServers": {"x": {}}})
+    with pytest.raises(SettingsInvalid, match='a server that has "url", which must begin with'):
+        places.load({"mcpServers": {"x": {"url": "ftp://b"}}})
 
 
 def test_everything_that_is_wrong_is_told_at_once(places: Places) -> None:
@@ -245,16 +247,17 @@ def test_everything_that_is_wrong_is_told_at_once(places: Places) -> None:
         ('{"mcpServers": []}', "mcpServers must be an object of servers, not a list"),
         ('{"mcpServers": {"": {"command": "x"}}}', "1:17: a server's name is"),
         ('{"mcpServers": {"x": "npx"}}', "1:22: mcpServers.x must be an object with"),
-        ('{"mcpServers": {"x": {}}}', 'must have either "command" or "url"'),
-        ('{"mcpServers": {"x": {"command": "a", "url": "b"}}}', "must have either"),
-        ('{"mcpServers": {"x": {"command": ["a"]}}}', 'text as "command", not a list'),
-        ('{"mcpServers": {"x": {"url": " "}}}', 'text as "url", not empty text'),
-        ('{"mcpServers": {"x": {"url": true}}}', 'text as "url", not true or false'),
-        ('{"mcpServers": {"x": {"command": "a", "args": "b"}}}', 'list of texts as "args"'),
-        (
-            '{"mcpServers": {"x": {"command": "a", "env": {"T": 12345}}}}',
-            'object of texts as "env"',
-        ),
+        ('{"mcpServers": {"x": {}}}', "mcpServers.x needs either `command`, to start it, or `url`"),
+        ('{"mcpServers": {"x": {"command": "a", "url": "http://b"}}}', "needs either `command`"),
+        ('{"mcpServers": {"x": {"command": ["a"]}}}', 'has "command", which must be text'),
+        ('{"mcpServers": {"x": {"url": " "}}}', "needs either `command`"),
+        ('{"mcpServers": {"x": {"url": true}}}', 'has "url", which must be text'),
+        ('{"mcpServers": {"x": {"url": "ftp://b"}}}', 'has "url", which must begin with http://'),
+        ('{"mcpServers": {"x": {"url": "b"}}}', "must begin with http:// or https://"),
+        ('{"mcpServers": {"x": {"httpUrl": "ws://b"}}}', 'has "httpUrl", which must begin with'),
+        ('{"mcpServers": {"x": {"url": "https://b", "type": "stdio"}}}', "must be 'http' or 'sse'"),
+        ('{"mcpServers": {"x": {"command": "a", "args": "b"}}}', '"args", which must be a list'),
+        ('{"mcpServers": {"x": {"command": "a", "env": {"T": 12345}}}}', "an object of texts"),
         ('{"model": "a", "model": "b"}', "1:16: the key 'model' stands in this object before"),
         ('{"mcpServers": {}, "mcp_servers": {}}', "1:20: 'mcp_servers' and 'mcpServers' are the"),
         ('{"mcpServers": {"x": {"command": "a", "command": "b"}}}', "stands in this object before"),
@@ -372,7 +375,7 @@ def test_values_and_groups_are_given_as_json_has_them(places: Places) -> None:
 
 
 def test_entries_are_all_settings_and_each_server(places: Places) -> None:
-    places.project.write_text('{"mcpServers": {"b": {"command": "y"}, "a": {"url": "z"}}}')
+    places.project.write_text('{"mcpServers": {"b": {"command": "y"}, "a": {"url": "http://z"}}}')
     names = [each.key for each in places.load().entries()]
     at = names.index("mcpServers.a")
     assert names[at + 1] == "mcpServers.b"
