@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S, HandoffPolicy
+from ekiden.core.handoff_terms import HandoffPolicy
 from ekiden.core.items import Item
 
 HandoffStatus: TypeAlias = Literal[
@@ -71,7 +71,9 @@ class HandoffContext:
     payload: Any = None
     """What else the program that asked passes along; JSON."""
     priority: int = 0
-    timeout: float = DEFAULT_TIMEOUT_S
+    timeout: float | None = None
+    """Seconds for the target to confirm. `None`: those of the way between the two agents, which are
+    300 unless it says otherwise."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """`timestamp`, `handoff_chain` (begins with ``user``), `chain_depth`, `correlation_id`."""
 

@@ -16,7 +16,7 @@ from ekiden.core.handoff_record import (
     HandoffRequest,
     HandoffResult,
 )
-from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S, HandoffPolicy
+from ekiden.core.handoff_terms import HandoffPolicy
 from ekiden.core.ids import check_id, new_id
 from ekiden.core.items import Item, read_items, user_message
 from ekiden.core.team import Team
@@ -137,8 +137,8 @@ class HandoffController:
         in the transaction of the handoff: refused or rolled back, they are as before. A task that
         has no session yet gets one and is the source's. Who does not have the task cannot hand it
         over: that is a refusal, as is a source that does not exist. `metadata["handoff_chain"]`
-        names agents that had the task before, which counts for depth and cycles. A `timeout` that
-        is left at its default is that of the way between the two agents. Otherwise as `start`.
+        names agents that had the task before, which counts for depth and cycles. Without a
+        `timeout` it is that of the way between the two agents. Otherwise as `start`.
 
         The controller gives the id: the `request_id` of the result is what `get` and `cancel` take.
         """
@@ -156,7 +156,7 @@ class HandoffController:
             priority=given.priority,
             metadata=given.metadata,
             policy=request.policy,
-            timeout_s=None if given.timeout == DEFAULT_TIMEOUT_S else given.timeout,
+            timeout_s=given.timeout,
             capabilities=request.capabilities,
             condition=request.condition,
             by=request.by,

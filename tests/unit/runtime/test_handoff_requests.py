@@ -356,6 +356,24 @@ async def test_a_task_that_has_no_session_gets_one_with_its_past_and_its_state()
     assert model.calls[-1].input[0]["content"] == "my money back"
 
 
+@pytest.mark.parametrize(("given", "told"), [(None, 20.0), (300.0, 300.0), (5.0, 5.0)])
+async def test_the_time_of_the_caller_comes_before_that_of_the_way(
+    given: float | None, told: float
+) -> None:
+    seen: list[float | None] = []
+
+    def accepts(context: RunContextWrapper[Any], request: HandoffRequest) -> bool:
+        seen.append(request.context.timeout)
+        return True
+
+    team, _ = team_of(b={"accepts": accepts}, edge={"timeout_s": 20})
+    request = HandoffRequest(
+        source="a", target="b", context=HandoffContext(task_id="t", timeout=given)
+    )
+    result = await HandoffController(team, MemoryStore()).initiate(request)
+    assert (result.status, seen) == ("completed", [told])
+
+
 async def test_a_task_that_somebody_else_has_is_not_handed_over() -> None:
     store = MemoryStore()
     team, _ = team_of()

@@ -30,7 +30,7 @@ from ekiden.core.handoff_record import (
     HandoffRequest,
     HandoffResult,
 )
-from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S, HandoffPolicy
+from ekiden.core.handoff_terms import HandoffPolicy
 from ekiden.core.items import Item, is_message, read_items, text_of
 from ekiden.core.runs import ACTIVE, Run, RunError, run_id_of
 from ekiden.handoff.filter_report import filter_report
@@ -90,7 +90,7 @@ class LocalHandoffs(api.Handoffs):
                 task_state=dict(task_state),
                 conversation_history=history,
                 priority=priority,
-                timeout=DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s,
+                timeout=timeout_s,
                 metadata={**metadata, **correlated},
             ),
             policy=policy,
