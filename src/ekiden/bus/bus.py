@@ -245,6 +245,7 @@ class Bus:
 
     async def requeue(self, ids: Collection[str]) -> int:
         """Deliver messages again that are dead or expired, as if for the first time; how many.
+        `MessageNotFound`, before any is delivered, for an id that no message has.
 
         Nobody waits for the answer to such a query any more.
         """

@@ -13,6 +13,7 @@ from ekiden.bus.checks import check_agent, check_message, check_sender, own_payl
 from ekiden.bus.escalation import escalation_item
 from ekiden.bus.parts import Parts
 from ekiden.bus.presence import OWNER
+from ekiden.bus.reading import requeue
 from ekiden.bus.rounds import Rounds
 from ekiden.bus.sending import Sending
 from ekiden.bus.service import Handler, Service
@@ -173,7 +174,7 @@ class Exchange:
     async def requeue(self, keys: Sequence[str]) -> int:
         """Send messages again that were given up."""
         self._parts.postings.reopened(keys)
-        return await self._parts.store.requeue_messages(keys)
+        return await requeue(self._parts.store, keys)
 
     async def agents(self) -> list[str]:
         """Those that somebody serves now."""

@@ -148,7 +148,9 @@ async def test_a_message_whose_handler_fails_is_tried_again_and_then_dead(place:
 
         desk.answer = None
         assert await bus.dead_letters(agent="stock") == []
-        assert await bus.requeue([message_id, "unknown"]) == 1
+        with pytest.raises(MessageNotFound, match="unknown"):
+            await bus.requeue([message_id, "unknown"])
+        assert await bus.requeue([message_id, message_id]) == 1
         await becomes(bus, message_id, "answered")
         assert desk.seen[-1].redelivered is False
     assert await bus.dead_letters() == []

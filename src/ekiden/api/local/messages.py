@@ -10,7 +10,7 @@ from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages
 from ekiden.app.messaging import outsider, post_message
 from ekiden.app.run_reading import until_free
-from ekiden.bus.reading import MessageQuery, matching_rows, record_of
+from ekiden.bus.reading import MessageQuery, matching_rows, record_of, requeue
 from ekiden.core.documents import from_json
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import MessageNotFound
@@ -83,7 +83,7 @@ class LocalMessages(api.Messages):
         return await self.get(message.id)
 
     async def requeue(self, ids: Sequence[str]) -> api.Requeued:
-        return api.Requeued(requeued=await self._store.requeue_messages(set(ids)))
+        return api.Requeued(requeued=await requeue(self._store, ids))
 
     async def get(self, message_id: str) -> api.MessageDetails:
         rows = await self._store.find_messages(MessageFilter(keys=(message_id,)), limit=1)

@@ -169,6 +169,21 @@ def test_what_is_stored_is_told_alike(both: Any, place: Place, words: list[str],
     assert settled(there[1]) == settled(here[1])
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["message", "show", "nope"],
+        ["message", "requeue", "nope"],
+        ["collaboration", "show", "nope"],
+        ["audit", "show", "nope"],
+    ],
+    ids=" ".join,
+)
+def test_what_nobody_knows_is_exit_5(both: Any, place: Place, words: list[str]) -> None:
+    here, there = both(words, "--store", place.store)
+    assert (here, there) == ((5, ""), (5, ""))
+
+
 @pytest.mark.parametrize("more", [["--limit", "1"], ["--json-lines"]], ids=" ".join)
 def test_sessions_are_looked_for_until_there_are_enough(
     both: Any, place: Place, monkeypatch: pytest.MonkeyPatch, more: list[str]
