@@ -26,12 +26,12 @@ class Triggers(Value):
         Agent("debugger", triggers=Triggers(keywords=("error", "报错"), priority=80))
     """
 
-    keywords: tuple[str, ...] = ()
-    patterns: tuple[str, ...] = ()
+    keywords: tuple[Text, ...] = ()
+    patterns: tuple[Text, ...] = ()
     """Regular expressions in RE2's syntax, matched without regard to case."""
     priority: Annotated[int, Allowed(high=100)] = 50
     """0 to 100: how much of the score counts."""
-    examples: tuple[str, ...] = ()
+    examples: tuple[Text, ...] = ()
     """Requests that this agent should get; `semantic` routing learns from them."""
 
     def __post_init__(self) -> None:
