@@ -12,6 +12,7 @@ from ekiden.collaboration.moves import MOVES, SYSTEM, Move
 from ekiden.collaboration.record import ProtocolMessage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.collaboration import MessageMalformed
+from ekiden.core.ids import NOT_IN_NAMES
 from ekiden.core.messages import AgentMessage, MessageType
 
 PROTOCOL: Final = "ekiden.collaboration/1"
@@ -21,7 +22,6 @@ _MAX_REASON: Final = 2_000
 _MAX_US: Final = 2**53
 _ID = re.compile(r"[A-Za-z0-9_\-.:@]{1,128}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_NOT_IN_NAMES = re.compile("[#\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _NOT_JSON = (TypeError, ValueError, RecursionError)
 
 Check: TypeAlias = Callable[[Any], bool]
@@ -183,7 +183,8 @@ def _is_name(value: object) -> bool:
         and 0 < len(value) <= _MAX_NAME
         and bool(value.strip())
         and value != SYSTEM
-        and _NOT_IN_NAMES.search(value) is None
+        and "#" not in value
+        and NOT_IN_NAMES.search(value) is None
     )
 
 

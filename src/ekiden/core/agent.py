@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import iscoroutinefunction
@@ -23,6 +22,7 @@ from ekiden.core.handoff import Handoff, transfer_tool_name
 from ekiden.core.handoff_record import HandoffRequest
 from ekiden.core.handoff_terms import Budget
 from ekiden.core.hooks import AgentHooks
+from ekiden.core.ids import NOT_IN_NAMES
 from ekiden.core.jsonio import loads
 from ekiden.core.labels import check_labels
 from ekiden.core.model import Model, ModelSettings
@@ -138,7 +138,6 @@ _KINDS = ("run", "model", "router", "runner", "person")
 """What an agent answers with; at most one of them."""
 _NOT_WITH_PLAN = ("run", "router", "runner", "person")
 _GUARDRAILS = ("input_guardrails", "output_guardrails", "handoff_guardrails")
-_NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Control characters, line breaks and lone surrogates: no store or log takes all of them."""
 
 
@@ -319,7 +318,7 @@ def _check_name(name: object) -> None:
         raise UserError(
             f"an agent's name has at most {_MAX_NAME} characters, {name[:40]!r}… has {len(name)}"
         )
-    odd = _NOT_IN_NAMES.search(name)
+    odd = NOT_IN_NAMES.search(name)
     if odd is not None:
         raise UserError(
             f"the agent name {name!r} has the character {odd.group()!r}: leave out control "

@@ -11,6 +11,8 @@ from ekiden.core.errors import UserError
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _VALID = re.compile(r"[A-Za-z0-9_\-.:@]{1,128}")
+NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""What no name and no id has: control characters, line breaks and lone surrogates."""
 _TENANT = re.compile(r"[a-z0-9](?:[a-z0-9_]{0,30}[a-z0-9])?")
 
 
@@ -26,6 +28,18 @@ def check_id(value: str, *, what: str) -> str:
     if not _VALID.fullmatch(value):
         raise UserError(
             f"{value[:80]!r} is not a valid {what}: use 1 to 128 letters, digits and _ - . : @"
+        )
+    return value
+
+
+def check_line(value: object, *, what: str, longest: int = 500) -> str:
+    """`value` unchanged, or `UserError` when it is not one line of text that can name something."""
+    if not isinstance(value, str) or not 0 < len(value) <= longest:
+        raise UserError(f"{what} is a text of 1 to {longest} characters, not {value!r:.80}")
+    if NOT_IN_NAMES.search(value) is not None:
+        raise UserError(
+            f"{what}, {value[:80]!r}, has control characters, line breaks or lone "
+            "surrogates: leave them out"
         )
     return value
 

@@ -17,7 +17,7 @@ from ekiden.core.handoff_record import (
     HandoffResult,
 )
 from ekiden.core.handoff_terms import HandoffPolicy
-from ekiden.core.ids import check_id, new_id
+from ekiden.core.ids import check_id, check_line, new_id
 from ekiden.core.items import Item, read_items, user_message
 from ekiden.core.team import Team
 from ekiden.handoff.lifecycle import FINAL
@@ -163,11 +163,12 @@ class HandoffController:
             items=_items(given.conversation_history),
             variables=_own_variables(plain_json("task_state", dict(given.task_state))),
         )
-        correlation = plain_json("correlation_id", given.metadata.get("correlation_id"))
+        correlation = given.metadata.get("correlation_id") or task_id
+        check_line(correlation, what="`correlation_id`")
         new = NewSession(
             id=task_id,
             agent=source if source in self._team else "",
-            meta={"task_id": task_id, "correlation_id": correlation or task_id},
+            meta={"task_id": task_id, "correlation_id": correlation},
         )
         await self._store.open()
         return await self._errand(task_id, asked, patience_s=patience_s, new=new).finish(run=run)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
-from ekiden.core.ids import check_id, new_id
+from ekiden.core.ids import check_id, check_line, new_id
 from ekiden.core.items import Item, read_items, user_message
 from ekiden.core.messages import priority_number
 from ekiden.sessions.conversation import conversation
@@ -55,12 +55,14 @@ class Session:
         self.session_id = check_id(session_id, what="session id")
         self.store = store
         self.user_id = user_id
+        if user_id is not None:
+            check_line(user_id, what="a user id")
         self.priority = priority_number(priority)
         self.meta: dict[str, Any] = {}
         if title is not None:
             self.meta["title"] = title
         if correlation_id is not None:
-            self.meta["correlation_id"] = correlation_id
+            self.meta["correlation_id"] = check_line(correlation_id, what="a correlation id")
 
     def draft(self, agent: str) -> NewSession:
         """What the session is created with if it does not exist yet."""

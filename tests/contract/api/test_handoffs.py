@@ -291,6 +291,9 @@ async def test_a_task_is_handed_over_on_the_terms_of_whoever_asks(ekiden: Ekiden
     assert (await ekiden.sessions.get("ticket-5")).agent == "triage"
     with pytest.raises(ConditionError, match="cannot be used"):
         await asked("ticket-6", condition="depth >")
+    for odd in ("order\n7", "order\x00", "\x1b[2J", "a\u2028b"):
+        with pytest.raises(RequestInvalid, match="correlation_id"):
+            await asked("ticket-6", correlation_id=odd)
     with pytest.raises(SessionNotFound):
         await ekiden.sessions.get("ticket-6")
 

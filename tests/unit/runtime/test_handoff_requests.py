@@ -397,10 +397,40 @@ async def test_the_caller_may_require_capabilities() -> None:
     assert (await controller.start("s", to="b", capabilities=("sql",))).status == "completed"
 
 
+async def test_an_empty_capability_is_refused() -> None:
+    team, _ = team_of()
+    with pytest.raises(UserError, match="are names"):
+        await HandoffController(team, MemoryStore()).start("s", to="b", capabilities=("sql", " "))
+
+
 async def test_a_time_that_makes_no_sense_is_refused() -> None:
     team, _ = team_of()
     with pytest.raises(UserError, match="above 0"):
         await HandoffController(team, MemoryStore()).start("s", to="b", timeout_s=0)
+
+
+@pytest.mark.parametrize("odd", ["a\nb", "a\x1b[2J", "a\u2028b", "a\ud800", ""])
+async def test_identifiers_are_one_line_of_text(odd: str) -> None:
+    team, store = team_of()[0], MemoryStore()
+    controller = HandoffController(team, store)
+
+    async def refused(source: str = "a", target: str = "b", **metadata: Any) -> None:
+        context = HandoffContext(task_id="t", metadata=metadata)
+        with pytest.raises(UserError):
+            await controller.initiate(HandoffRequest(source=source, target=target, context=context))
+
+    await refused(source=odd)
+    await refused(target=odd)
+    await refused(handoff_chain=["user", odd])
+    if odd:
+        await refused(correlation_id=odd)
+    with pytest.raises(UserError):
+        await controller.start("s", to=odd)
+    for named in ({"correlation_id": odd}, {"user_id": odd}):
+        with pytest.raises(UserError, match="a text of 1 to|control characters"):
+            Session("s", store=store, **named)
+    with pytest.raises(SessionNotFound):
+        await store.get("t")
 
 
 async def test_the_depth_counts_for_requests_too() -> None:
