@@ -547,10 +547,12 @@ class Handoffs(Protocol):
             ),
         ] = None,
         wait_s: _Wait = 10.0,
+        **limits: Unpack[LimitOptions],
     ) -> Run:
         """Answer, as a person, a session that was handed to people.
 
         The words are the answer of its run; with `back` they go to the agent that handed it over.
+        The run goes on within the limits that are given, and those that it had.
         409 if somebody else was quicker, or it does not wait for a person.
         """
         ...

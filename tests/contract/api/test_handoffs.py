@@ -27,6 +27,7 @@ from ekiden.core.handoff_record import Actor
 from ekiden.core.items import assistant_message, function_call
 from ekiden.core.model import ModelEvent, ModelRequest, ModelResponse
 from ekiden.core.team import Team
+from ekiden.engine import Worker
 from ekiden.handoff.request_documents import Asked, document_of
 from ekiden.runtime import Runner
 from ekiden.sessions import Session
@@ -343,3 +344,17 @@ async def test_a_person_answers_what_was_handed_to_people(ekiden: Ekiden, tmp_pa
         await ekiden.handoffs.answer("s", " ")
     with pytest.raises(RequestInvalid):
         await ekiden.handoffs.start("s", "billing", max_turns=0)
+
+
+@pytest.mark.parametrize(("limits", "outcome"), [({"max_turns": 1}, "out_of_budget"), ({}, "done")])
+async def test_after_the_answer_of_a_person_the_run_goes_on_within_the_limits(
+    ekiden: Ekiden, tmp_path: Path, limits: Any, outcome: str
+) -> None:
+    await say(tmp_path, "s")
+    await ekiden.handoffs.start("s", "person:support")
+    with pytest.raises(RequestInvalid):
+        await ekiden.handoffs.answer("s", "a refund it is", max_tokens=0)
+    await ekiden.handoffs.answer("s", "a refund it is", back=True, wait_s=0, **limits)
+    async with open_store(str(tmp_path / "s.db"), create=False) as store:
+        await Worker(store, team).run(until_idle=True)
+        assert (await store.get("s")).outcome == outcome

@@ -39,8 +39,9 @@ from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records import HandoffRecord, read_handoff
 from ekiden.handoff.tool import BEST
 from ekiden.handoff.views import read_views, words_of
-from ekiden.runtime import HandoffController
+from ekiden.runtime import HandoffController, RunConfig
 from ekiden.runtime.kinds.people import answer_case
+from ekiden.runtime.loop.opening import keep_limits
 from ekiden.sessions import said
 from ekiden.storage.base import SessionRow, Store
 
@@ -260,15 +261,18 @@ class LocalHandoffs(api.Handoffs):
         back: bool = False,
         by: str | None = None,
         wait_s: float = 10.0,
+        **limits: Unpack[LimitOptions],
     ) -> Run:
         team = self._here.needed_project().team
         who = self._here.person(by)
         row = await self._store.get(session_id)
-        item = None
-        if row.agent in team and team[row.agent].person is not None:
-            item = await answer_case(self._store, session_id, text, by=who, give_back=back)
-        if item is None:
-            raise SessionNotWaiting(session_id, agent=row.agent)
+        is_people = row.agent in team and team[row.agent].person is not None
+        within = limits_of(limits) if is_people else {}
+        async with keep_limits(self._store, session_id, within, config=self._run_config):
+            if not is_people or not await answer_case(
+                self._store, session_id, text, by=who, give_back=back
+            ):
+                raise SessionNotWaiting(session_id, agent=row.agent)
         run_id = run_id_of(session_id, row.cursor["r"])
         if self._here.runs is not None:
             return await self._here.runs.wait(run_id, timeout_s=wait_s)
@@ -280,9 +284,12 @@ class LocalHandoffs(api.Handoffs):
         return Actor(kind="person" if self._here.is_person else "program", name=self._here.caller)
 
     def _controller(self, limits: Mapping[str, float] = _NOTHING) -> HandoffController:
-        here, team = self._here, self._here.needed_project().team
-        config = here.run_config or tenant_config(here.settings, here.tenant)
-        return HandoffController(team, here.store, run_config=config.with_limits(limits))
+        team, config = self._here.needed_project().team, self._run_config.with_limits(limits)
+        return HandoffController(team, self._store, run_config=config)
+
+    @property
+    def _run_config(self) -> RunConfig:
+        return self._here.run_config or tenant_config(self._here.settings, self._here.tenant)
 
     def _patience(self, wait_s: float) -> float | None:
         """How long it is waited for whoever runs the session."""

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ekiden.cli.errors import UsageError
 from ekiden.cli.limit_options import NO_LIMITS, LimitFlags
 from ekiden.cli.options import (
     TEAM,
@@ -260,13 +259,8 @@ async def handoff_answer(
         place.check_for_server(
             {"--team": team, "--model": model, "--allow": allow, "--keep-going": keep_going}
         )
-        if limits != NO_LIMITS:
-            raise UsageError(
-                "leave out --max-turns and other limits: whoever takes the session up at the "
-                "server works within those that it has; `session resume` changes them"
-            )
         return await _answer_at_server(
-            place, session, read_text(text), by=by, back=back, as_json=as_json
+            place, session, read_text(text), by=by, back=back, limits=limits, as_json=as_json
         )
     import asyncio
 
@@ -311,14 +305,21 @@ async def handoff_answer(
 
 
 async def _answer_at_server(
-    place: Place, session: str, text: str, *, by: str | None, back: bool, as_json: bool
+    place: Place,
+    session: str,
+    text: str,
+    *,
+    by: str | None,
+    back: bool,
+    limits: LimitFlags,
+    as_json: bool,
 ) -> int:
     from ekiden.cli.exits import Exit, exit_for_outcome
     from ekiden.cli.run.at_server import RemoteResult
     from ekiden.cli.run.onlooker import Onlooker
 
     async with place.connected() as client:
-        run = await client.handoffs.answer(session, text, back=back, by=by)
+        run = await client.handoffs.answer(session, text, back=back, by=by, **limits.options())
         if run.is_active:
             run = await client.runs.wait(run.run_id)
         questions = [await client.inbox.get(each) for each in run.questions]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any
@@ -20,6 +20,7 @@ from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.runtime.state.answers import read_input
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.runtime.state.circumstances import Circumstances
+from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.state.leases import Hold, keeper_of, owner_name
 from ekiden.runtime.state.recording import REDACTED
 from ekiden.runtime.state.state import RunState
@@ -129,6 +130,29 @@ async def claimed(
             if left <= 0:
                 raise
             await store.wait_for_change(min(left, max(busy.free_in_s, 0.05)))
+
+
+@asynccontextmanager
+async def keep_limits(
+    store: Store, session_id: str, limits: Mapping[str, float], *, config: RunConfig
+) -> AsyncIterator[None]:
+    """Let whoever takes the session up after the body work within these limits, if there are any.
+
+    Nobody can take it up before: the session is claimed during the body, and an answer that is
+    given there only makes it ready. `SessionBusy`.
+    """
+    if not limits:
+        yield
+        return
+    claim, row = await claimed(store, session_id, config)
+    try:
+        yield
+    except BaseException:
+        await store.release(claim)
+        raise
+    cursor = Cursor.from_json(row.cursor)
+    cursor.limits = {**cursor.limits, **limits}
+    await store.commit(claim, Commit(patch=SessionPatch(cursor=cursor.to_json()), release=True))
 
 
 async def _take(
