@@ -130,7 +130,7 @@ class Workforce:
         self, *, until_idle: bool = False, ready: Callable[[], None] = lambda: None
     ) -> None:
         """Work until `stop`, or until nothing is left to do now; `ready` is called once the stores
-        are open.
+        are open and the engine begins.
 
         A main store whose database cannot be reached is waited for; what else is wrong with it is
         `StoreError`. A tenant's store that cannot be opened is tried again.
@@ -139,9 +139,8 @@ class Workforce:
         try:
             if not await once_reachable(self._open, self._main, self._fleet.stopping):
                 return
-            ready()
             looking = asyncio.create_task(self._look_again(), name="ekiden-tenants")
-            await self._fleet.run(until_idle=until_idle)
+            await self._fleet.run(until_idle=until_idle, ready=ready)
         finally:
             if looking is not None:
                 looking.cancel()

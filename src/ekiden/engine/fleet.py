@@ -99,9 +99,13 @@ class Fleet:
         self.stopping.set()
         self._news.set()
 
-    async def run(self, *, until_idle: bool = False) -> None:
+    async def run(
+        self, *, until_idle: bool = False, ready: Callable[[], None] = lambda: None
+    ) -> None:
         """Work until `stop`; with `until_idle` also end when nothing is left to do now: no session
-        is ready or under way, and none pauses before it tries something again."""
+        is ready or under way, and none pauses before it tries something again. `ready` is called
+        when the work begins."""
+        ready()
         self._is_running = True
         for line in self._lines.values():
             self._begin(line)

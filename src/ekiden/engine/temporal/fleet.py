@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from temporalio.client import Client
 
@@ -92,9 +92,12 @@ class TemporalFleet:
         self.stopping.set()
         self._news.set()
 
-    async def run(self, *, until_idle: bool = False) -> None:
+    async def run(
+        self, *, until_idle: bool = False, ready: Callable[[], None] = lambda: None
+    ) -> None:
         """Work until `stop`; with `until_idle` also end when no session that can be run here is
-        ready or under way, and none pauses before it tries something again.
+        ready or under way, and none pauses before it tries something again. `ready` is called when
+        Temporal can be reached and the work begins.
 
         `TemporalUnavailable` if nobody answers there, `UserError` if there is no such namespace.
         When it is cancelled, sessions under way are left to others at once.
@@ -102,6 +105,7 @@ class TemporalFleet:
         client = self._given or await connect(self._address)
         self._is_indexed = await register(client)
         self._client = client
+        ready()
         idle = asyncio.create_task(self._idle()) if until_idle else None
         try:
             for branch in self._branches.values():

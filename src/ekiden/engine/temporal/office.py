@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from ekiden.core.errors import StaleDocument
+import asyncio
+import logging
+
+from ekiden.core.errors import StaleDocument, StoreError
 from ekiden.engine.temporal.names import COLLECTION
 from ekiden.runtime.state.leases import owner_name
 from ekiden.storage.base import DocumentWrite, Store
 
+_log = logging.getLogger("ekiden.temporal")
+
 TERM_S = 3.0
 """So long nobody else takes the office of a process that is not heard of."""
+_LOOK_EVERY_S = 0.5
 
 
 class Office:
@@ -22,10 +28,35 @@ class Office:
         self._store = store
         self._key = f"office/{name}"
         self._until_us = 0
+        self._held_until = 0.0
+        """In the time of the loop."""
         self._who = f"{owner_name()}-{id(self):x}"
+        self.is_taken_over = False
+        """Whether somebody held it before who did not leave it."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is ours, as far as is known without asking the store."""
+        return asyncio.get_running_loop().time() < self._held_until
+
+    async def keep(self) -> None:
+        """Take the office as soon as it is free and renew it, for ever.
+
+        That is a task of its own: whoever renewed it between two pieces of work would lose it when
+        one takes long, and the next holder would begin that work anew.
+        """
+        while True:
+            try:
+                await self.hold()
+            except StoreError as exc:
+                _log.warning("%s could not be renewed, trying again: %s", self._key, exc)
+            except Exception:
+                _log.exception("%s could not be renewed, trying again", self._key)
+            await asyncio.sleep(_LOOK_EVERY_S)
 
     async def hold(self) -> bool:
         """Take the office or keep it; whether it is ours."""
+        asked_at = asyncio.get_running_loop().time()
         now_us = await self._store.now_us()
         term_us = int(TERM_S * 1e6)
         if now_us < self._until_us - term_us * 2 // 3:
@@ -33,7 +64,7 @@ class Office:
         found = await self._store.get_document(COLLECTION, self._key)
         is_others = found is not None and found.body["who"] != self._who
         if found is not None and is_others and now_us < found.body["until_us"] <= now_us + term_us:
-            self._until_us = 0
+            self._lose()
             return False
         until_us = now_us + term_us
         write = DocumentWrite(
@@ -45,14 +76,17 @@ class Office:
         try:
             await self._store.write_documents([write])
         except StaleDocument:
-            self._until_us = 0
+            self._lose()
             return False
+        if not self.is_held:
+            self.is_taken_over = found is not None
         self._until_us = until_us
+        self._held_until = asked_at + TERM_S
         return True
 
     async def leave(self) -> None:
         """Let somebody else have it at once."""
-        self._until_us = 0
+        self._lose()
         found = await self._store.get_document(COLLECTION, self._key)
         if found is None or found.body["who"] != self._who:
             return
@@ -63,3 +97,6 @@ class Office:
             await self._store.write_documents([removal])
         except StaleDocument:
             return
+
+    def _lose(self) -> None:
+        self._until_us, self._held_until = 0, 0.0

@@ -36,7 +36,7 @@ _AT_ONCE = 32
 """Calls of Temporal that are under way at the same time."""
 _IDLE_S = 0.5
 """How long to wait for a hint before looking anyway: leases that ran out send none."""
-_STANDBY_S = 0.5
+_STANDBY_S = 0.1
 _REST = 2.0
 """A look is followed by a pause of so many times its length, so that looking at a long queue does
 not become the store's main work."""
@@ -46,6 +46,9 @@ _TASK = timedelta(seconds=3)
 _CHECK_S = 5.0
 """How long after its signal, or its last check, the workflow of a session that is still ready is
 checked: it may have been terminated, or the cluster may have lost it."""
+_FRESH_S = 1.0
+"""A session that became ready so recently is signalled by whoever takes the work of a relay over:
+an activity that looked at it before may be about to end."""
 _CHECKS = 10
 _CHECK_EVERY_S = 1.0
 """At most so many checks in so long. Unlike a signal, a check adds nothing to a history."""
@@ -81,6 +84,8 @@ class Relay:
         self._labels = labels
         self._office = Office(store, f"relay/{job.queue}/{_digest(labels)}")
         self._sent: dict[str, _Sent] = {}
+        self._takes_over = True
+        """Whether what was signalled by others is not known yet."""
         self._no_check_before = 0.0
         self._is_refused = False
         """Whether the cluster refused a signal since the search attributes were looked at."""
@@ -91,15 +96,18 @@ class Relay:
     async def run(self) -> None:
         """Look whenever there may be something, for ever. What fails is tried again."""
         try:
-            while True:
-                await self._look_and_wait()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._office.keep())
+                while True:
+                    await self._look_and_wait()
         finally:
             await self._leave()
 
     async def _look_and_wait(self) -> None:
         begun = asyncio.get_running_loop().time()
         try:
-            if not await self._office.hold():
+            if not self._office.is_held:
+                self._takes_over = True
                 self._sent.clear()
                 self._reminder.forget()
                 await asyncio.sleep(_STANDBY_S)
@@ -127,6 +135,9 @@ class Relay:
         ready = await self._ready()
         self._sent = {row.id: self._sent[row.id] for row in ready if row.id in self._sent}
         await self._index_again()
+        if self._takes_over and self._office.is_taken_over:
+            await self._take_over(ready)
+        self._takes_over = False
         await self._each(self._signal, [row for row in ready if self._is_news(row)])
         await self._check(ready)
         await self._reminder.look(asyncio.get_running_loop().time())
@@ -146,6 +157,19 @@ class Relay:
         if self._is_refused and self._job.indexed and now >= self._no_index_before:
             self._is_refused, self._no_index_before = False, now + _CHECK_S
             self._job = replace(self._job, indexed=await register(self._client))
+
+    async def _take_over(self, ready: Sequence[SessionRow]) -> None:
+        """Find the sessions that the relay before this one signalled.
+
+        To signal all of them again would give each a workflow task, and workers that are behind
+        with these would fall behind further.
+        """
+        now = asyncio.get_running_loop().time()
+        fresh_us = await self._store.now_us() - int(_FRESH_S * 1e6)
+        older = [row for row in ready if row.updated_at_us < fresh_us]
+        self._sent.update((row.id, _Sent(mark=_mark(row), check_at=now)) for row in older)
+        for row in await self._forgotten(older):
+            del self._sent[row.id]
 
     async def _check(self, ready: Sequence[SessionRow]) -> None:
         """Signal sessions again that Temporal has forgotten.
