@@ -13,8 +13,8 @@ from ekiden.storage.base import DocumentWrite, Store
 _log = logging.getLogger("ekiden.temporal")
 
 TERM_S = 3.0
-"""So long nobody else takes the office of a process that is not heard of."""
-_LOOK_EVERY_S = 0.5
+"""So long nobody else takes the office of a process that is not heard of, at most."""
+_LOOK_EVERY_S = 0.25
 
 
 class Office:
@@ -24,8 +24,10 @@ class Office:
     may depend on it.
     """
 
-    def __init__(self, store: Store, name: str) -> None:
+    def __init__(self, store: Store, name: str, *, term_s: float = TERM_S) -> None:
+        """`term_s`: after how long a process that is not heard of is taken for dead."""
         self._store = store
+        self._term_s = min(term_s, TERM_S)
         self._key = f"office/{name}"
         self._until_us = 0
         self._held_until = 0.0
@@ -58,12 +60,16 @@ class Office:
         """Take the office or keep it; whether it is ours."""
         asked_at = asyncio.get_running_loop().time()
         now_us = await self._store.now_us()
-        term_us = int(TERM_S * 1e6)
+        term_us, longest_us = int(self._term_s * 1e6), int(TERM_S * 1e6)
         if now_us < self._until_us - term_us * 2 // 3:
             return True
         found = await self._store.get_document(COLLECTION, self._key)
         is_others = found is not None and found.body["who"] != self._who
-        if found is not None and is_others and now_us < found.body["until_us"] <= now_us + term_us:
+        if (
+            found is not None
+            and is_others
+            and now_us < found.body["until_us"] <= now_us + longest_us
+        ):
             self._lose()
             return False
         until_us = now_us + term_us
@@ -81,7 +87,7 @@ class Office:
         if not self.is_held:
             self.is_taken_over = found is not None
         self._until_us = until_us
-        self._held_until = asked_at + TERM_S
+        self._held_until = asked_at + self._term_s
         return True
 
     async def leave(self) -> None:

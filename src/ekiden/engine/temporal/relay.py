@@ -82,7 +82,8 @@ class Relay:
         self._client = client
         self._job = job
         self._labels = labels
-        self._office = Office(store, f"relay/{job.queue}/{_digest(labels)}")
+        office = f"relay/{job.queue}/{_digest(labels)}"
+        self._office = Office(store, office, term_s=job.heartbeat_s)
         self._sent: dict[str, _Sent] = {}
         self._takes_over = True
         """Whether what was signalled by others is not known yet."""
