@@ -11,8 +11,8 @@ import random
 from collections.abc import AsyncIterator
 
 from ekiden import Agent, Team, function_tool
-from ekiden.core.items import function_call
-from ekiden.core.model import ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.items import function_call
+from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
 
 THINKS_S = float(os.environ.get("CONSOLE_THINKS_S", "10"))
 

@@ -17,8 +17,8 @@ from harness import DONE, ORDER, Script
 from peers.base import BaseAdapter
 
 from ekiden import Agent, Limits, RunConfig, Runner, Session, function_tool, handoff
-from ekiden.core.items import assistant_message, function_call
-from ekiden.core.model import ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.items import assistant_message, function_call
+from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
 from ekiden.storage.base import Store
 
 

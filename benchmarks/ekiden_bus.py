@@ -22,9 +22,9 @@ from typing import Any
 
 from harness import args, emit, floor_us
 
-from ekiden.app.bench.measure import round_trip_us
 from ekiden.bus import Bus, Seat
-from ekiden.core.messages import AgentMessage
+from ekiden.core.conversation.messages import AgentMessage
+from ekiden.project.bench.measure import round_trip_us
 
 ns = args(
     __doc__ or "",

@@ -25,14 +25,14 @@ from pathlib import Path
 from typing import Any
 
 from ekiden import Agent, Limits, RunConfig, Runner, Session
-from ekiden.app import open_store
-from ekiden.app.bench.counting import books
-from ekiden.app.bench.load import LoadSize, load
-from ekiden.app.bench.teams import Desk, Relay, desk, ring
+from ekiden.core.conversation.items import assistant_message, user_message
 from ekiden.core.events import Event
-from ekiden.core.items import assistant_message, user_message
 from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
+from ekiden.project import open_store
+from ekiden.project.bench.counting import books
+from ekiden.project.bench.load import LoadSize, load
+from ekiden.project.bench.teams import Desk, Relay, desk, ring
 from ekiden.storage.base import Batch, Commit, NewSession, SessionOpening, SessionPatch, Store
 
 _REPEATS = 30

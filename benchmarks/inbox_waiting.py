@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from ekiden import Agent
-from ekiden.app import open_store
-from ekiden.core.inbox_item import InboxItem
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.engine import Worker
 from ekiden.inbox import Inbox, InboxQuery
+from ekiden.project import open_store
 from ekiden.storage.base import Batch, NewSession, SessionOpening, Store
 
 _AT_ONCE = 200

@@ -43,7 +43,7 @@ from ekiden.embeddings.found import second_encoder
 from ekiden.embeddings.local import MISSING, local_embedder
 from ekiden.routing import RouteDecision, Router
 from ekiden.routing.decision import Strategy
-from ekiden.routing.semantic import SemanticStage
+from ekiden.routing.meaning.semantic import SemanticStage
 
 _TIMED = 200
 

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from ekiden import Agent, CodeContext, RunConfig, Session, Team, function_tool
-from ekiden.app import open_store
 from ekiden.engine import Worker, submit
+from ekiden.project import open_store
 from ekiden.storage.base import SessionRow, Store
 
 _ALLOWED_S = 1.0

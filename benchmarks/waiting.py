@@ -30,10 +30,10 @@ from typing import Any
 import psutil
 
 from ekiden import Agent, CodeContext, RunConfig, Session
-from ekiden.app import open_store
-from ekiden.core.items import text_of
+from ekiden.core.conversation.items import text_of
 from ekiden.engine import Worker, submit
 from ekiden.inbox import Inbox
+from ekiden.project import open_store
 from ekiden.storage.base import Store
 
 _HANDS = 16

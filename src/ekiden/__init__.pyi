@@ -4,15 +4,7 @@
 `__all__` has what most programs need; the others can be imported from `ekiden` all the same.
 """
 
-from ekiden.a2a.agent import a2a_agent as a2a_agent
-from ekiden.a2a.settings import RemoteA2A as RemoteA2A
 from ekiden.agents import Problem as Problem
-from ekiden.app import Project as Project
-from ekiden.app import Settings as Settings
-from ekiden.app import load_project as load_project
-from ekiden.app import load_settings as load_settings
-from ekiden.app import load_team as load_team
-from ekiden.app import open_store as open_store
 from ekiden.audit import AuditQuery as AuditQuery
 from ekiden.audit import AuditRecord as AuditRecord
 from ekiden.audit import Verification as Verification
@@ -22,8 +14,8 @@ from ekiden.audit import verify_audit as verify_audit
 from ekiden.bus import Bus as Bus
 from ekiden.bus import BusSettings as BusSettings
 from ekiden.bus import Seat as Seat
-from ekiden.bus.deadlocks import Deadlock as Deadlock
-from ekiden.bus.deadlocks import deadlocks as deadlocks
+from ekiden.bus.waits.deadlocks import Deadlock as Deadlock
+from ekiden.bus.waits.deadlocks import deadlocks as deadlocks
 from ekiden.capabilities import CapabilityMatcher as CapabilityMatcher
 from ekiden.capabilities import Fit as Fit
 from ekiden.capabilities import Match as Match
@@ -36,10 +28,19 @@ from ekiden.conditions import Condition as Condition
 from ekiden.conditions import Evaluation as Evaluation
 from ekiden.conditions import compile_condition as compile_condition
 from ekiden.core.agent import Agent as Agent
-from ekiden.core.asking import Ask as Ask
+from ekiden.core.agent_kinds import KindTraits as KindTraits
 from ekiden.core.context import AgentHookContext as AgentHookContext
 from ekiden.core.context import RunContextWrapper as RunContextWrapper
 from ekiden.core.context import ToolContext as ToolContext
+from ekiden.core.conversation.messages import AgentMessage as AgentMessage
+from ekiden.core.conversation.messages import BlockingContext as BlockingContext
+from ekiden.core.conversation.messages import BusLimits as BusLimits
+from ekiden.core.conversation.model import Model as Model
+from ekiden.core.conversation.model import ModelDelta as ModelDelta
+from ekiden.core.conversation.model import ModelRequest as ModelRequest
+from ekiden.core.conversation.model import ModelResponse as ModelResponse
+from ekiden.core.conversation.model import ModelSettings as ModelSettings
+from ekiden.core.conversation.usage import Usage as Usage
 from ekiden.core.errors import AgentFilesInvalid as AgentFilesInvalid
 from ekiden.core.errors import CallChanged as CallChanged
 from ekiden.core.errors import ConditionError as ConditionError
@@ -105,67 +106,49 @@ from ekiden.core.errors.sessions import SessionImportInvalid as SessionImportInv
 from ekiden.core.errors.state import StaleState as StaleState
 from ekiden.core.errors.state import StateRefused as StateRefused
 from ekiden.core.events import Event as Event
-from ekiden.core.guardrail_errors import GuardrailError as GuardrailError
-from ekiden.core.guardrail_errors import GuardrailFailed as GuardrailFailed
-from ekiden.core.guardrail_errors import (
-    HandoffGuardrailTripwireTriggered as HandoffGuardrailTripwireTriggered,
-)
-from ekiden.core.guardrail_errors import (
-    InputGuardrailTripwireTriggered as InputGuardrailTripwireTriggered,
-)
-from ekiden.core.guardrail_errors import (
-    OutputGuardrailTripwireTriggered as OutputGuardrailTripwireTriggered,
-)
-from ekiden.core.guardrail_errors import (
-    ToolInputGuardrailTripwireTriggered as ToolInputGuardrailTripwireTriggered,
-)
-from ekiden.core.guardrail_errors import (
-    ToolOutputGuardrailTripwireTriggered as ToolOutputGuardrailTripwireTriggered,
-)
+from ekiden.core.guardrails import GuardrailError as GuardrailError
+from ekiden.core.guardrails import GuardrailFailed as GuardrailFailed
 from ekiden.core.guardrails import GuardrailFunctionOutput as GuardrailFunctionOutput
 from ekiden.core.guardrails import HandoffGuardrail as HandoffGuardrail
 from ekiden.core.guardrails import HandoffGuardrailResult as HandoffGuardrailResult
+from ekiden.core.guardrails import (
+    HandoffGuardrailTripwireTriggered as HandoffGuardrailTripwireTriggered,
+)
 from ekiden.core.guardrails import InputGuardrail as InputGuardrail
 from ekiden.core.guardrails import InputGuardrailResult as InputGuardrailResult
+from ekiden.core.guardrails import (
+    InputGuardrailTripwireTriggered as InputGuardrailTripwireTriggered,
+)
 from ekiden.core.guardrails import OutputGuardrail as OutputGuardrail
 from ekiden.core.guardrails import OutputGuardrailResult as OutputGuardrailResult
+from ekiden.core.guardrails import (
+    OutputGuardrailTripwireTriggered as OutputGuardrailTripwireTriggered,
+)
 from ekiden.core.guardrails import RefusalText as RefusalText
+from ekiden.core.guardrails import (
+    ToolInputGuardrailTripwireTriggered as ToolInputGuardrailTripwireTriggered,
+)
+from ekiden.core.guardrails import (
+    ToolOutputGuardrailTripwireTriggered as ToolOutputGuardrailTripwireTriggered,
+)
 from ekiden.core.guardrails import Violation as Violation
 from ekiden.core.guardrails import handoff_guardrail as handoff_guardrail
 from ekiden.core.guardrails import input_guardrail as input_guardrail
 from ekiden.core.guardrails import output_guardrail as output_guardrail
 from ekiden.core.handoff import Handoff as Handoff
 from ekiden.core.handoff import HandoffInputData as HandoffInputData
-from ekiden.core.handoff_record import Actor as Actor
-from ekiden.core.handoff_record import Decline as Decline
-from ekiden.core.handoff_record import HandoffContext as HandoffContext
-from ekiden.core.handoff_record import HandoffFailure as HandoffFailure
-from ekiden.core.handoff_record import HandoffRequest as HandoffRequest
-from ekiden.core.handoff_record import HandoffResult as HandoffResult
+from ekiden.core.handoff_terms import Actor as Actor
 from ekiden.core.handoff_terms import Budget as Budget
+from ekiden.core.handoff_terms import Decline as Decline
+from ekiden.core.handoff_terms import HandoffContext as HandoffContext
+from ekiden.core.handoff_terms import HandoffFailure as HandoffFailure
+from ekiden.core.handoff_terms import HandoffRequest as HandoffRequest
+from ekiden.core.handoff_terms import HandoffResult as HandoffResult
 from ekiden.core.handoff_terms import HandoffTerms as HandoffTerms
 from ekiden.core.handoff_terms import HandoffTrigger as HandoffTrigger
 from ekiden.core.hooks import AgentHooks as AgentHooks
 from ekiden.core.hooks import RunHooks as RunHooks
-from ekiden.core.inbox_item import EscalationStep as EscalationStep
-from ekiden.core.inbox_item import InboxAnswer as InboxAnswer
-from ekiden.core.inbox_item import InboxItem as InboxItem
 from ekiden.core.memory import Recollection as Recollection
-from ekiden.core.messages import AgentMessage as AgentMessage
-from ekiden.core.messages import BlockingContext as BlockingContext
-from ekiden.core.messages import BusLimits as BusLimits
-from ekiden.core.model import Model as Model
-from ekiden.core.model import ModelDelta as ModelDelta
-from ekiden.core.model import ModelRequest as ModelRequest
-from ekiden.core.model import ModelResponse as ModelResponse
-from ekiden.core.model import ModelSettings as ModelSettings
-from ekiden.core.outcomes import Done as Done
-from ekiden.core.outcomes import Failed as Failed
-from ekiden.core.outcomes import HandedOff as HandedOff
-from ekiden.core.outcomes import Outcome as Outcome
-from ekiden.core.outcomes import OutOfBudget as OutOfBudget
-from ekiden.core.outcomes import Refused as Refused
-from ekiden.core.outcomes import Waiting as Waiting
 from ekiden.core.plan import AgentResult as AgentResult
 from ekiden.core.plan import AgentTask as AgentTask
 from ekiden.core.plan import Aggregator as Aggregator
@@ -179,13 +162,23 @@ from ekiden.core.profile import Capability as Capability
 from ekiden.core.profile import Confirmation as Confirmation
 from ekiden.core.profile import MemorySettings as MemorySettings
 from ekiden.core.profile import Triggers as Triggers
+from ekiden.core.questions.asking import Ask as Ask
+from ekiden.core.questions.inbox_item import EscalationStep as EscalationStep
+from ekiden.core.questions.inbox_item import InboxAnswer as InboxAnswer
+from ekiden.core.questions.inbox_item import InboxItem as InboxItem
 from ekiden.core.remote import AgentReply as AgentReply
 from ekiden.core.remote import AgentRunner as AgentRunner
 from ekiden.core.remote import RemoteTask as RemoteTask
-from ekiden.core.retention import Retention as Retention
 from ekiden.core.roles import Approval as Approval
 from ekiden.core.roles import Approver as Approver
 from ekiden.core.roles import ConfirmationRequest as ConfirmationRequest
+from ekiden.core.runs import Done as Done
+from ekiden.core.runs import Failed as Failed
+from ekiden.core.runs import HandedOff as HandedOff
+from ekiden.core.runs import Outcome as Outcome
+from ekiden.core.runs import OutOfBudget as OutOfBudget
+from ekiden.core.runs import Refused as Refused
+from ekiden.core.runs import Waiting as Waiting
 from ekiden.core.team import Team as Team
 from ekiden.core.tool import FunctionTool as FunctionTool
 from ekiden.core.tool_guardrails import ToolGuardrailFunctionOutput as ToolGuardrailFunctionOutput
@@ -197,7 +190,6 @@ from ekiden.core.tool_guardrails import ToolOutputGuardrailData as ToolOutputGua
 from ekiden.core.tool_guardrails import ToolOutputGuardrailResult as ToolOutputGuardrailResult
 from ekiden.core.tool_guardrails import tool_input_guardrail as tool_input_guardrail
 from ekiden.core.tool_guardrails import tool_output_guardrail as tool_output_guardrail
-from ekiden.core.usage import Usage as Usage
 from ekiden.embeddings.named import embedder_for as embedder_for
 from ekiden.engine import TeamOnBus as TeamOnBus
 from ekiden.engine import Worker as Worker
@@ -217,11 +209,11 @@ from ekiden.handoff import remove_all_tools as remove_all_tools
 from ekiden.handoff import shorten_tool_outputs as shorten_tool_outputs
 from ekiden.handoff import summarise as summarise
 from ekiden.handoff import summarise_with as summarise_with
-from ekiden.handoff.filter_report import filter_report as filter_report
-from ekiden.handoff.history_query import HandoffPage as HandoffPage
-from ekiden.handoff.history_query import HandoffQuery as HandoffQuery
-from ekiden.handoff.history_query import find_handoffs as find_handoffs
-from ekiden.handoff.records import HandoffRecord as HandoffRecord
+from ekiden.handoff.filters.report import filter_report as filter_report
+from ekiden.handoff.records.query import HandoffPage as HandoffPage
+from ekiden.handoff.records.query import HandoffQuery as HandoffQuery
+from ekiden.handoff.records.query import find_handoffs as find_handoffs
+from ekiden.handoff.records.records import HandoffRecord as HandoffRecord
 from ekiden.hub import EventHub as EventHub
 from ekiden.hub import HubEvent as HubEvent
 from ekiden.hub import Subscription as Subscription
@@ -229,24 +221,34 @@ from ekiden.inbox import Inbox as Inbox
 from ekiden.inbox import InboxPage as InboxPage
 from ekiden.inbox import InboxQuery as InboxQuery
 from ekiden.inbox import InboxSettings as InboxSettings
+from ekiden.integrations.a2a.agent import a2a_agent as a2a_agent
+from ekiden.integrations.a2a.settings import RemoteA2A as RemoteA2A
+from ekiden.integrations.realtime import RealtimeAgent as RealtimeAgent
+from ekiden.integrations.realtime import RealtimeClosed as RealtimeClosed
+from ekiden.integrations.realtime import RealtimeDisconnected as RealtimeDisconnected
+from ekiden.integrations.realtime import RealtimeModel as RealtimeModel
+from ekiden.integrations.realtime import RealtimeModelSettings as RealtimeModelSettings
+from ekiden.integrations.realtime import RealtimeRunConfig as RealtimeRunConfig
+from ekiden.integrations.realtime import RealtimeRunner as RealtimeRunner
+from ekiden.integrations.realtime import RealtimeServerError as RealtimeServerError
+from ekiden.integrations.realtime import RealtimeSession as RealtimeSession
+from ekiden.integrations.realtime import RealtimeUnavailable as RealtimeUnavailable
+from ekiden.integrations.realtime import RealtimeWebSocketModel as RealtimeWebSocketModel
+from ekiden.integrations.realtime import realtime_handoff as realtime_handoff
+from ekiden.integrations.vertex.mirror import VertexMirror as VertexMirror
 from ekiden.memory import Memory as Memory
 from ekiden.memory import MemoryBackend as MemoryBackend
 from ekiden.memory import register_backend as register_backend
-from ekiden.realtime import RealtimeAgent as RealtimeAgent
-from ekiden.realtime import RealtimeClosed as RealtimeClosed
-from ekiden.realtime import RealtimeDisconnected as RealtimeDisconnected
-from ekiden.realtime import RealtimeModel as RealtimeModel
-from ekiden.realtime import RealtimeModelSettings as RealtimeModelSettings
-from ekiden.realtime import RealtimeRunConfig as RealtimeRunConfig
-from ekiden.realtime import RealtimeRunner as RealtimeRunner
-from ekiden.realtime import RealtimeServerError as RealtimeServerError
-from ekiden.realtime import RealtimeSession as RealtimeSession
-from ekiden.realtime import RealtimeUnavailable as RealtimeUnavailable
-from ekiden.realtime import RealtimeWebSocketModel as RealtimeWebSocketModel
-from ekiden.realtime import realtime_handoff as realtime_handoff
+from ekiden.project import Project as Project
+from ekiden.project import Settings as Settings
+from ekiden.project import load_project as load_project
+from ekiden.project import load_settings as load_settings
+from ekiden.project import load_team as load_team
+from ekiden.project import open_store as open_store
 from ekiden.routing import RouteDecision as RouteDecision
 from ekiden.routing import Router as Router
 from ekiden.routing import RoutingSettings as RoutingSettings
+from ekiden.runtime import AgentKind as AgentKind
 from ekiden.runtime import CodeContext as CodeContext
 from ekiden.runtime import HandoffController as HandoffController
 from ekiden.runtime import HandoffExecutor as HandoffExecutor
@@ -256,6 +258,8 @@ from ekiden.runtime import Rollback as Rollback
 from ekiden.runtime import RunConfig as RunConfig
 from ekiden.runtime import Runner as Runner
 from ekiden.runtime import RunResult as RunResult
+from ekiden.runtime import register_agent_kind as register_agent_kind
+from ekiden.runtime import run_code as run_code
 from ekiden.runtime.history.deletion import delete_session as delete_session
 from ekiden.runtime.history.exporting import export_session as export_session
 from ekiden.runtime.history.fork import fork_session as fork_session
@@ -273,15 +277,15 @@ from ekiden.sessions import Session as Session
 from ekiden.sessions.costs import CostReport as CostReport
 from ekiden.sessions.costs import cost_report as cost_report
 from ekiden.sessions.info import SessionInfo as SessionInfo
-from ekiden.sessions.mirror import MirrorPolicy as MirrorPolicy
-from ekiden.sessions.mirror import MirrorReport as MirrorReport
-from ekiden.sessions.mirror import SessionMirror as SessionMirror
-from ekiden.sessions.mirroring import mirror_sessions as mirror_sessions
+from ekiden.sessions.mirror.base import MirrorPolicy as MirrorPolicy
+from ekiden.sessions.mirror.base import MirrorReport as MirrorReport
+from ekiden.sessions.mirror.base import SessionMirror as SessionMirror
+from ekiden.sessions.mirror.feeding import mirror_sessions as mirror_sessions
+from ekiden.sessions.retention import Retention as Retention
 from ekiden.sessions.search import SessionHit as SessionHit
 from ekiden.sessions.search import search_sessions as search_sessions
 from ekiden.sessions.state import SessionState as SessionState
 from ekiden.sessions.state import state_at as state_at
-from ekiden.sessions.vertex import VertexMirror as VertexMirror
 from ekiden.storage.base import Store as Store
 from ekiden.storage.memory import MemoryStore as MemoryStore
 from ekiden.storage.postgres import PostgresStore as PostgresStore
@@ -299,14 +303,14 @@ from ekiden.tools import register_tool as register_tool
 from ekiden.tools.mcp import McpServer as McpServer
 from ekiden.tools.mcp import McpTools as McpTools
 from ekiden.tools.mcp import parse_mcp_servers as parse_mcp_servers
-from ekiden.tracing.builder import spans_of as spans_of
+from ekiden.tracing.building.builder import spans_of as spans_of
 from ekiden.tracing.exports import export_jsonl as export_jsonl
 from ekiden.tracing.exports import export_openai as export_openai
 from ekiden.tracing.exports import trace_events as trace_events
 from ekiden.tracing.logs import setup_logging as setup_logging
-from ekiden.tracing.otel import export_otlp as export_otlp
-from ekiden.tracing.otel_follower import OtelFollower as OtelFollower
-from ekiden.tracing.otel_processor import add_otel_processor as add_otel_processor
+from ekiden.tracing.otel.exporter import export_otlp as export_otlp
+from ekiden.tracing.otel.follower import OtelFollower as OtelFollower
+from ekiden.tracing.otel.processor import add_otel_processor as add_otel_processor
 from ekiden.tracing.processors import TracingProcessor as TracingProcessor
 from ekiden.tracing.reading import read_trace as read_trace
 from ekiden.tracing.registry import add_trace_processor as add_trace_processor

@@ -28,8 +28,8 @@ WRITER = '''
 import asyncio
 from pathlib import Path
 from ekiden import Agent, Team
-from ekiden.core.items import assistant_message
-from ekiden.core.model import ModelDelta, ModelResponse
+from ekiden.core.conversation.items import assistant_message
+from ekiden.core.conversation.model import ModelDelta, ModelResponse
 
 TEXT = """# 标题
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ekiden.testing import call, say
-from ekiden.testing.openai_server import OpenAIServer
+from ekiden.testing.servers.openai import OpenAIServer
 from tests.acceptance.conftest import COMMAND, Project, Ran
 from tests.acceptance.test_asking_people import ended, waiting
 from tests.support import forked
@@ -26,7 +26,7 @@ REQUEST = "@cleaner clear up, please"
 PROGRAM = """
 import asyncio, sys
 from ekiden import Approval, RunConfig, Runner, load_project
-from ekiden.app import open_store
+from ekiden.project import open_store
 from ekiden.sessions import Session
 
 class Clerk:

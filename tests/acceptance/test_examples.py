@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import pytest
 
-from ekiden.testing.openai_server import OpenAIServer
+from ekiden.testing.servers.openai import OpenAIServer
 from tests.acceptance.conftest import Ekiden
 from tests.support import forked
 from tests.support.forked import ForkedPopen

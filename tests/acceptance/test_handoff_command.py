@@ -201,15 +201,17 @@ def test_a_person_gives_the_session_back_with_the_answer(shop: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_the_history_of_an_agent_comes_in_pages(shop: Ekiden) -> None:
+def test_the_handoffs_of_an_agent_come_in_pages(shop: Ekiden) -> None:
     for to in ("closed", "clerk"):
         hand(shop, to)
-    first = shop("handoff", "history", "door", "--limit", "1", "--json")
+    first = shop("handoff", "list", "--agent", "door", "--limit", "1", "--json")
     cursor = json.loads(first.err)["next_cursor"]
-    second = shop("handoff", "history", "door", "--limit", "1", "--cursor", cursor, "--json")
+    second = shop(
+        "handoff", "list", "--agent", "door", "--limit", "1", "--cursor", cursor, "--json"
+    )
     assert [each["id"] for each in first.json + second.json] == ["s.h2", "s.h1"]
     assert second.err == ""
-    header, row = shop("handoff", "history", "closed", "--since", "1h").out.splitlines()
+    header, row = shop("handoff", "list", "--agent", "closed", "--since", "1h").out.splitlines()
     assert header.split() == ["handoff", "time", "from", "to", "status", "by", "policy", "why"]
     assert row.split()[0] == "s.h1"
 

@@ -19,9 +19,9 @@ from tests.support.forked import ForkedPopen
 
 ASK = """
 import asyncio, json, sys
-from ekiden.app import open_store
+from ekiden.project import open_store
 from ekiden.core.errors.inbox import InboxItemClosed
-from ekiden.core.inbox_item import InboxItem
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.inbox import Inbox
 
 async def main(task, *texts):

@@ -7,7 +7,7 @@ from asyncio import to_thread
 
 import pytest
 
-from ekiden.testing.openai_server import OpenAIServer
+from ekiden.testing.servers.openai import OpenAIServer
 from tests.acceptance.conftest import Project, Ran
 
 BOTH = "Where is my order 1043, and then I want a refund"

@@ -30,11 +30,11 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from ekiden.app.keys import Keys
-from ekiden.app.stores import open_store
 from ekiden.cli.exits import Exit
-from ekiden.testing.loopback import HttpReply, HttpRequest, LoopbackServer
-from ekiden.testing.otlp_server import OtlpServer
+from ekiden.project.keys import Keys
+from ekiden.project.stores import open_store
+from ekiden.testing.servers.loopback import HttpReply, HttpRequest, LoopbackServer
+from ekiden.testing.servers.otlp import OtlpServer
 from tests.acceptance.conftest import Ekiden, Ran
 from tests.support.canaries import NOWHERE, SAID, plant
 from tests.support.forked import ForkedPopen

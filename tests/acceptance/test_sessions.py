@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.app import open_store
+from ekiden.project import open_store
 from tests.acceptance.conftest import Ekiden
 
 ORDER = "Where is my order 1042?"

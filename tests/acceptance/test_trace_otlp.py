@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.testing.otlp_server import OtlpServer
+from ekiden.testing.servers.otlp import OtlpServer
 from tests.acceptance.conftest import Ekiden, Ran
 
 TEAM = """

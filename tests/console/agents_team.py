@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from ekiden import Agent, Team, function_tool
-from ekiden.app import open_store
-from ekiden.bus.deadlocks import break_deadlock
-from ekiden.core.messages import AgentMessage, Letter, agent_queue
+from ekiden.bus.waits.deadlocks import break_deadlock
+from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue
 from ekiden.core.profile import Capability, Triggers
+from ekiden.project import open_store
 from ekiden.runtime import CodeContext
 from ekiden.storage.base import QueuePut, Store
 from ekiden.testing import ScriptedModel, say

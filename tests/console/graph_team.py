@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from ekiden import Agent, Rollback, Team, ToolContext, function_tool, handoff
-from ekiden.core.model import ModelRequest
+from ekiden.core.conversation.model import ModelRequest
 from ekiden.handoff import compose, keep_last
 from ekiden.testing import ScriptedModel
 from ekiden.testing.scripted import StepLike

@@ -13,9 +13,15 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from ekiden import Agent, Team, function_tool, handoff, person
+from ekiden.core.conversation.items import (
+    Item,
+    assistant_message,
+    function_call,
+    is_message,
+    text_of,
+)
+from ekiden.core.conversation.model import ModelDelta, ModelEvent, ModelRequest, ModelResponse
 from ekiden.core.errors import ModelError
-from ekiden.core.items import Item, assistant_message, function_call, is_message, text_of
-from ekiden.core.model import ModelDelta, ModelEvent, ModelRequest, ModelResponse
 
 HOSTILE: Final = '<img src=x onerror="window.__ran=1">'
 """What runs wherever text is taken for HTML."""

@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from ekiden import Agent, Team
-from ekiden.core.items import assistant_message
-from ekiden.core.model import ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.items import assistant_message
+from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
 from tests.console.conftest import OpenConsole
 from tests.console.inbox_world import approval, post
 from tests.support.relay_team import relay_team

@@ -9,22 +9,32 @@ from pathlib import Path
 from typing import Any
 
 import ekiden.agents
-from ekiden.agents.objects import Object
-from ekiden.agents.table import AGENT
-from ekiden.app import assembly, edges, guarding
-from ekiden.core import kinds
+from ekiden.agents.keys.objects import Object
+from ekiden.agents.keys.table import AGENT
+from ekiden.core.checks import kinds
+from ekiden.project.agent_files import assembly, edges
+from ekiden.project.agent_files import guardrails as guarding
 from tests.docs.pages import page
 
 PAGE = page("agent-files.md").text
 SOURCES = [
-    *sorted(Path(str(ekiden.agents.__file__)).parent.glob("*.py")),
+    *sorted(Path(str(ekiden.agents.__file__)).parent.rglob("*.py")),
     Path(str(assembly.__file__)),
     Path(str(edges.__file__)),
     Path(str(guarding.__file__)),
     Path(str(kinds.__file__)),
 ]
 _CODE = re.compile(r"(?:agent\.)?(?P<name>[a-z][a-z0-9]*(?:_[a-z0-9]+)+)")
-_REPORTING = {"error", "warning", "_problem", "YamlFault", "Refused", "wrong"}
+_REPORTING = {
+    "error",
+    "warning",
+    "_problem",
+    "_handoff_problem",
+    "_agent_problem",
+    "YamlFault",
+    "RefusedValue",
+    "wrong",
+}
 
 
 def keys(of: Object, above: str = "") -> Iterator[str]:

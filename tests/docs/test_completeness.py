@@ -10,9 +10,9 @@ from typing import get_args, get_type_hints
 import pytest
 
 import ekiden
-from ekiden.app.settings import SETTINGS, SettingsProblem
 from ekiden.client import errors as client_errors
-from ekiden.core import errors, guardrail_errors
+from ekiden.core import errors
+from ekiden.core import guardrails as guardrail_errors
 from ekiden.core.errors import a2a as a2a_errors
 from ekiden.core.errors import collaboration as collaboration_errors
 from ekiden.core.errors import copying as copy_errors
@@ -25,8 +25,9 @@ from ekiden.core.errors import sessions as session_errors
 from ekiden.core.errors import state as state_errors
 from ekiden.core.errors import temporal as temporal_errors
 from ekiden.core.events import EventType
-from ekiden.core.jsonio import dumps
+from ekiden.core.values.jsonio import dumps
 from ekiden.guardrails import errors as guardrail_making_errors
+from ekiden.project.settings import SETTINGS, SettingsProblem
 from ekiden.runtime import Limits, RunConfig
 from ekiden.testing.faults import fault_points
 from tests.docs.pages import DOCS, ROOT, Page, page, pages

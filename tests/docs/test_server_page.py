@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 
-from ekiden.app.keys import SCOPES
+from ekiden.project.keys import SCOPES
 from ekiden.server.access.access import OPEN
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.problems import status_of

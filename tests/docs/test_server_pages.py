@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import get_args
 
-from ekiden.app.keys import SCOPES
 from ekiden.core.privacy.redaction import SENSITIVE_KINDS
+from ekiden.integrations.mcp_server.serving import OFFERS
+from ekiden.integrations.openai_api.bodies import CHAT_REFUSED, RESPONSE_REFUSED
+from ekiden.project.keys import SCOPES
 from ekiden.server.access.access import OPEN
-from ekiden.server.mcp.offers import OFFERS
 from ekiden.server.metrics.metrics import Metrics
-from ekiden.server.openai.bodies import CHAT_REFUSED, RESPONSE_REFUSED
 from ekiden.tracing import SpanKind
 from tests.docs.pages import page
 

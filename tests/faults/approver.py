@@ -15,9 +15,9 @@ import sys
 import time
 from pathlib import Path
 
-from ekiden.app import open_store
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.inbox import Inbox
+from ekiden.project import open_store
 from tests.faults.waiting import DEADLINE_S
 
 COUNT = struct.Struct("<q")

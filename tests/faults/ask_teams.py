@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.asking import Ask
 from ekiden.core.context import ToolContext
-from ekiden.core.jsonio import dumps
-from ekiden.core.model import ModelRequest
+from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.profile import Confirmation
+from ekiden.core.questions.asking import Ask
 from ekiden.core.team import Team
 from ekiden.core.tool import FunctionTool
+from ekiden.core.values.jsonio import dumps
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.testing import call, say
 from ekiden.testing.steps import StepLike

@@ -16,11 +16,11 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeAlias
 
-from ekiden.app.stores import open_store
 from ekiden.bus import Bus, BusSettings, Seat
-from ekiden.core.asking import Ask
+from ekiden.core.conversation.messages import AgentMessage, VictimPolicy
 from ekiden.core.errors.messages import AgentUnavailableError, BusError, DeadlockError
-from ekiden.core.messages import AgentMessage, VictimPolicy
+from ekiden.core.questions.asking import Ask
+from ekiden.project.stores import open_store
 from tests.faults.ledger import Ledger
 from tests.faults.processes import ROOT, environment
 from tests.faults.waiting import until

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from ekiden.app.stores import open_store
 from ekiden.bus import Bus, BusSettings
-from ekiden.core.messages import AgentMessage
+from ekiden.core.conversation.messages import AgentMessage
+from ekiden.project.stores import open_store
 from ekiden.storage.base import Store
 from tests.faults.ledger import Ledger
 from tests.faults.mischief import MischievousStore

@@ -7,7 +7,7 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
-from ekiden.core.model import ModelRequest
+from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.team import Team
 from ekiden.core.tool import FunctionTool
 from ekiden.handoff import handoff
@@ -36,7 +36,7 @@ def work_of(ledger: Ledger) -> FunctionTool:
         ledger.note("at_work", session=ctx.session_id, what=what)
         run: Any = ctx.link
         await until(
-            lambda: go.exists() or (go_when_asked.exists() and run.wanted is not None),
+            lambda: go.exists() or (go_when_asked.exists() and run.interruption.look),
             "somebody says go",
         )
         return done

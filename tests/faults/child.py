@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ekiden.app.stores import open_store
 from ekiden.core.errors import EkidenError, SessionNotFound
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.handoff_terms import HandoffPolicy
 from ekiden.core.team import Team
 from ekiden.engine import Worker
+from ekiden.project.stores import open_store
 from ekiden.runtime import HandoffController, Runner
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionFilter, SessionStatus, Store

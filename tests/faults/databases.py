@@ -7,7 +7,7 @@ from typing import Protocol
 
 import apsw
 
-from ekiden.app.stores import open_store
+from ekiden.project.stores import open_store
 from ekiden.storage.base import Store
 from ekiden.storage.sqlite.clock import machine_clock
 from tests.faults.scenarios import DatabaseName

@@ -158,7 +158,7 @@ async def check_nobody_waits(store: Store, family: Family) -> None:
     for name, record in family.members.items():
         row = record.row
         assert (row.outcome, row.status, row.owner) == ("done", "idle", None), name
-        assert not Cursor.from_json(row.cursor).asks, name
+        assert not Cursor.from_json(row.cursor).questions.open, name
         details = [event.details or {} for event in record.events]
         asked = [each["asks"]["id"] for each in details if "asks" in each]
         told = Counter(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.guardrails import (
     GuardrailFunctionOutput,
     HandoffGuardrail,
     InputGuardrail,
     OutputGuardrail,
 )
-from ekiden.core.model import ModelRequest
 from ekiden.core.team import Team
 from ekiden.testing import call, delay, say, transfer
 from ekiden.testing.steps import StepLike

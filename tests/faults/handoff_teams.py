@@ -7,11 +7,10 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper, ToolContext
+from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import ModelError
-from ekiden.core.handoff_record import HandoffRequest
-from ekiden.core.handoff_terms import HandoffPolicy
+from ekiden.core.handoff_terms import HandoffPolicy, HandoffRequest
 from ekiden.core.hooks import AgentHooks
-from ekiden.core.model import ModelRequest
 from ekiden.core.profile import Capability
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.team import Team

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ekiden.core.items import Item
-from ekiden.core.model import ModelRequest
+from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import ModelRequest
 
 Line = dict[str, Any]
 

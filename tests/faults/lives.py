@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ekiden.core.events import Event
-from ekiden.handoff.lifecycle import FINAL, is_legal
-from ekiden.handoff.records import HandoffRecord, records_of
+from ekiden.handoff.records.lifecycle import FINAL, is_legal
+from ekiden.handoff.records.records import HandoffRecord, records_of
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.storage.base import SessionRow
 
@@ -42,7 +42,10 @@ def check_handoffs(events: Sequence[Event], row: SessionRow) -> list[HandoffReco
         assert is_legal([move.status for move in record.moves]), record
         assert record.status == record.moves[-1].status
     cursor = Cursor.from_json(row.cursor)
-    under_way = [*(each.id for each in cursor.open), *(each.id for each in cursor.tried)]
+    under_way = [
+        *(each.id for each in cursor.handoffs.open),
+        *(each.id for each in cursor.handoffs.tried),
+    ]
     assert [record.id for record in records if record.status not in FINAL] == under_way
     return records
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
+from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import ModelError
 from ekiden.core.handoff_terms import HandoffTrigger
-from ekiden.core.model import ModelRequest
 from ekiden.core.remote import AgentReply, RemoteTask
 from ekiden.core.team import Team
 from ekiden.handoff import handoff, person

@@ -25,8 +25,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ekiden.app.stores import open_store
 from ekiden.engine import submit
+from ekiden.project.stores import open_store
 from ekiden.runtime import RunConfig
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionFilter, Store

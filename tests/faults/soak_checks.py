@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ekiden.audit import verify_audit
-from ekiden.core.items import is_message, text_of
+from ekiden.core.conversation.items import is_message, text_of
 from ekiden.inbox import Inbox
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.storage.base import MessageFilter, SessionFilter, SessionRow, Store
@@ -57,7 +57,7 @@ def _wrong_record(record: Record, order: Order | None) -> Iterator[str]:
     row = record.row
     if (row.outcome, row.status, row.owner) != ("done", "idle", None):
         yield f"session {row.id} is {row.outcome}, {row.status}, with {row.owner}"
-    if Cursor.from_json(row.cursor).asks:
+    if Cursor.from_json(row.cursor).questions.open:
         yield f"session {row.id} still waits for an answer"
     try:
         check_log(record, entry=record.events[0].agent or "")

@@ -12,10 +12,10 @@ import signal
 import sys
 from pathlib import Path
 
-from ekiden.app.stores import open_store
 from ekiden.core.errors.inbox import InboxItemClosed
-from ekiden.core.inbox_item import InboxItem
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.inbox import Inbox
+from ekiden.project.stores import open_store
 from tests.faults.family_life import CHOICES
 from tests.faults.ledger import Ledger
 from tests.faults.soak_team import FOLDER, pause_s

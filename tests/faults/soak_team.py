@@ -16,13 +16,13 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
+from ekiden.core.conversation.items import is_message, text_of
+from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import ModelError
-from ekiden.core.items import is_message, text_of
-from ekiden.core.jsonio import dumps
-from ekiden.core.model import ModelRequest
 from ekiden.core.profile import Confirmation
 from ekiden.core.team import Team
 from ekiden.core.tool import FunctionTool
+from ekiden.core.values.jsonio import dumps
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, Rollback
 from ekiden.testing import call, delay, fail, say, transfer

@@ -6,10 +6,10 @@ import asyncio
 import sys
 from typing import Any
 
-from ekiden.app.stores import open_store
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.errors import SessionNotFound
+from ekiden.project.stores import open_store
 from ekiden.runtime import RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.testing import ScriptedModel, call, say

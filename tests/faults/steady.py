@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from ekiden.app.stores import open_store
 from ekiden.core.errors import LeaseLost, SessionBusy, StoreUnavailable
 from ekiden.engine import Worker, submit
+from ekiden.project.stores import open_store
 from ekiden.sessions import Session
 from ekiden.storage.base import Store
 from tests.faults.processes import ROOT, environment

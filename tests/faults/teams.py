@@ -8,10 +8,10 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
+from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import ModelError
 from ekiden.core.handoff import HandoffInputData
 from ekiden.core.hooks import RunHooks
-from ekiden.core.model import ModelRequest
 from ekiden.core.roles import Assignment, RouteCause
 from ekiden.core.team import Team
 from ekiden.handoff import handoff, keep_first_and_last, keep_last, remove_all_tools

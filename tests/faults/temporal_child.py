@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ekiden.app.stores import open_store
 from ekiden.core.agent import Agent
 from ekiden.core.team import Team
-from ekiden.engine.temporal import TemporalWorker
+from ekiden.integrations.temporal import TemporalWorker
+from ekiden.project.stores import open_store
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.tools import function_tool
 

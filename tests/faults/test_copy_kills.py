@@ -15,11 +15,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from ekiden.app import open_store
-from ekiden.app.copying import copy_store, store_info, verify_store
-from ekiden.app.tenants import tenant_url
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.errors.copying import StoreUnfinished
+from ekiden.project import open_store
+from ekiden.project.copying import copy_store, store_info, verify_store
+from ekiden.project.tenants import tenant_url
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut
 from tests.faults.processes import environment
 from tests.faults.waiting import DEADLINE_S

@@ -18,7 +18,7 @@ import pytest
 from ekiden.core.agent import Agent
 from ekiden.core.errors import StoreUnavailable
 from ekiden.engine import Worker, submit
-from ekiden.engine.temporal import TemporalWorker
+from ekiden.integrations.temporal import TemporalWorker
 from ekiden.runtime import CodeContext
 from ekiden.sessions import Session
 from ekiden.storage.postgres import PostgresStore

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.core.inbox_item import InboxItem
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.storage.base import NewSession, Store
 from tests.faults.choosing import marked

@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.model import ModelRequest
+from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.team import Team
 from ekiden.handoff import handoff
-from ekiden.handoff.records import records_of
+from ekiden.handoff.records.records import records_of
 from ekiden.runtime import HandoffController, RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

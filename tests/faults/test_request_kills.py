@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.handoff_record import HandoffResult
-from ekiden.handoff.lifecycle import FINAL
-from ekiden.handoff.records import HandoffRecord, records_of
-from ekiden.handoff.request_documents import REQUESTS
+from ekiden.core.handoff_terms import HandoffResult
+from ekiden.handoff.records.lifecycle import FINAL
+from ekiden.handoff.records.records import HandoffRecord, records_of
+from ekiden.handoff.records.requests import REQUESTS
 from ekiden.runtime import HandoffController, RunConfig
 from ekiden.storage.base import Document, Store
 from tests.faults.aftermath import check_conversations

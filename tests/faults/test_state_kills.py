@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.app.stores import open_store
 from ekiden.core.errors import SessionNotFound
+from ekiden.project.stores import open_store
 from ekiden.runtime.history.outside_state import shared_state
 from ekiden.sessions import Session, variables_at
 from tests.faults.databases import SqliteDatabase

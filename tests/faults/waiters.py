@@ -15,11 +15,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 
-from ekiden.app.stores import open_store
-from ekiden.bus.deadlocks import break_deadlock
+from ekiden.bus.waits.deadlocks import break_deadlock
+from ekiden.core.conversation.messages import (
+    AgentMessage,
+    GroupMode,
+    Letter,
+    agent_queue,
+    answer_json,
+    error_of,
+)
 from ekiden.core.errors.messages import DeadlockError
-from ekiden.core.ids import new_id
-from ekiden.core.messages import AgentMessage, GroupMode, Letter, agent_queue, answer_json, error_of
+from ekiden.core.values.ids import new_id
+from ekiden.project.stores import open_store
 from ekiden.storage.base import MessageFilter, MessageSettle, QueuePut, Store, StoredMessage
 from tests.faults.ledger import Ledger
 from tests.faults.processes import ROOT, environment

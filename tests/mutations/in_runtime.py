@@ -69,7 +69,8 @@ IN_RUNTIME = (
         file="runtime/handoff/controller.py",
         text='    fault_point("handoff.transferring.before_commit")\n',
         replacement=(
-            "    target, run.agent = run.agent, run.find_agent(run.cursor.open[-1].source)\n"
+            "    pending = run.cursor.handoffs.open[-1]\n"
+            "    target, run.agent = run.agent, run.find_agent(pending.source)\n"
             "    await run.commit()\n"
             "    run.agent = target\n"
             '    fault_point("handoff.transferring.before_commit")\n'
@@ -98,9 +99,11 @@ IN_RUNTIME = (
     Mutation(
         name="rollback-reuses-the-turn",
         area="rollback",
-        file="runtime/handoff/rollback.py",
-        text="    cursor.turn += 1\n",
-        replacement="    cursor.turn += 0\n",
+        file="runtime/state/cursor/cursor.py",
+        text="        self.progress.hand_on(started=True)\n",
+        replacement=(
+            "        self.progress.hand_on(started=True)\n        self.progress.turn -= 1\n"
+        ),
         why="what the target did under its keys passes for the source's own",
         tests=(_HANDOFF_KILLS, "-k", "sqlite-immediate-handoff"),
     ),
@@ -135,7 +138,7 @@ IN_RUNTIME = (
         name="failed-step-moves-on",
         area="memo",
         file="runtime/state/committing.py",
-        text="        self.cursor.go_back_to(self._stored_cursor)\n",
+        text="        self.cursor.discard(self._stored_cursor)\n",
         replacement="        assert self._stored_cursor is not None\n",
         why="after a step that failed the cursor stands where nothing is stored",
         tests=("tests/unit/runtime/test_sessions_and_resuming.py",),
@@ -289,7 +292,7 @@ IN_RUNTIME = (
     Mutation(
         name="chain-begins-anew-with-each-handoff",
         area="handoff",
-        file="runtime/state/cursor.py",
+        file="runtime/state/cursor/handoffs.py",
         text="            following.chain = self.chain.copy()\n",
         replacement="            following.chain = [USER]\n",
         why="programs can hand a task to and fro for ever",

@@ -113,7 +113,7 @@ IN_STORES = (
     Mutation(
         name="sqlite-wakes-are-not-counted",
         area="wakes",
-        file="storage/sqlite/waking.py",
+        file="storage/sqlite/settling.py",
         text="wakes = wakes + v.column2,",
         replacement="wakes = wakes + 0 * v.column2,",
         why="whoever is about to park does not learn that it was woken",
@@ -122,7 +122,7 @@ IN_STORES = (
     Mutation(
         name="postgres-commit-without-epoch",
         area="fencing",
-        file="storage/postgres/commit_sql.py",
+        file="storage/postgres/writing/gathering.py",
         text="sessions.num = {num} and sessions.epoch = {epoch} and",
         replacement="sessions.num = {num} and {epoch} > 0 and",
         why="an owner that lost the session and got it again writes what it meant to write before",
@@ -131,7 +131,7 @@ IN_STORES = (
     Mutation(
         name="postgres-commit-after-the-lease",
         area="leases",
-        file="storage/postgres/commit_sql.py",
+        file="storage/postgres/writing/gathering.py",
         text='"and lease_until > clock_timestamp()"',
         replacement='"and lease_until is not null"',
         why="a process that slept beyond its lease writes, though nobody renewed it",
@@ -140,7 +140,7 @@ IN_STORES = (
     Mutation(
         name="postgres-claim-without-epoch",
         area="fencing",
-        file="storage/postgres/leases.py",
+        file="storage/postgres/sessions.py",
         text="update sessions set epoch = epoch + 1, owner = $2,",
         replacement="update sessions set epoch = epoch, owner = $2,",
         why="nobody can tell an owner's writes from those of its earlier life",
@@ -158,7 +158,7 @@ IN_STORES = (
     Mutation(
         name="postgres-renews-anybodys",
         area="leases",
-        file="storage/postgres/leases.py",
+        file="storage/postgres/sessions.py",
         text="where num = their_num and epoch = their_epoch and owner = their_owner",
         replacement="where num = their_num",
         why="who lost a session believes to have it, and keeps its new owner's lease alive",
@@ -167,7 +167,7 @@ IN_STORES = (
     Mutation(
         name="postgres-last-settlement-wins",
         area="settling",
-        file="storage/postgres/settles.py",
+        file="storage/postgres/messages.py",
         text="        state = 'open'\n        or (state in",
         replacement="        true\n        or (state in",
         why="an answer that was given is replaced by a later one",
@@ -176,7 +176,7 @@ IN_STORES = (
     Mutation(
         name="postgres-parks-over-a-wake",
         area="wakes",
-        file="storage/postgres/commit_sql.py",
+        file="storage/postgres/writing/gathering.py",
         text="{status} = 'waiting' and sessions.wakes <> {seen_wakes} then 'ready' ",
         replacement="{status} = 'waiting' and {seen_wakes} < 0 then 'ready' ",
         why="an answer that came between looking and parking wakes nobody: the session waits on",
@@ -185,7 +185,7 @@ IN_STORES = (
     Mutation(
         name="postgres-answers-for-another-commit",
         area="fencing",
-        file="storage/postgres/gathering.py",
+        file="storage/postgres/writing/gathering.py",
         text="each.parcel.token in stored",
         replacement="bool(stored)",
         why="a process that lost its session is told that it wrote, because another did",
@@ -194,7 +194,7 @@ IN_STORES = (
     Mutation(
         name="postgres-doubt-is-failure",
         area="doubt",
-        file="storage/postgres/doubt.py",
+        file="storage/postgres/connection/database.py",
         text="    except ConnectionLost:\n        pass\n",
         replacement="    except ConnectionLost:\n        raise\n",
         why="a step that is stored is told as failed, and done again",
@@ -203,7 +203,7 @@ IN_STORES = (
     Mutation(
         name="postgres-stored-twice",
         area="doubt",
-        file="storage/postgres/commits.py",
+        file="storage/postgres/writing/commits.py",
         text="    if token == attempt.token:\n        return True\n",
         replacement="    if token == attempt.token:\n        raise LeaseLost(claim.session_id)\n",
         why="whoever sends a commit again is told that it lost the session, though it was stored",

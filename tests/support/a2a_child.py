@@ -6,7 +6,7 @@ import asyncio
 import sys
 
 from ekiden import Agent, Runner, Session, SqliteStore, Team
-from ekiden.a2a import RemoteA2A, a2a_agent
+from ekiden.integrations.a2a import RemoteA2A, a2a_agent
 from ekiden.testing import ScriptedModel, transfer
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
 
-from ekiden.testing.loopback import HttpRequest
+from ekiden.testing.servers.loopback import HttpRequest
 from tests.support.vendor import Trouble, VendorServer
 
 Spoil = Callable[[list[list[float]]], list[list[float]]]

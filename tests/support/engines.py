@@ -10,7 +10,7 @@ from typing import Any
 from ekiden.core.agent import Agent
 from ekiden.core.errors import EkidenError
 from ekiden.core.events import Event
-from ekiden.core.outcomes import Waiting
+from ekiden.core.runs import Waiting
 from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.runtime import RunConfig, Runner

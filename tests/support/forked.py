@@ -49,6 +49,7 @@ _MODULES = (
     "ekiden.cli.commands.serve",
     "ekiden.cli.commands.worker",
     "ekiden.client",
+    "ekiden.integrations.temporal",
     "ekiden.engine.worker",
     "ekiden.server.application",
     "ekiden.storage.postgres",

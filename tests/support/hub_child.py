@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from itertools import islice
 from random import Random
 
-from ekiden.app import open_store
 from ekiden.core.events import Event
+from ekiden.project import open_store
 from ekiden.storage.base import Batch, Commit, NewSession, SessionPatch, Store
 
 _HANDS = 3

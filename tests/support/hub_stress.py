@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
 
-from ekiden.app import open_store
 from ekiden.hub import EventHub, HubEvent
+from ekiden.project import open_store
 from ekiden.storage.base import Store
 
 ROOT = Path(__file__).resolve().parents[2]

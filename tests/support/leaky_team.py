@@ -24,9 +24,9 @@ from ekiden import (
     handoff,
     input_guardrail,
 )
-from ekiden.a2a import RemoteA2A, a2a_agent
-from ekiden.core.items import assistant_message, function_call, is_message, text_of
-from ekiden.core.model import ModelDelta, ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.items import assistant_message, function_call, is_message, text_of
+from ekiden.core.conversation.model import ModelDelta, ModelEvent, ModelRequest, ModelResponse
+from ekiden.integrations.a2a import RemoteA2A, a2a_agent
 from tests.support.canaries import pem
 
 CANARIES: dict[str, str] = json.loads(Path(os.environ["LEAKY_CANARIES"]).read_text())

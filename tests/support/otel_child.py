@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from ekiden.app import open_store
-from ekiden.tracing.otel_follower import FollowPolicy, OtelFollower
+from ekiden.project import open_store
+from ekiden.tracing.otel.follower import FollowPolicy, OtelFollower
 
 
 async def main() -> None:

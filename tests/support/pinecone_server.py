@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from ekiden.testing.loopback import HttpRequest
+from ekiden.testing.servers.loopback import HttpRequest
 from tests.support.vendor import Refused, Trouble, VendorServer
 
 _VERSION = re.compile(r"20\d\d-\d\d")

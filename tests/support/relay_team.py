@@ -14,8 +14,14 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from ekiden import Agent, Team, function_tool
-from ekiden.core.items import Item, assistant_message, function_call, is_message, text_of
-from ekiden.core.model import ModelDelta, ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.items import (
+    Item,
+    assistant_message,
+    function_call,
+    is_message,
+    text_of,
+)
+from ekiden.core.conversation.model import ModelDelta, ModelEvent, ModelRequest, ModelResponse
 
 REFUNDS: list[str] = []
 """The orders that were paid back by this process."""

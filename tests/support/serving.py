@@ -12,9 +12,9 @@ import httpx2
 import uvicorn
 from fastapi import FastAPI
 
-from ekiden.app import load_project
-from ekiden.app.service import Service
 from ekiden.core.team import Team
+from ekiden.project import load_project
+from ekiden.project.service import Service
 from ekiden.server import ServerConfig, create_app
 from ekiden.server.access.access import Gate
 

@@ -12,9 +12,9 @@ from temporalio.service import RPCError
 from ekiden.core.agent import Agent
 from ekiden.core.team import Team
 from ekiden.engine import submit
-from ekiden.engine.temporal import TemporalAddress, TemporalWorker
-from ekiden.engine.temporal.connecting import connect
-from ekiden.engine.temporal.names import store_name, workflow_id
+from ekiden.integrations.temporal import TemporalAddress, TemporalWorker
+from ekiden.integrations.temporal.connecting import connect
+from ekiden.integrations.temporal.names import store_name, workflow_id
 from ekiden.runtime import RunConfig
 from ekiden.sessions import Session
 from ekiden.storage.base import Store

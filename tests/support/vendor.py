@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ekiden.testing.loopback import HttpReply, HttpRequest, LoopbackServer
+from ekiden.testing.servers.loopback import HttpReply, HttpRequest, LoopbackServer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

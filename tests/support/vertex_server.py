@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from ekiden.testing.loopback import HttpRequest
+from ekiden.testing.servers.loopback import HttpRequest
 from tests.support.vendor import Refused, Trouble, VendorServer
 
 PARENT = "projects/desk-1/locations/us-central1/reasoningEngines/4711"

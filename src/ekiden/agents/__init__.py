@@ -12,7 +12,7 @@ from ekiden.agents.definition import (
     Problem,
 )
 from ekiden.core.lazy import lazy_names
-from ekiden.core.suggest import did_you_mean
+from ekiden.core.text.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from ekiden.agents.discovery import AgentFolder, agent_folders

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, Protocol
 
-from ekiden.agents.definition import Problem
-from ekiden.agents.printable import printable
-from ekiden.agents.written import WrittenCondition
+from ekiden.agents.definition import Problem, WrittenCondition, printable
 
 MAX_PROBLEMS = 100
 """Errors, and warnings, of one file; a hostile one must not fill the screen or the memory."""

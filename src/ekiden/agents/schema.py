@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ekiden.agents.table import AGENT
+from ekiden.agents.keys.table import AGENT
 
 
 def agent_file_schema() -> dict[str, Any]:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, Literal, Protocol
 
 from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
 from ekiden.api.texts import CAPABILITIES, ONE_LINE, PLAIN, SAID
-from ekiden.bus.deadlock_record import Deadlock
+from ekiden.bus.waits.deadlocks import Deadlock
 from ekiden.capabilities.match import Match
-from ekiden.core.documents import Value, left_out
-from ekiden.core.messages import BlockingContext, BlockingStatus
+from ekiden.core.conversation.messages import BlockingContext, BlockingStatus
 from ekiden.core.profile import Capability, Scope, Triggers
 from ekiden.core.roles import RouteCause
+from ekiden.core.values.documents import Value, left_out
 from ekiden.routing.decision import Method, Strategy
-
-AgentKind: TypeAlias = Literal["supervisor", "router", "person", "runner", "code", "model"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +37,8 @@ class AgentFacts(Value):
     can_ask: Sequence[str]
     can_tell: Sequence[str]
     can_ask_people: Sequence[str]
-    kind: AgentKind
+    kind: str
+    """`model`, `code`, `supervisor`, `router`, `person`, `runner`, or a registered one."""
     triggers: Triggers
     capabilities: Sequence[Capability]
     available: bool | None

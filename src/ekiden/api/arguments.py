@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 from ekiden.api.endpoint import Endpoint, Told, arguments, endpoints, parameters, told_of
 from ekiden.api.pages import Page, Pages
+from ekiden.core.conversation.quoting import is_unicode
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.core.quoting import is_unicode
 
 T = TypeVar("T")
 

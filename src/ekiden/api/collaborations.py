@@ -11,9 +11,15 @@ from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
 from ekiden.api.texts import ONE_LINE, PARTY, PLAIN, SAID, SESSION_ID
-from ekiden.collaboration.moves import Phase
-from ekiden.collaboration.record import AgreedTerms, Bid, CollaborationOutcome, Pattern, Terms
-from ekiden.core.documents import Value
+from ekiden.collaboration.protocol.moves import Phase
+from ekiden.collaboration.protocol.record import (
+    AgreedTerms,
+    Bid,
+    CollaborationOutcome,
+    Pattern,
+    Terms,
+)
+from ekiden.core.values.documents import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

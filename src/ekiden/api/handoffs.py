@@ -11,11 +11,10 @@ from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
 from ekiden.api.runs import ITEM, LimitOptions
 from ekiden.api.texts import EVENT_CURSOR, ONE_LINE, PERSON, PLAIN, SAID, SESSION_ID, Moment
-from ekiden.core.documents import Value, left_out
-from ekiden.core.handoff_record import ActorKind, HandoffStatus
-from ekiden.core.handoff_terms import HandoffPolicy
+from ekiden.core.handoff_terms import ActorKind, HandoffPolicy, HandoffStatus
 from ekiden.core.runs import Run, RunError
-from ekiden.handoff.records import was_made
+from ekiden.core.values.documents import Value, left_out
+from ekiden.handoff.records.records import was_made
 
 SessionStanding: TypeAlias = Literal["running", "waiting", "ready", "idle"]
 """`running`: somebody works on it; `waiting`: for people, or for agents; `ready`: somebody will
@@ -353,7 +352,7 @@ class Handoffs(Protocol):
                 "Of a new task: what it belongs to; one that exists keeps its own.",
                 min_length=1,
                 max_length=200,
-                pattern=PLAIN,
+                pattern=ONE_LINE,
             ),
         ] = None,
         priority: _Priority = 0,
@@ -485,7 +484,7 @@ class Handoffs(Protocol):
                 "The agent that is to get the session.",
                 min_length=1,
                 max_length=200,
-                pattern=PLAIN,
+                pattern=ONE_LINE,
                 examples=("billing",),
             ),
         ],
@@ -547,10 +546,12 @@ class Handoffs(Protocol):
             ),
         ] = None,
         wait_s: _Wait = 10.0,
+        **limits: Unpack[LimitOptions],
     ) -> Run:
         """Answer, as a person, a session that was handed to people.
 
         The words are the answer of its run; with `back` they go to the agent that handed it over.
+        The run goes on within the limits that are given, and those that it had.
         409 if somebody else was quicker, or it does not wait for a person.
         """
         ...

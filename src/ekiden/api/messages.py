@@ -10,8 +10,8 @@ from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
 from ekiden.api.texts import ONE_LINE, PLAIN
-from ekiden.core.documents import Value, left_out
-from ekiden.core.messages import Priority
+from ekiden.core.conversation.messages import Priority
+from ekiden.core.values.documents import Value, left_out
 from ekiden.storage.messages import MessageState
 
 MessageId: TypeAlias = Annotated[
@@ -175,7 +175,7 @@ class Messages(Protocol):
         """
         ...
 
-    @endpoint("POST", "/messages/requeue", scope="admin", problems=(413,))
+    @endpoint("POST", "/messages/requeue", scope="admin", problems=(404, 413))
     async def requeue(
         self,
         ids: Annotated[
@@ -185,7 +185,7 @@ class Messages(Protocol):
     ) -> Requeued:
         """Deliver messages again that are dead or expired, as if for the first time.
 
-        Others, and those that nobody knows, are passed over.
+        Others are passed over. 404, before any is delivered, for an id that no message has.
         """
         ...
 

@@ -9,10 +9,10 @@ from ekiden.api.called import Called, calls, lists, streams
 from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
 from ekiden.api.streams import AsyncStream
-from ekiden.api.texts import MOST_EVENTS, PLAIN, SESSION_ID
+from ekiden.api.texts import MOST_EVENTS, ONE_LINE, PLAIN, SESSION_ID
+from ekiden.core.conversation.messages import Priority
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
-from ekiden.core.messages import Priority
-from ekiden.core.model import ModelDelta
 from ekiden.core.runs import Begun, Run
 from ekiden.core.runs import RunError as RunError
 from ekiden.core.runs import RunStatus as RunStatus
@@ -150,13 +150,23 @@ class RunOptions(LimitOptions, total=False):
             "Who gets it: a name, or `auto` for the router; else who has the session.",
             min_length=1,
             max_length=200,
+            pattern=ONE_LINE,
         ),
     ]
     strategy: Annotated[Strategy | None, Told("How the router chooses.")]
-    user_id: Annotated[str | None, Told("Whose a new session is.", min_length=1, max_length=500)]
+    user_id: Annotated[
+        str | None,
+        Told("Whose a new session is.", min_length=1, max_length=500, pattern=ONE_LINE),
+    ]
     title: Annotated[str | None, Told("Of a new session.", max_length=200)]
     correlation_id: Annotated[
-        str | None, Told("Of a new session: what it belongs to.", min_length=1, max_length=200)
+        str | None,
+        Told(
+            "Of a new session: what it belongs to.",
+            min_length=1,
+            max_length=200,
+            pattern=ONE_LINE,
+        ),
     ]
     priority: Annotated[
         Priority | None,

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
 from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
+from ekiden.api.session_states import SessionState
 from ekiden.api.state import SessionId
 from ekiden.api.texts import MOST_EVENTS, PLAIN, SESSION_ID, Moment
-from ekiden.app.session_states import SessionState
-from ekiden.core.documents import Value, left_out, to_json
 from ekiden.core.events import Event, EventType
+from ekiden.core.values.documents import Value, left_out, to_json
 from ekiden.runtime.history.retention import Pruned
 from ekiden.runtime.history.rewind import Rewind
 from ekiden.sessions.search import SessionHit

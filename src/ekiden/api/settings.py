@@ -13,7 +13,7 @@ from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
 from ekiden.api.texts import ADDRESSED
-from ekiden.app.settings import SettingEntry
+from ekiden.project.settings import SettingEntry
 
 
 class Settings(Protocol):

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ekiden.audit.chain import GENESIS, ChainHead, chained, head_of, link
+from ekiden.audit.chain import GENESIS, AuditChain, ChainHead, chained, head_of, link
 from ekiden.core.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ __all__ = [
     "GENESIS",
     "AuditActor",
     "AuditActorKind",
+    "AuditChain",
     "AuditPage",
     "AuditQuery",
     "AuditRecord",

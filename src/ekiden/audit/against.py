@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -14,13 +15,13 @@ from ekiden.audit.record import hash_of, records_of
 from ekiden.audit.walk import UNREADABLE
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import AUDITED
-from ekiden.core.jsonio import dumps, loads
+from ekiden.core.values.jsonio import dumps, loads
 from ekiden.storage.base import Store
 
 _TELL_EVERY = 100
 
 
-class Comparison:
+class ExportComparison:
     """Reads an export line by line; each record must be in the store as it was."""
 
     def __init__(
@@ -103,7 +104,7 @@ class Comparison:
             previous: str | None = None
             if session_id and hash_of(event) is not None:
                 previous = (await previous_of(self._store, [event], self._last))[event_id]
-            records = [each.after(previous) for each in records_of(event)]
+            records = [replace(each, previous=previous) for each in records_of(event)]
             return {each.id: loads(dumps(each.to_json())) for each in records}
         except UNREADABLE:
             return {}

@@ -7,13 +7,13 @@ wait for every other. Its head stands in the session's row, which the same trans
 from __future__ import annotations
 
 from binascii import b2a_base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from ekiden.core.events import AUDITED, Event
-from ekiden.core.jsonio import quick_ascii
+from ekiden.core.values.jsonio import quick_ascii
 from ekiden.storage.base import SessionRow
 
 GENESIS = ""
@@ -24,8 +24,6 @@ HASH = "hash"
 
 _HEAD, _COUNT = "hd", "hn"
 
-"""ASCII only: two halves of a surrogate pair, which every JSON reader joins, then hash as one."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainHead:
@@ -34,6 +32,45 @@ class ChainHead:
     hash: str
     count: int
     """How many events the chain has."""
+
+
+@dataclass(slots=True)
+class AuditChain:
+    """The chain of a session that is written to: a component of its cursor."""
+
+    head: str = GENESIS
+    """The hash of the session's last audited event."""
+    count: int = 0
+    """How many audited events the session has."""
+
+    def to_json(self, data: dict[str, Any]) -> None:
+        """Store it in a cursor's `data`."""
+        if self.head:
+            data[_HEAD] = self.head
+            data[_COUNT] = self.count
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> AuditChain:
+        """The inverse of `to_json`."""
+        return cls(data.get(_HEAD, GENESIS), data.get(_COUNT, 0))
+
+    def copy(self) -> AuditChain:
+        """A chain that goes on from here."""
+        return AuditChain(self.head, self.count)
+
+    def add(self, event: Event) -> None:
+        """Link the event to the chain: its details get its hash."""
+        if event.details is None:
+            event.details = {}
+        event.details[HASH] = self.head = link(self.head, event)
+        self.count += 1
+
+    @staticmethod
+    def shape() -> dict[str, Any]:
+        """By key: what an imported one has."""
+        from ekiden.core.shapes import Count
+
+        return {_HEAD: str, _COUNT: Count}
 
 
 def link(previous: str, event: Event) -> str:
@@ -50,6 +87,7 @@ def link(previous: str, event: Event) -> str:
         previous, event.session_id, event.seq, event.type, event.at_us, event.agent, event.step,
         event.duration_us, details, event.items, event.error,
     ]  # fmt: skip
+    # ASCII: two halves of a surrogate pair, which every JSON reader joins, then hash as one.
     digest = sha256(quick_ascii(fields).encode()).digest()
     return b2a_base64(digest, newline=False)[:43].translate(_FOR_URLS).decode()
 
@@ -61,8 +99,7 @@ def head_of(row: SessionRow) -> ChainHead | None:
     """The head of the session's chain; `None` if it has none, or one that nobody could have
     written.
 
-    The runtime keeps the last hash and the number of hashes in its cursor, under the keys ``hd``
-    and ``hn``; of all that it keeps there, the audit reads these two.
+    Of all that the runtime keeps in its cursor, the audit reads its chain only.
     """
     cursor: object = row.cursor
     if not isinstance(cursor, dict):
@@ -73,19 +110,21 @@ def head_of(row: SessionRow) -> ChainHead | None:
     return None
 
 
-def chained(events: Iterable[Event], previous: str = GENESIS) -> tuple[list[Event], str, int]:
-    """The events with the audited ones linked anew, the chain's head and how many it has.
+def chained(
+    events: Iterable[Event], after: AuditChain | None = None
+) -> tuple[list[Event], AuditChain]:
+    """The events with the audited ones linked anew to the chain, and that chain with them.
 
     For whoever writes events under another session than they were recorded in.
     """
-    linked, count = [], 0
+    linked, chain = [], AuditChain() if after is None else after.copy()
     for event in events:
         if event.type in AUDITED:
-            previous = link(previous, event)
-            count += 1
-            event = _with_hash(event, previous)
+            chain.head = link(chain.head, event)
+            chain.count += 1
+            event = _with_hash(event, chain.head)
         linked.append(event)
-    return linked, previous, count
+    return linked, chain
 
 
 def _with_hash(event: Event, value: str) -> Event:

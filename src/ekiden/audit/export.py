@@ -12,7 +12,7 @@ from ekiden.audit.chain import ChainHead, head_of
 from ekiden.audit.query import AuditQuery, read_page
 from ekiden.audit.record import AuditRecord
 from ekiden.core.errors import SessionNotFound
-from ekiden.core.jsonio import dumps, loads
+from ekiden.core.values.jsonio import dumps, loads
 from ekiden.storage.base import Store
 
 EXPORT_FORMAT = "ekiden.audit"

@@ -10,10 +10,10 @@ from typing import Any
 
 from ekiden.audit.previous import previous_of
 from ekiden.audit.record import AuditRecord, hash_of, is_audited, records_of
+from ekiden.core.checks.fields import Checked
 from ekiden.core.errors import UserError
 from ekiden.core.events import AUDITED, Event, EventType
-from ekiden.core.field_checks import Checked
-from ekiden.core.folding import alike
+from ekiden.core.text.folding import alike
 from ekiden.storage.base import EventFilter, Journal
 
 _PAGE = 200
@@ -214,7 +214,7 @@ async def _linked(
         if event.session_id and hash_of(event) is not None
     }
     previous = await previous_of(store, list(events.values()), last)
-    return [record.after(previous.get(event.event_id)) for event, record in found]
+    return [replace(record, previous=previous.get(event.event_id)) for event, record in found]
 
 
 def _agents(record: AuditRecord) -> tuple[str | None, ...]:

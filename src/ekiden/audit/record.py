@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ekiden.audit.chain import HASH
-from ekiden.core.documents import Value
 from ekiden.core.events import QUESTIONS, Event, EventType
+from ekiden.core.values.documents import Value
 from ekiden.storage.digests import ITEM_DIGEST
 
 AuditActorKind: TypeAlias = Literal["agent", "person", "system", "program"]
@@ -76,10 +76,6 @@ class AuditRecord:
     def agents(self) -> tuple[str | None, str | None]:
         """From whom to whom."""
         return self.source, self.target
-
-    def after(self, previous: str | None) -> AuditRecord:
-        """The same record, with the hash of the one before it."""
-        return replace(self, previous=previous)
 
     def to_json(self) -> dict[str, Any]:
         """The stable form: ``ekiden audit list --json``, and a line of an export."""

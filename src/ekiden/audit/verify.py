@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from ekiden.audit.against import Comparison
+from ekiden.audit.against import ExportComparison
 from ekiden.audit.chain import ChainHead
 from ekiden.audit.coverage import Coverage
 from ekiden.audit.decisions import check_decisions
@@ -45,7 +45,7 @@ async def verify_audit(
     found = Verification(checked=checked, not_checked=not_checked)
     heads: Mapping[str, ChainHead] = {}
     if against is not None:
-        comparison = Comparison(store, found, session_id=session_id, progress=progress)
+        comparison = ExportComparison(store, found, session_id=session_id, progress=progress)
         heads = await comparison.run(against)
     if session_id is None:
         await _cover(found, Coverage(store, ""))

@@ -4,7 +4,7 @@ from ekiden.bus.bus import Bus
 from ekiden.bus.exchange import Broadcast
 from ekiden.bus.reading import MessageRecord
 from ekiden.bus.seat import Seat
-from ekiden.bus.service import LATER, Service
+from ekiden.bus.serving.service import LATER, Service
 from ekiden.bus.settings import BusSettings
 
 __all__ = [

@@ -8,18 +8,24 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ekiden.bus.checks import check_message, check_sender
-from ekiden.bus.deadlocks import break_deadlock
-from ekiden.bus.delivery import current_delivery
-from ekiden.bus.parts import Parts
+from ekiden.bus.parts import BusParts
 from ekiden.bus.presence import OPEN, alone
-from ekiden.bus.rounds import Rounds
 from ekiden.bus.sending import Sending
-from ekiden.bus.service import Service
-from ekiden.bus.waiting import TIME_IS_OVER, Ending, Waiting
+from ekiden.bus.serving.delivery import current_delivery
+from ekiden.bus.serving.rounds import Rounds
+from ekiden.bus.serving.service import Service
+from ekiden.bus.waits.deadlocks import break_deadlock
+from ekiden.bus.waits.waiting import TIME_IS_OVER, AwaitedAnswer, Ending
+from ekiden.core.conversation.messages import (
+    AgentMessage,
+    GroupMode,
+    error_of,
+    timeout_of,
+    wait_node,
+)
 from ekiden.core.errors import QueueFull, StoreError, UserError
 from ekiden.core.errors.messages import AgentUnavailableError, BusError, QueryFailed
-from ekiden.core.ids import new_id
-from ekiden.core.messages import AgentMessage, GroupMode, error_of, timeout_of, wait_node
+from ekiden.core.values.ids import new_id
 from ekiden.storage.messages import (
     MessageFilter,
     MessageSettle,
@@ -31,13 +37,13 @@ from ekiden.storage.messages import (
 _log = logging.getLogger("ekiden.bus")
 
 
-class Asking:
+class BusQueries:
     """Asks agents, here and in other processes."""
 
     __slots__ = ("_parts", "_rounds", "_sending", "_services")
 
     def __init__(
-        self, parts: Parts, services: Mapping[str, Service], rounds: Rounds, sending: Sending
+        self, parts: BusParts, services: Mapping[str, Service], rounds: Rounds, sending: Sending
     ) -> None:
         self._parts = parts
         self._services = services
@@ -118,9 +124,9 @@ class Asking:
 
     def _wait(
         self, message: AgentMessage, awaits: str, group: str | None, *, is_known: bool
-    ) -> Waiting:
+    ) -> AwaitedAnswer:
         node = self._asker(message, group)
-        wait = Waiting(message, node, awaits, is_known, self._parts.loop.create_future())
+        wait = AwaitedAnswer(message, node, awaits, is_known, self._parts.loop.create_future())
         self._parts.waits.add(wait)
         self._parts.deadlines.add(wait, message.timeout_seconds)
         return wait
@@ -137,7 +143,7 @@ class Asking:
         # Nobody waits for who is not served, so each of its questions is by itself.
         return wait_node(message.from_agent, f"ask:{group or message.id}")
 
-    def _wait_here(self, message: AgentMessage, group: str | None = None) -> Waiting | None:
+    def _wait_here(self, message: AgentMessage, group: str | None = None) -> AwaitedAnswer | None:
         """For an agent that this process serves, and nobody else."""
         service = self._services.get(message.to_agent or "")
         if service is None or not service.alone:
@@ -146,7 +152,9 @@ class Asking:
         # Sessions of an agent that does several things at once wait without the bus knowing.
         return self._wait(message, wait_node(service.agent, task), group, is_known=task is None)
 
-    async def _wait_for_others(self, message: AgentMessage, group: str | None = None) -> Waiting:
+    async def _wait_for_others(
+        self, message: AgentMessage, group: str | None = None
+    ) -> AwaitedAnswer:
         """For an agent that others serve, too; `AgentUnavailableError` if nobody does."""
         agent = message.to_agent or ""
         servers = [
@@ -160,14 +168,16 @@ class Asking:
         task = None if alone(servers) else _task(message)
         return self._wait(message, wait_node(agent, task), group, is_known=False)
 
-    async def _begin(self, messages: Sequence[AgentMessage], mode: GroupMode) -> list[Waiting]:
+    async def _begin(
+        self, messages: Sequence[AgentMessage], mode: GroupMode
+    ) -> list[AwaitedAnswer]:
         """Ask several at once. Of agents of which one is enough, those that nobody serves are left
         out."""
         payloads = [check_message(message, self._parts.settings) for message in messages]
         for message in messages:
             check_sender(message.from_agent, self._parts.inherited)
         group = (new_id("grp"), mode)
-        waits: list[Waiting] = []
+        waits: list[AwaitedAnswer] = []
         asked: list[AgentMessage] = []
         contents: list[Any] = []
         missing: AgentUnavailableError | None = None
@@ -196,7 +206,7 @@ class Asking:
             raise
         return waits
 
-    def _post_now(self, message: AgentMessage, payload: Any, wait: Waiting) -> bool:
+    def _post_now(self, message: AgentMessage, payload: Any, wait: AwaitedAnswer) -> bool:
         """Store a query and hand it over, without giving way; whether that was possible."""
         direct, ttl_s = self._parts.direct, _ttl_s(message)
         put = self._sending.letter(message, payload, ttl_s, wait.node, wait.awaits)
@@ -214,7 +224,7 @@ class Asking:
         self,
         messages: Sequence[AgentMessage],
         payloads: Sequence[Any],
-        waits: Sequence[Waiting],
+        waits: Sequence[AwaitedAnswer],
         group: tuple[str, GroupMode] | None,
     ) -> None:
         """Store the queries and hand them over; then see whether they close a circle of waits."""
@@ -233,7 +243,7 @@ class Asking:
                 self._sending.deliver(message, payload, put, receipt.id, _ttl_s(message))
         await self._check_circles(waits)
 
-    async def _join(self, wait: Waiting) -> None:
+    async def _join(self, wait: AwaitedAnswer) -> None:
         """The query was asked before, perhaps by a process that died: wait for that answer."""
         message, row = wait.message, await self._row(wait.message.id)
         if row is None:
@@ -247,7 +257,7 @@ class Asking:
             wait.end(row.state, row.answer)
         self._rounds.start()
 
-    async def _check_circles(self, waits: Sequence[Waiting]) -> None:
+    async def _check_circles(self, waits: Sequence[AwaitedAnswer]) -> None:
         """Break the deadlocks that these waits have closed, if whom they wait for waits, too."""
         parts = self._parts
         if not any(parts.waits.has_node(wait.awaits) for wait in waits):
@@ -275,7 +285,7 @@ class Asking:
 
     # Ending
 
-    async def _result(self, wait: Waiting, ending: Ending) -> Any:
+    async def _result(self, wait: AwaitedAnswer, ending: Ending) -> Any:
         """The payload of the answer; raises what the query ended with."""
         is_last = self._parts.waits.remove(wait)
         state, answer = ending
@@ -304,7 +314,7 @@ class Asking:
             _log.warning("the end of query %s could not be stored: %s", message.id, exc)
         return "timed_out", None
 
-    async def _withdraw(self, waits: Sequence[Waiting]) -> None:
+    async def _withdraw(self, waits: Sequence[AwaitedAnswer]) -> None:
         """Nobody wants the answers any more: leave nothing behind, even if cancelled again."""
         last = [wait.message for wait in waits if self._parts.waits.remove(wait)]
         if last:

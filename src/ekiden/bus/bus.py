@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Sequence
 from typing import Any, Literal, Self, overload
 
-from ekiden.bus.blocked import blocked
 from ekiden.bus.checks import check_agent
-from ekiden.bus.deadlocks import Deadlock, deadlocks
 from ekiden.bus.exchange import Broadcast, Exchange
 from ekiden.bus.reading import (
     MessagePage,
@@ -19,12 +17,14 @@ from ekiden.bus.reading import (
     read_message,
 )
 from ekiden.bus.seat import Seat
-from ekiden.bus.service import Handler, Service
+from ekiden.bus.serving.service import Handler, Service
 from ekiden.bus.settings import BusSettings
+from ekiden.bus.waits.deadlocks import Deadlock, deadlocks
+from ekiden.bus.waits.stored import blocked
+from ekiden.core.checks.fields import checked_arguments
+from ekiden.core.conversation.messages import AgentMessage, BlockingContext
 from ekiden.core.errors import UserError
-from ekiden.core.field_checks import checked_arguments
-from ekiden.core.inbox_item import InboxAnswer, InboxItem, Option
-from ekiden.core.messages import AgentMessage, BlockingContext
+from ekiden.core.questions.inbox_item import InboxAnswer, InboxItem, Option
 from ekiden.core.roles import Escalator
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
@@ -245,6 +245,7 @@ class Bus:
 
     async def requeue(self, ids: Collection[str]) -> int:
         """Deliver messages again that are dead or expired, as if for the first time; how many.
+        `MessageNotFound`, before any is delivered, for an id that no message has.
 
         Nobody waits for the answer to such a query any more.
         """

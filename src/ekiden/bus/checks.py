@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Any, get_args
 
 from ekiden.core.acting import acting_here
+from ekiden.core.conversation.messages import AgentMessage, BusLimits, MessageType
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import SenderForged
-from ekiden.core.jsonio import loads
-from ekiden.core.messages import AgentMessage, BusLimits, MessageType
+from ekiden.core.values.ids import NOT_IN_NAMES, check_line
+from ekiden.core.values.jsonio import loads
 from ekiden.storage.values import json_text
 
 LEAVES = frozenset({str, int, float, bool, type(None)})
@@ -22,7 +22,6 @@ _MAX_NAME = 200
 _MAX_ID = 400
 _SHORTEST, _LONGEST = -(2**63), 2**63
 _TYPES = frozenset(get_args(MessageType))
-_NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def check_message(message: AgentMessage, settings: BusLimits) -> Any:
@@ -105,7 +104,7 @@ def _check_agent(name: str) -> str:
         raise UserError(
             f"an agent's name has at most {_MAX_NAME} characters, {name[:40]!r}… has {len(name)}"
         )
-    odd = _NOT_IN_NAMES.search(name)
+    odd = NOT_IN_NAMES.search(name)
     if odd is not None or "#" in name:
         character = "#" if odd is None else odd.group()
         raise UserError(
@@ -116,15 +115,8 @@ def _check_agent(name: str) -> str:
 
 
 def _check_id(field: str, value: object) -> None:
-    if type(value) is not str or not 0 < len(value) <= _MAX_ID:
-        raise UserError(
-            f"`{field}` of a message is a text of 1 to {_MAX_ID} characters, not {value!r:.80}"
-        )
-    if not value.isprintable() and _NOT_IN_NAMES.search(value) is not None:
-        raise UserError(
-            f"`{field}` of a message, {value[:80]!r}, has control characters, line breaks or lone "
-            "surrogates"
-        )
+    if type(value) is not str or not value.isprintable() or not 0 < len(value) <= _MAX_ID:
+        check_line(value, what=f"`{field}` of a message", longest=_MAX_ID)
 
 
 def _check_subject(subject: object, settings: BusLimits) -> None:

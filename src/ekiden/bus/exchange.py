@@ -5,29 +5,80 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from itertools import count
 from typing import Any
 
-from ekiden.bus.asking import Asking
+from ekiden.bus.asking import BusQueries
 from ekiden.bus.checks import check_agent, check_message, check_sender, own_payload
-from ekiden.bus.escalation import escalation_item
-from ekiden.bus.parts import Parts
+from ekiden.bus.parts import BusParts
 from ekiden.bus.presence import OWNER
-from ekiden.bus.rounds import Rounds
+from ekiden.bus.reading import requeue
 from ekiden.bus.sending import Sending
-from ekiden.bus.service import Handler, Service
+from ekiden.bus.serving.rounds import Rounds
+from ekiden.bus.serving.service import Handler, Service
 from ekiden.bus.settings import BusSettings
 from ekiden.core.acting import acting_here
+from ekiden.core.conversation.messages import AgentMessage, answer_json
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import BusError, MailboxFull, MessageNotFound, SenderForged
-from ekiden.core.ids import new_id
-from ekiden.core.inbox_item import InboxAnswer, InboxItem, Option
-from ekiden.core.messages import AgentMessage, answer_json
+from ekiden.core.questions.inbox_item import InboxAnswer, InboxItem, Option, option_texts
 from ekiden.core.roles import Escalator
+from ekiden.core.values.ids import check_id, new_id
 from ekiden.storage.base import Store
 from ekiden.storage.messages import MessageFilter, MessageSettle, Settled
 
 _CLOSED = "the bus was closed while the answer was waited for"
+
+_MAX_OPTIONS = 50
+_MAX_OPTION = 200
+
+
+async def escalation_item(
+    message: AgentMessage,
+    options: Sequence[Option],
+    *,
+    blocking: bool,
+    settings: BusSettings,
+    store: Store,
+) -> InboxItem:
+    """The question that people get; `UserError`."""
+    if message.type != "escalate":
+        raise UserError(
+            f"a message that people get has the type 'escalate', not {message.type!r:.40}"
+        )
+    texts = option_texts(options)
+    if len(texts) > _MAX_OPTIONS or any(len(text) > _MAX_OPTION for text in texts):
+        raise UserError(
+            f"`options` has at most {_MAX_OPTIONS} texts of at most {_MAX_OPTION} characters"
+        )
+    now_us = await store.now_us()
+    payload = message.payload
+    return InboxItem(
+        id=item_id(message.id),
+        kind="escalation",
+        from_agent=message.from_agent,
+        subject=message.subject,
+        body=payload if isinstance(payload, str) else "",
+        context=None if isinstance(payload, str) else payload,
+        options=texts,
+        priority=message.priority,
+        created_at_us=now_us,
+        deadline_us=None if message.ttl is None else now_us + int(message.ttl * 1e6),
+        role=message.to_agent or settings.role,
+        task_id=message.task,
+        correlation_id=message.correlation_id,
+        notice=not blocking,
+    )
+
+
+def item_id(message_id: str) -> str:
+    """The id of the item of a message: whoever escalates it again finds the same item."""
+    name = f"{message_id}.item"
+    try:
+        return check_id(name, what="id of an inbox item")
+    except UserError:
+        return f"{sha256(name.encode()).hexdigest()}.item"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +98,7 @@ class Exchange:
     def __init__(self, store: Store, settings: BusSettings, people: Escalator | None) -> None:
         owner = new_id(OWNER.rstrip("_"))
         self.settings = settings
-        self._parts = Parts(store, settings, owner)
+        self._parts = BusParts(store, settings, owner)
         self._people = people
         self.services: dict[str, Service] = {}
         """By agent; those that take messages."""
@@ -55,7 +106,7 @@ class Exchange:
         """Those that begin, too."""
         self._rounds = Rounds(self._parts, self.services)
         self._sending = Sending(self._parts, self.services, self._rounds)
-        self.asking = Asking(self._parts, self.services, self._rounds, self._sending)
+        self.asking = BusQueries(self._parts, self.services, self._rounds, self._sending)
         self._questions: set[asyncio.Task[InboxAnswer]] = set()
         """What people are asked while somebody waits."""
         self._prefix = f"{new_id('msg')}-"
@@ -173,7 +224,7 @@ class Exchange:
     async def requeue(self, keys: Sequence[str]) -> int:
         """Send messages again that were given up."""
         self._parts.postings.reopened(keys)
-        return await self._parts.store.requeue_messages(keys)
+        return await requeue(self._parts.store, keys)
 
     async def agents(self) -> list[str]:
         """Those that somebody serves now."""

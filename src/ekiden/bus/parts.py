@@ -4,22 +4,71 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Coroutine
 from typing import Any
 
 from ekiden.bus.postings import DirectPostings, GroupPostings, Postings
 from ekiden.bus.presence import Presence
-from ekiden.bus.room import Room
 from ekiden.bus.settings import BusSettings
-from ekiden.bus.waiting import Deadlines, Waits
+from ekiden.bus.waits.waiting import Deadlines, Waits
 from ekiden.core.acting import inherited_agent
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
 
 _log = logging.getLogger("ekiden.bus")
 
+_FEW = 16
 
-class Parts:
+
+class MailboxRoom:
+    """Who waits for room in which mailbox, first come, first served."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    async def wait(self, agent: str, timeout_s: float, *, again: bool) -> None:
+        """Return when there may be room, or after the time-out; whoever comes `again`, because
+        there was none, is the next."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        line = self._waiting.setdefault(agent, deque())
+        if again:
+            line.appendleft(future)
+        else:
+            line.append(future)
+        try:
+            await asyncio.wait((future,), timeout=timeout_s)
+        finally:
+            if not future.done():
+                line.remove(future)
+                if not line and self._waiting.get(agent) is line:
+                    del self._waiting[agent]
+
+    def made(self, agent: str, count: int = 1) -> None:
+        """There is room for so many in the mailbox."""
+        line = self._waiting.get(agent)
+        if line is None:
+            return
+        while line and count:
+            future = line.popleft()
+            if not future.done():
+                future.set_result(None)
+                count -= 1
+        if not line:
+            del self._waiting[agent]
+
+    def maybe(self) -> None:
+        """Somebody changed something: a few shall try."""
+        for agent in list(self._waiting):
+            self.made(agent, _FEW)
+
+
+class BusParts:
     """One bus at work in one event loop."""
 
     __slots__ = (
@@ -53,7 +102,7 @@ class Parts:
         self.deadlines = Deadlines(self.loop)
         self.presence = Presence(store, owner, settings.visibility_s)
         self.waits = Waits()
-        self.room = Room()
+        self.room = MailboxRoom()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:

@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ekiden.core.conversation.messages import agent_queue
 from ekiden.core.errors import StaleDocument
-from ekiden.core.messages import agent_queue
 from ekiden.storage.base import Document, Store
 from ekiden.storage.messages import MessageFilter, MessageState, QueueMessage, StoredMessage
 from ekiden.storage.records import DocumentWrite
@@ -33,12 +33,16 @@ IN_FLIGHT_S = 10.0
 _LEASE = 0.6
 """Of the visibility time-out; the rest is for finding out."""
 _RENEW = 0.2
+_SLOWLY = 10
+"""A presence lasts at least so many times as long as it takes to renew it."""
+_LONGEST_S = 60.0
+"""But no longer because of that: the process may have been stopped meanwhile."""
 _PAGE = 500
 OPEN: Final[frozenset[MessageState]] = frozenset({"open"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class AgentServer:
     """A process that serves an agent."""
 
     agent: str
@@ -61,7 +65,7 @@ class Presence:
     def __init__(self, store: Store, owner: str, visibility_s: float) -> None:
         self._store = store
         self._owner = owner
-        self._lease_s = visibility_s * _LEASE
+        self._lease_s = self._shortest_s = visibility_s * _LEASE
         self._every_s = visibility_s * _RENEW
         self._loop = asyncio.get_running_loop()
         self._versions: dict[str, tuple[int, int]] = {}
@@ -121,9 +125,12 @@ class Presence:
             if agent in self._versions:
                 await self.enter(agent, self._versions[agent][1])
         self._renew_at, self._lapse_at = now + self._every_s, now + self._lease_s
+        # With a slow store it would be over before anything is begun: the next one lasts longer.
+        took_s = self._loop.time() - now
+        self._lease_s = max(self._shortest_s, min(_SLOWLY * took_s, _LONGEST_S))
         return lost
 
-    async def servers(self, agent: str) -> list[Server]:
+    async def servers(self, agent: str) -> list[AgentServer]:
         """Those who serve the agent now, ourselves included."""
         now_us = await self._store.now_us()
         return [
@@ -147,7 +154,7 @@ class Presence:
         held = await self._held(agent) if thoroughly else None
         now_us = await self._store.now_us()
         alive: set[str] = set()
-        dead: list[Server] = []
+        dead: list[AgentServer] = []
         next_us: int | None = None
         async for each in self._listed(f"{agent}/"):
             if each.agent != agent or each.owner == self._owner:
@@ -178,7 +185,7 @@ class Presence:
                 await self._replace(each, None)
         return bool(alive), released
 
-    async def _listed(self, prefix: str) -> AsyncIterator[Server]:
+    async def _listed(self, prefix: str) -> AsyncIterator[AgentServer]:
         after = ""
         while True:
             page = await self._store.list_documents(
@@ -202,12 +209,12 @@ class Presence:
                 return held
             after = page[-1].id
 
-    async def _mark(self, dead: Server) -> None:
+    async def _mark(self, dead: AgentServer) -> None:
         """If it only stood still, the changed document tells it that it was taken for dead."""
         body = _body(dead.agent, dead.owner, dead.concurrency, dead.until_us)
         await self._replace(dead, {**body, "buried": True})
 
-    async def _replace(self, dead: Server, body: dict[str, Any] | None) -> None:
+    async def _replace(self, dead: AgentServer, body: dict[str, Any] | None) -> None:
         write = DocumentWrite(
             collection=PRESENCE, key=dead.key, body=body, expected_version=dead.version
         )
@@ -245,9 +252,9 @@ class Presence:
         )
 
 
-def alone(servers: Iterable[Server]) -> bool:
+def alone(servers: Iterable[AgentServer]) -> bool:
     """Whether the agent does one thing at a time: one process serves it, with one hand."""
-    found: Sequence[Server] = list(servers)
+    found: Sequence[AgentServer] = list(servers)
     return len(found) == 1 and found[0].concurrency == 1
 
 
@@ -267,9 +274,9 @@ def _body(agent: str, owner: str, concurrency: int, until_us: int) -> dict[str, 
     return {"agent": agent, "owner": owner, "concurrency": concurrency, "until_us": until_us}
 
 
-def _server(document: Document) -> Server:
+def _server(document: Document) -> AgentServer:
     body = document.body
-    return Server(
+    return AgentServer(
         agent=body["agent"],
         owner=body["owner"],
         concurrency=body["concurrency"],

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import MessageNotFound
-from ekiden.core.messages import AgentMessage, Letter, agent_queue
 from ekiden.storage.base import Store
 from ekiden.storage.messages import MessageFilter, MessageState, StoredMessage
 from ekiden.storage.values import check_limit
@@ -137,6 +137,20 @@ async def read_message(store: Store, message_id: str) -> MessageRecord:
         if row.queue.startswith(_MAILBOX):
             return record_of(row)
     raise MessageNotFound(message_id)
+
+
+async def requeue(store: Store, ids: Collection[str]) -> int:
+    """Open messages again that are dead or expired; how many. `MessageNotFound`, before any is
+    opened, for an id that no message has."""
+    wanted = list(dict.fromkeys(ids))
+    for start in range(0, len(wanted), _PAGE):
+        part = tuple(wanted[start : start + _PAGE])
+        rows = await store.find_messages(MessageFilter(keys=part), limit=_PAGE)
+        known = {row.key for row in rows if row.queue.startswith(_MAILBOX)}
+        for each in part:
+            if each not in known:
+                raise MessageNotFound(each)
+    return await store.requeue_messages(wanted)
 
 
 async def dead_letters(store: Store, *, agent: str | None, limit: int) -> list[MessageRecord]:

@@ -7,16 +7,16 @@ from typing import Any, Literal, overload
 
 from ekiden.bus.checks import check_contents
 from ekiden.bus.exchange import Broadcast, Exchange
-from ekiden.core.asking import Ask
-from ekiden.core.errors import UserError
-from ekiden.core.inbox_item import InboxAnswer, InboxItem, Option
-from ekiden.core.messages import (
+from ekiden.core.conversation.messages import (
     DEFAULT_TIMEOUT_S,
     AgentMessage,
     MessageType,
     Priority,
     priority_number,
 )
+from ekiden.core.errors import UserError
+from ekiden.core.questions.asking import Ask
+from ekiden.core.questions.inbox_item import InboxAnswer, InboxItem, Option
 from ekiden.storage.messages import Settled
 
 

@@ -6,14 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ekiden.bus.checks import LEAVES
-from ekiden.bus.delivery import Delivery, current_delivery
-from ekiden.bus.parts import Parts
+from ekiden.bus.parts import BusParts
 from ekiden.bus.presence import HELD_S
-from ekiden.bus.rounds import Rounds
-from ekiden.bus.service import Service
+from ekiden.bus.serving.delivery import Delivery, current_delivery
+from ekiden.bus.serving.rounds import Rounds
+from ekiden.bus.serving.service import Service
+from ekiden.core.conversation.messages import AgentMessage, GroupMode, agent_queue
 from ekiden.core.errors import QueueFull, StoreUnavailable
 from ekiden.core.errors.messages import MailboxFull
-from ekiden.core.messages import AgentMessage, GroupMode, agent_queue
 from ekiden.storage.messages import PutReceipt, QueuePut
 from ekiden.storage.records import OwnJson
 
@@ -23,7 +23,7 @@ class Sending:
 
     __slots__ = ("_parts", "_rounds", "_services")
 
-    def __init__(self, parts: Parts, services: Mapping[str, Service], rounds: Rounds) -> None:
+    def __init__(self, parts: BusParts, services: Mapping[str, Service], rounds: Rounds) -> None:
         self._parts = parts
         self._services = services
         self._rounds = rounds

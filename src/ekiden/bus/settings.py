@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal, Self, TypeAlias
 
-from ekiden.core.field_checks import Count, Name, Seconds
-from ekiden.core.inbox_item import DEFAULT_ROLE
-from ekiden.core.messages import BusLimits
+from ekiden.core.checks.fields import Count, Name, Seconds
+from ekiden.core.conversation.messages import BusLimits
+from ekiden.core.questions.inbox_item import DEFAULT_ROLE
 
 WhenFull: TypeAlias = Literal["wait", "refuse"]
 

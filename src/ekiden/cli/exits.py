@@ -18,13 +18,20 @@ from ekiden.core.errors import (
     UnknownAgent,
     UserError,
 )
+from ekiden.core.errors.collaboration import CollaborationNotFound
 from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxItemNotFound
 from ekiden.core.errors.memory import BackendUnavailable, MemoryFailed, MemoryNotFound
-from ekiden.core.errors.server import KeyNotFound, RequestInvalid
+from ekiden.core.errors.messages import MessageNotFound
+from ekiden.core.errors.server import (
+    AuditRecordNotFound,
+    KeyNotFound,
+    RequestInvalid,
+    RunNotFound,
+)
 from ekiden.core.errors.temporal import TemporalUnavailable
 
 if TYPE_CHECKING:
-    from ekiden.core.outcomes import Outcome
+    from ekiden.core.runs import Outcome
 
 
 class Exit(IntEnum):
@@ -49,7 +56,8 @@ class Exit(IntEnum):
     WAITING = 4, "the session waits for somebody"
     NOT_FOUND = (
         5,
-        "there is no such session, handoff, inbox item or memory, or the team has no such agent",
+        "there is no such session, handoff, message, collaboration, inbox item or memory, or the "
+        "team has no such agent",
     )
     BUSY = 6, "another process has the session"
     STORE = 7, "the store or the server cannot be reached, or the store is too new, or fails"
@@ -68,6 +76,10 @@ _BY_ERROR: tuple[tuple[type[EkidenError], Exit], ...] = (
     (NoRecord, Exit.NOT_FOUND),
     (KeyNotFound, Exit.NOT_FOUND),
     (HandoffNotFound, Exit.NOT_FOUND),
+    (MessageNotFound, Exit.NOT_FOUND),
+    (CollaborationNotFound, Exit.NOT_FOUND),
+    (AuditRecordNotFound, Exit.NOT_FOUND),
+    (RunNotFound, Exit.NOT_FOUND),
     (InboxItemNotFound, Exit.NOT_FOUND),
     (InboxAnswerInvalid, Exit.USAGE),
     (MemoryNotFound, Exit.NOT_FOUND),

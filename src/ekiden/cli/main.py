@@ -6,18 +6,18 @@ import os
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from ekiden import __version__
 from ekiden.cli.errors import BadInput, Interrupted, UsageError
 from ekiden.cli.exits import Exit, exit_for_error
 from ekiden.cli.output import complain, prepare_log, prepare_streams, say
 from ekiden.cli.server_option import put_server
+from ekiden.core.conversation.quoting import is_unicode
 from ekiden.core.errors import EkidenError
-from ekiden.core.quoting import is_unicode
 
 if TYPE_CHECKING:
-    from cyclopts import App
+    from cyclopts import App, ArgumentCollection
 
 _ABOUT = "Agents hand work to each other and never drop it."
 _COMMANDS = {
@@ -111,7 +111,6 @@ _GROUPS = {
             "list": "List handoffs, newest first.",
             "show": "Show everything about a handoff.",
             "cancel": "Undo a handoff that is not confirmed, or withdraw one.",
-            "history": "List the handoffs from and to an agent, newest first.",
             "answer": "Answer, as a person, a session that waits for one.",
         },
     ),
@@ -267,6 +266,7 @@ def build(asked: Sequence[str] = ()) -> App:
         help_format="plaintext",
         result_action="return_value",
         suppress_keyboard_interrupt=False,
+        config=_refuse_fractions,
     )
     for name in _COMMANDS:
         app.command(f"ekiden.cli.commands.{name}:{name}", name=name)
@@ -278,6 +278,18 @@ def build(asked: Sequence[str] = ()) -> App:
             commands.command(target, name=name, help=None if is_asked else text)
         app.command(commands)
     return app
+
+
+def _refuse_fractions(_: App, __: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Refuse a fraction where a whole number belongs, which the parser would round."""
+    from cyclopts import CoercionError
+
+    for argument in arguments:
+        if int not in (argument.hint, *get_args(argument.hint)):
+            continue
+        for token in argument.tokens:
+            if "." in token.value:
+                raise CoercionError(argument=argument, token=token, target_type=int)
 
 
 def wants_json(arguments: Sequence[str]) -> bool:

@@ -1,15 +1,18 @@
-"""Writing to the terminal, to a pipe, or as JSON."""
+"""Writing to the terminal, to a pipe, to a file, or as JSON."""
 
 from __future__ import annotations
 
 import io
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TextIO
 
-from ekiden.core.jsonio import dumps
+from ekiden.cli.errors import UsageError
 from ekiden.core.privacy.covering import cover
+from ekiden.core.values.jsonio import dumps
 
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -87,3 +90,43 @@ def complain(code: str, message: str, *, as_json: bool, **facts: Any) -> None:
 def is_terminal(stream: TextIO | None = None) -> bool:
     """Whether a person looks at standard output."""
     return (stream or sys.stdout).isatty()
+
+
+class StatusLine:
+    """A line on standard error that is written over and over; nothing in a pipe or with --json."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._shows = is_terminal(sys.stderr) and not as_json
+        self._last = ""
+
+    def close(self) -> None:
+        """Take the line away."""
+        if self._last:
+            self._write("")
+            sys.stderr.write("\r")
+            sys.stderr.flush()
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r{text.ljust(len(self._last))}")
+        sys.stderr.flush()
+        self._last = text
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[TextIO]:
+    """A file to write an export to; `UsageError` if it is there already or cannot be written."""
+    try:
+        with path.open("x", encoding="utf-8", newline="\n") as file:
+            yield file
+    except OSError as exc:
+        raise UsageError(f"cannot write {path}: {exc.strerror}; name another file") from exc
+
+
+@contextmanager
+def export_lines(path: Path) -> Iterator[Iterable[str]]:
+    """The lines of an export, whatever bytes are in it; `UsageError` if it cannot be read."""
+    try:
+        with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+            yield file
+    except OSError as exc:
+        raise UsageError(f"cannot read {path}: {exc.strerror}; name the file of an export") from exc

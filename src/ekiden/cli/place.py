@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
-from ekiden.cli.limit_options import NO_LIMITS
-from ekiden.cli.options import TEAM, KeepGoingOption, TeamOption, TrustOption
+from ekiden.cli.options import NO_LIMITS, TEAM, KeepGoingOption, TeamOption, TrustOption
 from ekiden.cli.output import note
 
 if TYPE_CHECKING:
@@ -181,9 +180,9 @@ class TeamPlace:
                 yield there
             return
         from ekiden.api.local.place import Here
-        from ekiden.app import open_store
         from ekiden.cli.projects import open_project
         from ekiden.client.ekiden import at_store
+        from ekiden.project import open_store
 
         project = open_project(
             team=self.team,
@@ -235,7 +234,7 @@ class TeamAtWork(TeamPlace):
         return self.store
 
     def _address(self, setting: str) -> str:
-        from ekiden.app.stores import sqlite_path
+        from ekiden.project.stores import sqlite_path
 
         address = self.store or os.environ.get(_STORE) or setting
         path = sqlite_path(address)
@@ -279,20 +278,20 @@ class TeamWithStore(TeamAtWork):
         if server is not None:
             if by is not None:
                 raise UsageError("leave out --by: the server tells by your key who you are")
-            again = [] if self.server is None else ["--server", server]
+            again = "" if self.server is None else f" --server {server}"
             async with _at_server(server) as there:
-                yield there, " ".join(["ekiden", "session", "resume", session, *again])
+                yield there, f"ekiden session resume {session}{again}"
             return
         import asyncio
 
         from ekiden.api.local.place import Here
-        from ekiden.app import open_store
         from ekiden.cli.approving import approver
         from ekiden.cli.errors import Interrupted
         from ekiden.cli.projects import open_project, tell_notes
         from ekiden.cli.run.handoffs import person_name, stopped, tell_busy
         from ekiden.cli.run.onlooker import resume_command, run_config
         from ekiden.client.ekiden import at_store
+        from ekiden.project import open_store
 
         who = person_name(by)
         project = open_project(
@@ -353,7 +352,7 @@ class Machine:
                 yield there.settings
             return
         from ekiden.api.local.settings import LocalSettings
-        from ekiden.app import load_settings
+        from ekiden.project import load_settings
 
         yield LocalSettings(load_settings(), shows_secrets=shows_secrets)
 
@@ -401,9 +400,9 @@ async def _at_store(
     from pathlib import Path
 
     from ekiden.api.local.place import Here
-    from ekiden.app import load_settings, open_store
     from ekiden.cli.trust_question import check_addresses
     from ekiden.client.ekiden import at_store
+    from ekiden.project import load_settings, open_store
 
     loaded = load_settings(Path.cwd())
     used = ["store"] if option is None else []
@@ -416,7 +415,7 @@ async def _at_store(
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(address, create=create))
         if keeps_time:
-            from ekiden.cli.inbox_watching import keeping_time
+            from ekiden.cli.views.inbox import keeping_time
 
             await stack.enter_async_context(keeping_time(store))
         yield at_store(

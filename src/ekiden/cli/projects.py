@@ -1,24 +1,26 @@
-"""The project of the current folder, as the commands take it."""
+"""The project of the current folder, for whom a command works, and what a session is called."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from ekiden.cli.errors import UsageError
 from ekiden.cli.output import note
-from ekiden.core.jsonio import dumps
+from ekiden.core.errors import SessionNotFound
+from ekiden.core.values.jsonio import dumps
 
 if TYPE_CHECKING:
     from ekiden.agents.definition import Problem
-    from ekiden.app.addressing import Address
-    from ekiden.app.project import Project
-    from ekiden.app.settings import Settings
+    from ekiden.project.project import Project
+    from ekiden.project.routing import AddressedMessage
+    from ekiden.project.settings import Settings
 
 
 def settings_here() -> Settings:
     """The settings of the current folder."""
-    from ekiden.app.settings import load_settings
+    from ekiden.project.settings import load_settings
 
     return load_settings(Path.cwd()).settings
 
@@ -40,10 +42,10 @@ def open_project(
     trusted. Raises what `load_project` does, and `FolderNotTrusted`.
     """
     from ekiden.agents import load_agent_files
-    from ekiden.app.project import load_project
-    from ekiden.app.settings import load_settings
-    from ekiden.app.trust import inspect_workspace
     from ekiden.cli.trust_question import check_trust
+    from ekiden.project.project import load_project
+    from ekiden.project.settings import load_settings
+    from ekiden.project.trust import inspect_workspace
 
     root = Path.cwd()
     overrides = {"model": model, "agents.routing.strategy": strategy}
@@ -65,12 +67,12 @@ def open_project(
     return project
 
 
-def check_addressee(project: Project, address: Address) -> None:
+def check_addressee(project: Project, address: AddressedMessage) -> None:
     """`UnknownAgent` if a message is for somebody whom the team does not have.
 
     To be asked before anything is stored.
     """
-    from ekiden.app.addressing import AUTO
+    from ekiden.project.routing import AUTO
 
     if address.to is not None and address.to != AUTO:
         project.team[address.to]
@@ -99,8 +101,8 @@ def store_address(option: str | None) -> str:
     """
     if option is not None:
         return option
-    from ekiden.app.settings import load_settings
     from ekiden.cli.trust_question import check_addresses
+    from ekiden.project.settings import load_settings
 
     loaded = load_settings(Path.cwd())
     check_addresses(loaded, Path.cwd(), "store")
@@ -115,3 +117,46 @@ def relative(problem: Problem) -> Problem:
         return replace(problem, path=problem.path.relative_to(Path.cwd()))
     except ValueError:
         return problem
+
+
+_LONGEST = 60
+
+
+def title_of(text: str) -> str:
+    """The beginning of the first message, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+
+
+class Owned(Protocol):
+    """A session, as far as it is somebody's."""
+
+    @property
+    def user_id(self) -> str | None: ...
+
+
+class HasSessions(Protocol):
+    """A store, or the sessions of a server."""
+
+    async def get(self, session_id: str, /) -> Owned: ...
+
+
+def user_here(user: str | None) -> str | None:
+    """Who is meant: the one named, else that of the settings here."""
+    return settings_here().user if user is None else user
+
+
+async def check_owner(sessions: HasSessions, session_id: str | None, user: str | None) -> None:
+    """`UsageError` if a session that is there is another user's than the one that was named."""
+    if session_id is None or user is None:
+        return
+    try:
+        found = await sessions.get(session_id)
+    except SessionNotFound:
+        return
+    if found.user_id != user:
+        whose = "nobody's" if found.user_id is None else f"of the user {found.user_id!r}"
+        raise UsageError(
+            f"session {session_id} is {whose}, not of {user!r}: leave out --user, or the setting "
+            "`user`, or begin another session"
+        )

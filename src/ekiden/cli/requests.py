@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING
 from ekiden.cli.errors import BadInput, UsageError
 
 if TYPE_CHECKING:
-    from ekiden.app.addressing import Address
+    from ekiden.project.routing import AddressedMessage
 
 
-def read_request(argument: str, more: Sequence[str] = ()) -> Address:
+def read_request(argument: str, more: Sequence[str] = ()) -> AddressedMessage:
     """The text with whom it is for, from the argument or, if that is ``-``, standard input.
 
     `more` are further words on the command line, which are a mistake: `UsageError` shows how to
     quote them. `BadInput` for what is not UTF-8 or says nothing.
     """
-    from ekiden.app.addressing import parse_address
+    from ekiden.project.routing import parse_address
 
     return parse_address(read_addressed(argument, more))
 
 
 def read_addressed(argument: str, more: Sequence[str] = ()) -> str:
     """The same as one text."""
-    from ekiden.app.addressing import parse_address
+    from ekiden.project.routing import parse_address
 
     one_argument(argument, more)
     text = read_text(argument)

@@ -10,19 +10,19 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from ekiden.cli.approving import ApproveWhere, TerminalApprover, ask_on_terminal, is_attended
-from ekiden.cli.limit_options import LimitFlags
+from ekiden.cli.options import LimitFlags
 from ekiden.cli.place import Place
+from ekiden.cli.projects import title_of
 from ekiden.cli.run.onlooker import Onlooker
-from ekiden.cli.run.watching import Patience, Watch
-from ekiden.cli.titles import title_of
+from ekiden.cli.run.watching import WaitPolicy, Watch
 from ekiden.core.errors import SessionBusy
 
 if TYPE_CHECKING:
     from ekiden.api.runs import Shown
-    from ekiden.app.addressing import Address
-    from ekiden.app.project import Project
     from ekiden.cli.run.watching import Start
-    from ekiden.core.messages import Priority
+    from ekiden.core.conversation.messages import Priority
+    from ekiden.project.project import Project
+    from ekiden.project.routing import AddressedMessage
     from ekiden.routing.decision import Strategy
     from ekiden.runtime import RunConfig, RunResultStreaming
     from ekiden.sessions import Session
@@ -70,10 +70,10 @@ class RunFlags:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class OpeningMessage:
     """What is said, in which session."""
 
-    said: Address
+    said: AddressedMessage
     session: str | None
     """`None`: a new one."""
     user: str | None
@@ -81,13 +81,12 @@ class Message:
     priority: Priority
 
 
-async def begin_run(flags: RunFlags, message: Message) -> int:
+async def begin_run(flags: RunFlags, message: OpeningMessage) -> int:
     """Say something, and show what comes of it; gives the exit code."""
     if flags.place.is_server:
         return await _begin_at_server(flags, message)
-    from ekiden.app.relay import begin
-    from ekiden.cli.projects import check_addressee
-    from ekiden.cli.users import check_owner
+    from ekiden.cli.projects import check_addressee, check_owner
+    from ekiden.project.runs.watching import begin
     from ekiden.sessions import Session
 
     said = message.said
@@ -135,13 +134,13 @@ class _Here:
     project: Project
     store: Store
     config: RunConfig
-    patience: Patience
+    patience: WaitPolicy
 
     async def watch(self, session: Session, start: Start | None) -> int:
         """Watch the run that `start` begins; `None`: the one that the session has."""
-        from ekiden.app.relay import ended, go_on
         from ekiden.cli.run.local import LocalRun
         from ekiden.cli.run.onlooker import resume_command
+        from ekiden.project.runs.watching import ended, go_on
 
         flags, project = self.flags, self.project
         hint = resume_command(
@@ -188,10 +187,10 @@ def _project(flags: RunFlags) -> Project:
 
 @asynccontextmanager
 async def _opened(flags: RunFlags, project: Project, *, create: bool) -> AsyncIterator[_Here]:
-    from ekiden.app import open_store
     from ekiden.cli.approving import approver
     from ekiden.cli.projects import tell_notes
     from ekiden.cli.run.onlooker import run_config
+    from ekiden.project import open_store
 
     config = run_config(
         limits=flags.limits,
@@ -201,15 +200,15 @@ async def _opened(flags: RunFlags, project: Project, *, create: bool) -> AsyncIt
         settings=project.settings,
     )
     address = flags.place.address(project.settings.store)
-    patience = Patience.of(wait=flags.wait, timeout_s=flags.wait_timeout, store=address)
+    patience = WaitPolicy.of(wait=flags.wait, timeout_s=flags.wait_timeout, store=address)
     async with open_store(address, create=create) as store, project:
         tell_notes(project, as_json=flags.as_json)
         yield _Here(flags=flags, project=project, store=store, config=config, patience=patience)
 
 
-async def _begin_at_server(flags: RunFlags, message: Message) -> int:
+async def _begin_at_server(flags: RunFlags, message: OpeningMessage) -> int:
+    from ekiden.cli.projects import check_owner, user_here
     from ekiden.cli.run.at_server import ServerRun
-    from ekiden.cli.users import check_owner, user_here
 
     flags.check_for_server()
     async with flags.place.connected() as client:
@@ -283,5 +282,5 @@ def _onlooker(flags: RunFlags, url: str) -> Onlooker:
     )
 
 
-def _patience(flags: RunFlags) -> Patience:
-    return Patience.of(wait=flags.wait, timeout_s=flags.wait_timeout)
+def _patience(flags: RunFlags) -> WaitPolicy:
+    return WaitPolicy.of(wait=flags.wait, timeout_s=flags.wait_timeout)

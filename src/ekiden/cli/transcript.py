@@ -1,47 +1,77 @@
-"""A session's events as lines that people read."""
+"""Events of a session, decisions of routing and tasks of plans as lines that people read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ekiden.cli.routing_view import is_news, route_line
+from ekiden.core.conversation.items import Item, is_message, refusal_of, text_of
 from ekiden.core.events import Event
-from ekiden.core.items import Item, is_message, refusal_of, text_of
-from ekiden.core.jsonio import dumps, loads
+from ekiden.core.values.jsonio import dumps, loads
 from ekiden.sessions import is_rewind, is_transfer, said, standing
+
+_LABELS = {"rule": "rule-match", "sticky": "kept"}
+_CERTAIN = frozenset({"named", "sticky", "default"})
+"""Methods that do not guess, so that a percentage would say nothing."""
+_CAUSES = {"gave_up": "the agent before gave up", "switched": "the subject changed"}
+
+
+def route_line(details: Mapping[str, Any]) -> str:
+    """A decision, as `RouteDecision.to_json` and the details of `route` events tell it, as a line.
+
+    For example ``rule-match → debugger, 90 %``, ``named → billing``, ``kept → orders`` or
+    ``no match: no keyword was found``. Fields that are missing are left out, never an error.
+    """
+    agent, method = details.get("agent"), str(details.get("method") or "route")
+    if not agent:
+        reason = details.get("reason")
+        return f"no match: {reason}" if reason else "no match"
+    line = f"{_LABELS.get(method, method)} → {agent}"
+    confidence = details.get("confidence")
+    if method not in _CERTAIN and isinstance(confidence, int | float):
+        line = f"{line}, {confidence:.0f} %"
+    cause = _CAUSES.get(str(details.get("cause")))
+    return f"{line} ({cause})" if cause else line
+
+
+def is_news(details: Mapping[str, Any]) -> bool:
+    """Whether a decision tells a person anything: not if the conversation stays where it is."""
+    return details.get("method") != "sticky"
+
 
 _LONGEST_OUTPUT = 600
 """Characters of a tool's output that are shown."""
 
 
-class Line(NamedTuple):
+class TranscriptLine(NamedTuple):
     """Something said or done: by whom, and what."""
 
     who: str
     what: str
 
 
-def transcript(events: Sequence[Event]) -> list[Line]:
+def transcript(events: Sequence[Event]) -> list[TranscriptLine]:
     """The conversation as it stands, with calls, handoffs and failures where they happened."""
     spoken = {event.seq for event in said(events)}
     transfers = _transfer_calls(events)
     tools = _tool_names(events)
-    lines: list[Line] = []
+    lines: list[TranscriptLine] = []
     for event in standing(events):
         if is_rewind(event):
-            lines.append(Line("rewind", f"back to after event {(event.details or {})['rewound']}"))
+            lines.append(
+                TranscriptLine("rewind", f"back to after event {(event.details or {})['rewound']}")
+            )
         elif event.type == "handoff":
             if _is_news(event):
                 lines.append(_handoff(event))
         elif event.type == "route" and is_news(event.details or {}):
-            lines.append(Line("route", route_line(event.details or {})))
+            lines.append(TranscriptLine("route", route_line(event.details or {})))
         elif event.type == "guardrail":
-            lines.append(Line("guardrail", event.error or _warning(event)))
+            lines.append(TranscriptLine("guardrail", event.error or _warning(event)))
         elif event.seq in spoken:
             lines.extend(_said(event, transfers, tools))
         elif event.type == "agent_error":
-            lines.append(Line("!", event.error or "failed"))
+            lines.append(TranscriptLine("!", event.error or "failed"))
     return lines
 
 
@@ -66,13 +96,13 @@ def _is_news(event: Event) -> bool:
     return is_transfer(event) or status in ("failed", "rolled_back")
 
 
-def _handoff(event: Event) -> Line:
+def _handoff(event: Event) -> TranscriptLine:
     details = event.details or {}
     route = f"{details.get('from')} → {details.get('to')}"
     status = details.get("status")
     if status in ("failed", "rolled_back"):
         route = f"{route} ({status})"
-    return Line("handoff", f"{route}: {why}" if (why := _why(event, details)) else route)
+    return TranscriptLine("handoff", f"{route}: {why}" if (why := _why(event, details)) else route)
 
 
 def _why(event: Event, details: dict[str, Any]) -> str:
@@ -88,7 +118,7 @@ def _tool_names(events: Iterable[Event]) -> dict[str, str]:
     }
 
 
-def _said(event: Event, transfers: set[str], tools: Mapping[str, str]) -> Iterable[Line]:
+def _said(event: Event, transfers: set[str], tools: Mapping[str, str]) -> Iterable[TranscriptLine]:
     speaker = event.agent or "agent"
     for item in event.items:
         if item.get("call_id") in transfers:
@@ -98,16 +128,16 @@ def _said(event: Event, transfers: set[str], tools: Mapping[str, str]) -> Iterab
             yield line
 
 
-def _line(item: Item, speaker: str, tools: Mapping[str, str]) -> Line | None:
+def _line(item: Item, speaker: str, tools: Mapping[str, str]) -> TranscriptLine | None:
     kind = item.get("type")
     if is_message(item):
         who = speaker if item.get("role") == "assistant" else str(item.get("role"))
-        return Line(who, refusal_of(item) or text_of(item))
+        return TranscriptLine(who, refusal_of(item) or text_of(item))
     if kind == "function_call":
-        return Line(speaker, f"{item.get('name')}({_arguments(item.get('arguments'))})")
+        return TranscriptLine(speaker, f"{item.get('name')}({_arguments(item.get('arguments'))})")
     if kind == "function_call_output":
         tool = tools.get(item.get("call_id", ""), "tool")
-        return Line(tool, shorten(_output(item.get("output"))))
+        return TranscriptLine(tool, shorten(_output(item.get("output"))))
     return None
 
 
@@ -130,3 +160,37 @@ def shorten(text: str, longest: int = _LONGEST_OUTPUT) -> str:
     if len(text) <= longest:
         return text
     return f"{text[:longest]}… ({len(text) - longest} more characters)"
+
+
+_LONGEST_REASON = 300
+
+
+def task_line(event: Event) -> str | None:
+    """The line when a task of a plan begins or ends, or when a plan does."""
+    details = event.details or {}
+    agent = details.get("agent")
+    match details.get("phase"):
+        case "decomposed":
+            agents = ", ".join(str(task.get("agent")) for task in details.get("tasks", ()))
+            return f"▸ plan: {agents}"
+        case "started" if "attempt" in details:
+            return f"▸ {agent}  attempt {details['attempt']}"
+        case "started":
+            return f"▸ {agent}"
+        case "finished" if details.get("success"):
+            return f"✓ {agent}  {duration(event.duration_us or 0)}"
+        case "finished":
+            return f"✗ {agent}  failed: {short(event.error)}"
+    return None
+
+
+def duration(microseconds: int) -> str:
+    """A time that something took, for people."""
+    if microseconds < 1_000_000:
+        return f"{microseconds / 1e3:.0f} ms"
+    return f"{microseconds / 1e6:.1f} s"
+
+
+def short(value: object) -> str:
+    """A reason or an error on one line, cut."""
+    return shorten(" ".join(str(value).split()), _LONGEST_REASON)

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ekiden.agents.printable import printable
+from ekiden.agents.definition import printable
 from ekiden.cli.approving import forget_typed_ahead, is_attended, is_yes
 from ekiden.core.acting import acting_agent
 from ekiden.core.errors import FolderNotTrusted
 
 if TYPE_CHECKING:
-    from ekiden.app.settings import LoadedSettings
-    from ekiden.app.trust import Risk, Workspace
+    from ekiden.project.settings import LoadedSettings
+    from ekiden.project.trust import Risk, Workspace
 
 QUESTION: Final = "Trust this folder? [y]es, [n]o: "
 _VARIABLE: Final = "EKIDEN_TRUST"
@@ -90,7 +90,7 @@ def check_addresses(loaded: LoadedSettings, root: Path, *names: str) -> None:
 
     To be asked by commands that load no project before they connect to what these settings name.
     """
-    from ekiden.app.trust import inspect_workspace
+    from ekiden.project.trust import inspect_workspace
 
     used = [
         name

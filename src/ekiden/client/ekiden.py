@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from ekiden.api.state import State
     from ekiden.api.traces import Traces
     from ekiden.api.workers import Workers
-    from ekiden.app.settings import Settings as Configuration
     from ekiden.client.wire import Wire
     from ekiden.core.agent import Agent
     from ekiden.core.team import Team
+    from ekiden.project.settings import Settings as Configuration
     from ekiden.storage.base import Store
 
 
@@ -133,13 +133,13 @@ class Ekiden:
         read.
         """
         from ekiden.api.local.place import Here
-        from ekiden.app.desk import Desk
-        from ekiden.app.project import project_of
-        from ekiden.app.settings import LoadedSettings
-        from ekiden.app.settings import Settings as Defaults
-        from ekiden.app.stores import open_store
         from ekiden.core.errors import UserError
         from ekiden.core.team import Team
+        from ekiden.project.project import project_of
+        from ekiden.project.service import Desk
+        from ekiden.project.settings import LoadedSettings
+        from ekiden.project.settings import Settings as Defaults
+        from ekiden.project.stores import open_store
 
         if settings is not None and not isinstance(settings, Defaults):
             raise UserError(f"settings are those of load_settings, not {type(settings).__name__}")

@@ -20,7 +20,7 @@ _MODULES = (
     "ekiden.core.errors.sessions",
     "ekiden.core.errors.state",
     "ekiden.core.errors.collaboration",
-    "ekiden.core.guardrail_errors",
+    "ekiden.core.guardrails",
     "ekiden.core.errors.mirror",
     "ekiden.core.plan",
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import update_wrapper
 from types import NoneType, new_class
@@ -22,8 +22,8 @@ from ekiden.api.pages import Page, Pages
 from ekiden.api.streams import AsyncStream
 from ekiden.client.paths import part
 from ekiden.client.wire import Wire
-from ekiden.core.documents import from_json
-from ekiden.core.jsonio import loads
+from ekiden.core.values.documents import from_json
+from ekiden.core.values.jsonio import loads
 
 _WAITS: Final = ("wait_s", "timeout_s")
 """Parameters that tell how long the server may wait before it answers."""
@@ -55,16 +55,14 @@ class _Lazy:
         return method.__get__(made, owner)
 
 
-def _method(interface: type, name: str) -> Any:
+def _requests(interface: type, name: str) -> Callable[..., dict[str, Any]]:
+    """Makes path, parameters and body of a call of its arguments."""
     about = endpoints(interface)[name]
-    given = answer_type(interface, name)
-    member, streamed = member_type(given), streamed_type(given)
     taken = parameters(interface, name)
     has_body = any(each.in_body for each in taken)
     signature = inspect.signature(getattr(interface, name))
 
     def request(self: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Path, parameters and body of the call."""
         bound = arguments(signature, taken, self, *args, **kwargs)
         path, params, body = about.path, dict[str, Any](), dict[str, Any]()
         headers: dict[str, str] = {}
@@ -91,6 +89,16 @@ def _method(interface: type, name: str) -> Any:
             body["move"] = about.move
         sent = body if has_body else document
         return {"path": path, "params": params, "body": sent, "headers": headers}
+
+    return request
+
+
+def _method(interface: type, name: str) -> Any:
+    about = endpoints(interface)[name]
+    given = answer_type(interface, name)
+    member, streamed = member_type(given), streamed_type(given)
+    has_body = any(each.in_body for each in parameters(interface, name))
+    request = _requests(interface, name)
 
     if member is not None:
 

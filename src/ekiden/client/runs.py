@@ -1,18 +1,144 @@
-"""Runs at a server, as far as they are watched."""
+"""Runs at a server, as far as they are watched.
+
+Streams survive a cut connection: no gap, no repeat. Every event of a stream has its number as its
+id. When the connection breaks, the stream is asked for again from the number of the last event that
+arrived; what comes twice all the same is dropped. Pieces of answers have no number: one that was
+under way during a cut is not told again, because the event that ends it has the whole answer.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any, Unpack
+from uuid import uuid4
 
 from ekiden.api import runs as api
+from ekiden.api.runs import Shown
 from ekiden.api.streams import AsyncStream
-from ekiden.client.following import begin, follow
+from ekiden.client.errors import ServerProblem, ServerUnavailable
 from ekiden.client.paths import part
+from ekiden.client.sse import SseMessage, SseReader
 from ekiden.client.wire import Wire
-from ekiden.core.documents import from_json
+from ekiden.core.conversation.model import ModelDelta
+from ekiden.core.errors import EkidenError
+from ekiden.core.errors.server import ServerStopping, TooManyRequests
 from ekiden.core.events import Event
-from ekiden.core.model import ModelDelta
-from ekiden.core.runs import Run
+from ekiden.core.runs import Begun, Run
+from ekiden.core.values.documents import from_json
+from ekiden.core.values.jsonio import loads
+
+_IN_ITS_WAY = (ServerUnavailable, ServerStopping, TooManyRequests)
+
+
+@dataclass(slots=True)
+class Followed:
+    """A stream, and how far it was read."""
+
+    wire: Wire
+    path: str | None
+    """Where it is asked for; `None` as long as the run is not begun."""
+    after: int | None = None
+    """The number of the last event that arrived."""
+    body: Any = None
+    """With what the run is begun."""
+    key: str = ""
+    params: Mapping[str, str] = field(default_factory=dict)
+
+    async def read(self) -> AsyncGenerator[Shown, None]:
+        """All of it; `ServerUnavailable` when the server stays away."""
+        failures, began, is_begun = 0, 0.0, False
+        clock = asyncio.get_running_loop()
+        while True:
+            try:
+                async with aclosing(self._once()) as shown:
+                    async for each in shown:
+                        failures, is_begun = 0, True
+                        yield each
+                        if isinstance(each, Run):
+                            return
+                error: EkidenError = ServerUnavailable(self.wire.url, "the stream ended too early")
+            except _IN_ITS_WAY as exc:
+                error = exc
+            failures += 1
+            if failures == 1:
+                began = clock.time()
+            is_tried = not is_begun or clock.time() - began >= self.wire.manners.patience_s
+            if failures > self.wire.manners.retries and is_tried:
+                raise error
+            await asyncio.sleep(self.wire.manners.pause_s(failures, error))
+
+    async def _once(self) -> AsyncGenerator[Shown, None]:
+        if self.path is None:
+            opened = self.wire.stream(
+                "POST", "/runs", body=self.body, headers={"Idempotency-Key": self.key}
+            )
+        else:
+            headers = {} if self.after is None else {"Last-Event-ID": str(self.after)}
+            opened = self.wire.stream("GET", self.path, params=self.params, headers=headers)
+        async with opened as answer:
+            if (begun := self._learn(answer.headers)) is not None:
+                yield begun
+            if not answer.headers.get("Content-Type", "").startswith("text/event-stream"):
+                return  # The run was begun by an earlier try, whose stream is gone.
+            async for message in _messages(answer.aiter_bytes()):
+                shown = self._shown(message)
+                if shown is not None:
+                    yield shown
+
+    def _learn(self, headers: Mapping[str, str]) -> Begun | None:
+        """What the run is called, from the answer that began it."""
+        run_id = headers.get("X-Ekiden-Run", "")
+        if self.path is not None or not run_id:
+            return None
+        self.path = f"/runs/{part(run_id)}/events"
+        return Begun(run_id=run_id, session_id=run_id.rpartition(":")[0])
+
+    def _shown(self, message: SseMessage) -> Shown | None:
+        if message.id is not None and message.id.isascii() and message.id.isdigit():
+            number = int(message.id)
+            if self.after is not None and number <= self.after:
+                return None
+            self.after = number
+        try:
+            data = loads(message.data)
+            match message.event:
+                case "delta":
+                    return ModelDelta.from_json(data)
+                case "end":
+                    run: Run = from_json(Run, data)
+                    return run
+                case "error":
+                    raise ServerProblem(data["code"], 200, data["detail"])
+                case _ if message.id is None:
+                    return None  # A sign of life, or something newer than this client.
+                case _:
+                    return Event.from_json(data)
+        except (ValueError, KeyError, TypeError) as exc:
+            raise ServerProblem(
+                "client.problem", 200, f"the stream cannot be read: {type(exc).__name__}"
+            ) from exc
+
+
+def follow(
+    wire: Wire, path: str, *, after: int | None = None, params: Mapping[str, str] | None = None
+) -> AsyncGenerator[Shown, None]:
+    """The stream at `path`, from after the event of this number."""
+    return Followed(wire, path, after=after, params=params or {}).read()
+
+
+def begin(wire: Wire, body: Any) -> AsyncGenerator[Shown, None]:
+    """A run that is begun now, once, however often the connection breaks."""
+    return Followed(wire, None, body=body, key=uuid4().hex).read()
+
+
+async def _messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[SseMessage]:
+    reader = SseReader()
+    async for chunk in chunks:
+        for message in reader.feed(chunk):
+            yield message
 
 
 class RemoteRuns(api.Runs):

@@ -11,7 +11,7 @@ MAX_MESSAGE = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class SseMessage:
     """One message of a stream."""
 
     event: str
@@ -20,7 +20,7 @@ class Message:
     """`None` if this message has none of its own."""
 
 
-class Reader:
+class SseReader:
     """Takes chunks as they come and gives whole messages; half a message at the end is dropped."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Reader:
         self._size = 0
         """Of the data of the message that is being read."""
 
-    def feed(self, chunk: bytes) -> Iterator[Message]:
+    def feed(self, chunk: bytes) -> Iterator[SseMessage]:
         """The messages that are complete with this chunk; `ServerProblem` for an endless one."""
         buffer = self._rest + chunk
         # A lone carriage return at the end may be the first half of a line break.
@@ -48,7 +48,7 @@ class Reader:
                 "client.problem", 200, f"one message is longer than {MAX_MESSAGE} bytes"
             )
 
-    def _line(self, line: str) -> Message | None:
+    def _line(self, line: str) -> SseMessage | None:
         if line == "":
             return self._done()
         name, _, value = line.partition(":")
@@ -63,9 +63,9 @@ class Reader:
                 self._id = value
         return None
 
-    def _done(self) -> Message | None:
+    def _done(self) -> SseMessage | None:
         event, data, number = self._event or "message", self._data, self._id
         self._event, self._data, self._id, self._size = "", [], None, 0
         if not data:
             return None
-        return Message(event=event, data="\n".join(data), id=number)
+        return SseMessage(event=event, data="\n".join(data), id=number)

@@ -3,10 +3,9 @@
 from ekiden.collaboration.bidding import BidFunction, Offer, capability_bid, matcher_bid
 from ekiden.collaboration.collaborations import Collaborations
 from ekiden.collaboration.execution import Executor
-from ekiden.collaboration.moves import Move, Phase
 from ekiden.collaboration.party import Party
-from ekiden.collaboration.reception import Incoming
-from ekiden.collaboration.record import (
+from ekiden.collaboration.protocol.moves import Move, Phase
+from ekiden.collaboration.protocol.record import (
     AgreedTerms,
     Bid,
     Collaboration,
@@ -14,6 +13,7 @@ from ekiden.collaboration.record import (
     ProtocolMessage,
     Terms,
 )
+from ekiden.collaboration.reception import Incoming
 from ekiden.collaboration.settings import CollaborationSettings
 from ekiden.collaboration.tools import negotiation_tools
 from ekiden.collaboration.upkeep import run_due

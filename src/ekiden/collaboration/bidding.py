@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ekiden.collaboration.record import Collaboration
+from ekiden.collaboration.protocol.record import Collaboration
 
 if TYPE_CHECKING:
     from ekiden.capabilities import CapabilityMatcher

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from ekiden.collaboration.bidding import BidFunction, capability_bid
 from ekiden.collaboration.execution import Executions, Executor
-from ekiden.collaboration.gate import Gate
+from ekiden.collaboration.gate import MessageGate
 from ekiden.collaboration.ledger import Ledger
-from ekiden.collaboration.moves import Phase
 from ekiden.collaboration.party import Party
-from ekiden.collaboration.reading import Reader
+from ekiden.collaboration.protocol.moves import Phase
+from ekiden.collaboration.protocol.record import Collaboration
+from ekiden.collaboration.reading import CollaborationReader
 from ekiden.collaboration.reception import Incoming, Otherwise, Reception, Respond
-from ekiden.collaboration.record import Collaboration
 from ekiden.collaboration.settings import CollaborationSettings
 from ekiden.collaboration.upkeep import cleanup, expire_due
+from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.collaboration import CollaborationError
-from ekiden.core.ids import new_id
-from ekiden.core.messages import AgentMessage
+from ekiden.core.values.ids import new_id
 from ekiden.storage.timers import next_due_us
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ class Collaborations:
     ) -> None:
         self._bus = bus
         self._ledger = Ledger(bus.store, settings, mailbox_bound=bus.settings.mailbox_bound)
-        self._gate = Gate(self._ledger)
-        self._reader = Reader(self._ledger)
+        self._gate = MessageGate(self._ledger)
+        self._reader = CollaborationReader(self._ledger)
         self._executions = (
             None if executor is None else Executions(self._ledger, executor, new_id("executor"))
         )

@@ -7,16 +7,15 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
-from ekiden.collaboration.canonical import canonical, terms_digest
 from ekiden.collaboration.ledger import Ledger
-from ekiden.collaboration.moves import MOVES, Move
-from ekiden.collaboration.record import Collaboration, ProtocolMessage, Terms
-from ekiden.collaboration.wire import agent_name, to_agent_message
+from ekiden.collaboration.protocol.moves import MOVES, Move
+from ekiden.collaboration.protocol.record import Collaboration, ProtocolMessage, Terms
+from ekiden.collaboration.protocol.wire import agent_name, canonical, terms_digest, to_agent_message
+from ekiden.core.conversation.messages import AgentMessage, MessageType
 from ekiden.core.errors import UserError
 from ekiden.core.errors.collaboration import TermsSuperseded
-from ekiden.core.ids import new_id
-from ekiden.core.jsonio import loads
-from ekiden.core.messages import AgentMessage, MessageType
+from ekiden.core.values.ids import new_id
+from ekiden.core.values.jsonio import loads
 
 _MAX_TEXT = 2_000
 _CLOSED_TTL_S = 60.0

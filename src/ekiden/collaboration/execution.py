@@ -16,14 +16,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
-from ekiden.collaboration.canonical import canonical
 from ekiden.collaboration.ledger import EXECUTIONS, Ledger, Step
-from ekiden.collaboration.moves import SYSTEM
-from ekiden.collaboration.record import Collaboration
-from ekiden.collaboration.rules import follow, started
+from ekiden.collaboration.protocol.moves import SYSTEM
+from ekiden.collaboration.protocol.record import Collaboration
+from ekiden.collaboration.protocol.rules import follow, started
+from ekiden.collaboration.protocol.wire import canonical
 from ekiden.core.errors import EkidenError, StaleDocument, StoreUnavailable
 from ekiden.core.errors.collaboration import CollaborationNotFound
-from ekiden.core.handoff_record import HandoffResult
+from ekiden.core.handoff_terms import HandoffResult
 from ekiden.core.privacy.covering import cover
 from ekiden.storage.base import Document, DocumentWrite
 from ekiden.tools.cancellation import is_being_cancelled

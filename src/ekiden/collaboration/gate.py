@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import NoReturn
 
 from ekiden.collaboration.ledger import Ledger, Step
-from ekiden.collaboration.moves import MOVES
-from ekiden.collaboration.record import Collaboration, ProtocolMessage
-from ekiden.collaboration.rules import begin, follow
-from ekiden.collaboration.wire import from_agent_message
+from ekiden.collaboration.protocol.moves import MOVES
+from ekiden.collaboration.protocol.record import Collaboration, ProtocolMessage
+from ekiden.collaboration.protocol.rules import begin, follow
+from ekiden.collaboration.protocol.wire import from_agent_message
 from ekiden.core.acting import acting_agent
+from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors import EkidenError, StaleDocument
 from ekiden.core.errors.collaboration import (
     MessageExpired,
@@ -20,7 +21,6 @@ from ekiden.core.errors.collaboration import (
     ProtocolError,
 )
 from ekiden.core.errors.messages import SenderForged
-from ekiden.core.messages import AgentMessage
 
 _RECORDED = (MessageRefused, NotAParticipant, SenderForged)
 """Not mistakes but tries: what is refused with these is put on record."""
@@ -33,7 +33,7 @@ def check_actor(name: str) -> None:
         raise SenderForged(name, actual=actual)
 
 
-class Gate:
+class MessageGate:
     """Lets messages in that are signed, fresh, new, and said by whom they say."""
 
     def __init__(self, ledger: Ledger) -> None:

@@ -14,15 +14,15 @@ from ekiden.collaboration.drafting import (
     short_text,
     some_text,
 )
-from ekiden.collaboration.gate import Gate, check_actor
+from ekiden.collaboration.gate import MessageGate, check_actor
 from ekiden.collaboration.ledger import Ledger
-from ekiden.collaboration.moves import Move, Phase
-from ekiden.collaboration.reading import Reader
-from ekiden.collaboration.record import Collaboration, Terms
-from ekiden.collaboration.wire import agent_name
+from ekiden.collaboration.protocol.moves import Move, Phase
+from ekiden.collaboration.protocol.record import Collaboration, Terms
+from ekiden.collaboration.protocol.wire import agent_name
+from ekiden.collaboration.reading import CollaborationReader
+from ekiden.core.conversation.messages import MessageType
 from ekiden.core.errors import UserError
 from ekiden.core.errors.collaboration import NotAParticipant
-from ekiden.core.messages import MessageType
 
 
 class Party:
@@ -43,7 +43,7 @@ class Party:
         self,
         name: str,
         ledger: Ledger,
-        gate: Gate,
+        gate: MessageGate,
         *,
         known: Callable[[], Awaitable[Iterable[str]]] | None = None,
     ) -> None:
@@ -51,7 +51,7 @@ class Party:
         check_actor(self.name)
         self._ledger = ledger
         self._gate = gate
-        self._reader = Reader(ledger)
+        self._reader = CollaborationReader(ledger)
         self._drafts = Drafts(self.name, ledger)
         self._known = known
 

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable, Sequence
 
 from ekiden.collaboration.ledger import Ledger
-from ekiden.collaboration.moves import Phase
-from ekiden.collaboration.record import Collaboration
-from ekiden.collaboration.stored import COLLABORATIONS, read_record
+from ekiden.collaboration.protocol.moves import Phase
+from ekiden.collaboration.protocol.record import Collaboration
+from ekiden.collaboration.protocol.stored import COLLABORATIONS, read_record
 from ekiden.core.errors import UserError
 from ekiden.core.errors.collaboration import CollaborationUnreadable
 
@@ -20,7 +20,7 @@ _LOOK_S = 1.0
 """Changes are hints: so often it is looked without one."""
 
 
-class Reader:
+class CollaborationReader:
     """Reads collaborations as they stand: those whose time is over are expired by looking."""
 
     def __init__(self, ledger: Ledger) -> None:

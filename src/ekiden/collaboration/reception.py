@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ekiden.collaboration.bidding import BidFunction
-from ekiden.collaboration.gate import Gate
+from ekiden.collaboration.gate import MessageGate
 from ekiden.collaboration.ledger import Ledger
-from ekiden.collaboration.moves import Move
 from ekiden.collaboration.party import Party
-from ekiden.collaboration.record import Collaboration, ProtocolMessage
-from ekiden.collaboration.wire import copy_id, from_agent_message, is_protocol
+from ekiden.collaboration.protocol.moves import Move
+from ekiden.collaboration.protocol.record import Collaboration, ProtocolMessage
+from ekiden.collaboration.protocol.wire import copy_id, from_agent_message, is_protocol
+from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.collaboration import (
     AnsweredAlready,
@@ -25,7 +26,6 @@ from ekiden.core.errors.collaboration import (
     SignatureInvalid,
     TermsSuperseded,
 )
-from ekiden.core.messages import AgentMessage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ _TOO_LATE = (ProtocolError, TermsSuperseded, AnsweredAlready)
 class Reception:
     """Verifies what arrives for one agent, and has it answered."""
 
-    def __init__(self, party: Party, ledger: Ledger, gate: Gate) -> None:
+    def __init__(self, party: Party, ledger: Ledger, gate: MessageGate) -> None:
         self._party = party
         self._ledger = ledger
         self._gate = gate

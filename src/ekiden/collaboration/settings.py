@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ekiden.core.field_checks import Checked, Count, Seconds
+from ekiden.core.checks.fields import Checked, Count, Seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

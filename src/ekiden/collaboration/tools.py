@@ -8,14 +8,14 @@ from typing import Any
 
 from ekiden.collaboration.collaborations import Collaborations
 from ekiden.collaboration.party import Party
-from ekiden.collaboration.record import Collaboration
-from ekiden.collaboration.wire import agent_name
+from ekiden.collaboration.protocol.record import Collaboration
+from ekiden.collaboration.protocol.wire import agent_name
 from ekiden.core.context import RunContextWrapper, ToolContext
-from ekiden.core.documents import to_json
+from ekiden.core.conversation.quoting import quote
 from ekiden.core.errors import EkidenError, ToolError, UserError
-from ekiden.core.jsonio import loads
-from ekiden.core.quoting import quote
 from ekiden.core.tool import FunctionTool
+from ekiden.core.values.documents import to_json
+from ekiden.core.values.jsonio import loads
 from ekiden.tools.function import default_tool_error_function, function_tool
 
 _MAX_CHARS = 20_000

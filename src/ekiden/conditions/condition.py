@@ -44,11 +44,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from ekiden.conditions.evaluation import Evaluation, Source
+from ekiden.conditions.evaluation import ConditionSource, Evaluation
 from ekiden.conditions.faults import fault
 from ekiden.conditions.nodes import names_in, parts_of
 from ekiden.conditions.parser import parse
-from ekiden.conditions.program import UNSEEN, Code, Run, program
+from ekiden.conditions.program import UNSEEN, Code, ConditionRun, program
 from ekiden.conditions.values import NoValue, is_true
 from ekiden.core.errors import ConditionError
 
@@ -65,7 +65,7 @@ class Condition:
     text: str
     names: frozenset[str] = field(compare=False)
     """The fields that it may read, as dotted names: ``user.tier``, ``items[0]``."""
-    _source: Source = field(compare=False, repr=False)
+    _source: ConditionSource = field(compare=False, repr=False)
     _plain: Code = field(compare=False, repr=False)
     _traced: Code = field(compare=False, repr=False)
 
@@ -75,7 +75,7 @@ class Condition:
         `now` is the present time in seconds since 1970, by default the machine's.
         """
         seen: list[Any] = [UNSEEN] * len(self._source.parts)
-        run = Run(facts, now, seen)
+        run = ConditionRun(facts, now, seen)
         try:
             found = self._traced(run)
             value = is_true(found)
@@ -88,7 +88,7 @@ class Condition:
     def holds(self, facts: Mapping[str, Any], *, now: float | None = None) -> bool:
         """`evaluate(facts).value` without a trace, in half the time. Never raises."""
         try:
-            return is_true(self._plain(Run(facts, now, [])))
+            return is_true(self._plain(ConditionRun(facts, now, [])))
         except Exception:
             return False
 
@@ -125,7 +125,7 @@ def _compiled(text: str) -> Condition:
     return Condition(
         text=text,
         names=names_in(root),
-        _source=Source(text=text, root=root, parts=parts),
+        _source=ConditionSource(text=text, root=root, parts=parts),
         _plain=plain,
         _traced=traced,
     )

@@ -19,7 +19,7 @@ from ekiden.conditions.nodes import (
 from ekiden.conditions.program import UNSEEN
 from ekiden.conditions.showing import MAX_LINE, line, short_text, shortened
 from ekiden.conditions.values import UNCHANGING, NoValue, is_true
-from ekiden.core.jsonio import dumps
+from ekiden.core.values.jsonio import dumps
 
 _MAX_ENTRIES: Final = 40
 """So many parts are put into an event."""
@@ -53,7 +53,7 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class ConditionSource:
     """What was read of a condition's text."""
 
     text: str
@@ -70,7 +70,7 @@ class Evaluation:
     """Whether the condition holds."""
     result: Any
     """What the whole expression gave, as it is; `None` if it has no value."""
-    _source: Source = field(repr=False)
+    _source: ConditionSource = field(repr=False)
     _seen: Sequence[Any] = field(repr=False)
 
     @property

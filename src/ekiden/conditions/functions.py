@@ -103,10 +103,6 @@ def _at_edge(name: str, test: Callable[[str, str], bool]) -> Callable[[Any, Any]
     return call
 
 
-def _contains(whole: Any, part: Any) -> Any:
-    return contained(part, whole)
-
-
 def _among(name: str, *, every: bool) -> Callable[..., Any]:
     def call(whole: Any, *wanted: Any) -> Any:
         if not is_list(whole):
@@ -221,7 +217,7 @@ _ALL = (
     _function(
         "contains(whole, part)",
         "whether a text has a part, a list an item, or a mapping a name",
-        _contains,
+        lambda whole, part: contained(part, whole),
         predicate=True,
     ),
     _function(

@@ -42,7 +42,7 @@ UNSEEN: Final = object()
 """In the place of a part that was not evaluated."""
 
 
-class Run:
+class ConditionRun:
     """One evaluation."""
 
     __slots__ = ("_now", "facts", "seen")
@@ -59,7 +59,7 @@ class Run:
         return known(self._now)
 
 
-Code: TypeAlias = Callable[[Run], Any]
+Code: TypeAlias = Callable[[ConditionRun], Any]
 """Gives the known value of one part, or `NoValue`."""
 Places: TypeAlias = Mapping[int, int]
 """Where in `Run.seen` a part has its place, by the part's `id`; constants have none."""
@@ -79,7 +79,7 @@ def _decided(code: Code, place: int | None) -> Code:
     if place is None:
         return lambda run: code(run) is True
 
-    def decide(run: Run) -> bool:
+    def decide(run: ConditionRun) -> bool:
         value = run.seen[place] = code(run)
         return value is True
 
@@ -87,7 +87,7 @@ def _decided(code: Code, place: int | None) -> Code:
 
 
 def _noted(code: Code, place: int) -> Code:
-    def note(run: Run) -> Any:
+    def note(run: ConditionRun) -> Any:
         value = code(run)
         run.seen[place] = value if type(value) in UNCHANGING else shortened(value)
         return value
@@ -126,7 +126,7 @@ def _reading(steps: tuple[Step, ...], dotted: str) -> Code:
     missing = NoValue(f"missing: {dotted}{hint}", name=dotted)
     first = steps[0]
 
-    def read_field(run: Run) -> Any:
+    def read_field(run: ConditionRun) -> Any:
         """The usual case, a field of a plain mapping, in a fraction of the time."""
         facts = run.facts
         if type(facts) is not dict:
@@ -137,7 +137,7 @@ def _reading(steps: tuple[Step, ...], dotted: str) -> Code:
             return read(run)
         return value if type(value) in SIMPLE else known(value)
 
-    def read(run: Run) -> Any:
+    def read(run: ConditionRun) -> Any:
         value = run.facts
         try:
             for step in steps:
@@ -161,7 +161,7 @@ def _missing(dotted: str, holder: Any, step: Step) -> NoValue:
 
 
 def _existing(steps: tuple[Step, ...]) -> Code:
-    def exists(run: Run) -> bool:
+    def exists(run: ConditionRun) -> bool:
         value = run.facts
         try:
             for step in steps:
@@ -195,7 +195,7 @@ def _comparison(
     first, *others = [program(each, places) for each in operands]
     links = list(zip(operators, others, strict=True))
 
-    def chain(run: Run) -> Any:
+    def chain(run: ConditionRun) -> Any:
         left = first(run)
         for compare, operand in links:
             right = operand(run)
@@ -212,7 +212,7 @@ def _logic(parts: list[Code], *, stop: bool) -> Code:
     """As in Python: the first part that decides it, else the last."""
     *firsts, last = parts
 
-    def decide(run: Run) -> Any:
+    def decide(run: ConditionRun) -> Any:
         for part in firsts:
             value = part(run)
             if (value if type(value) is bool else is_true(value)) is stop:
@@ -225,7 +225,7 @@ def _logic(parts: list[Code], *, stop: bool) -> Code:
 def _call(node: Call, arguments: list[Code]) -> Code:
     call, needs_now = node.call, node.needs_now
 
-    def run_function(run: Run) -> Any:
+    def run_function(run: ConditionRun) -> Any:
         given = [argument(run) for argument in arguments]
         for value in given:
             if type(value) is NoValue:

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from functools import cache
-from types import TracebackType
 
 _MARK = "ekiden-agent"
 _LINK = f"/memfd:{_MARK}:"
@@ -127,10 +126,5 @@ class acting_as:
     def __enter__(self) -> None:
         self._token = _acting.set(self._agent)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         _acting.reset(self._token)

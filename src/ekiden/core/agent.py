@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
-from ekiden.core.context import Parameterized, RunContextWrapper, TContext, ToolContext, TOutput
-from ekiden.core.errors import ModelBehaviorError, UserError
-from ekiden.core.field_checks import (
+from ekiden.core.agent_kinds import BY_FIELD, MODEL, KindTraits, traits_named
+from ekiden.core.checks.fields import (
     Count,
     ModelName,
     Name,
@@ -19,18 +17,26 @@ from ekiden.core.field_checks import (
     check_fields,
     checked_arguments,
 )
+from ekiden.core.checks.strict_schema import ensure_strict_json_schema
+from ekiden.core.context import Parameterized, RunContextWrapper, TContext, ToolContext, TOutput
+from ekiden.core.conversation.model import Model, ModelSettings
+from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.handoff import Handoff, transfer_tool_name
-from ekiden.core.handoff_record import HandoffRequest
-from ekiden.core.handoff_terms import Budget
+from ekiden.core.handoff_terms import Budget, HandoffRequest
 from ekiden.core.hooks import AgentHooks
-from ekiden.core.jsonio import loads
-from ekiden.core.labels import check_labels
-from ekiden.core.model import Model, ModelSettings
-from ekiden.core.profile import Capability, Confirmation, MemorySettings, Scope, Triggers
+from ekiden.core.profile import (
+    Capability,
+    Confirmation,
+    MemorySettings,
+    Scope,
+    Triggers,
+    check_labels,
+)
 from ekiden.core.remote import AgentRunner
 from ekiden.core.roles import Assigner
-from ekiden.core.strict_schema import ensure_strict_json_schema
 from ekiden.core.tool import Enabled, FunctionTool, ToolErrorFunction
+from ekiden.core.values.ids import NOT_IN_NAMES
+from ekiden.core.values.jsonio import loads
 
 if TYPE_CHECKING:
     from ekiden.core.guardrails import HandoffGuardrail, InputGuardrail, OutputGuardrail
@@ -136,9 +142,9 @@ Instructions: TypeAlias = (
 _MAX_NAME = 200
 _KINDS = ("run", "model", "router", "runner", "person")
 """What an agent answers with; at most one of them."""
-_NOT_WITH_PLAN = ("run", "router", "runner", "person")
+_NOT_WITH_PLAN = ("run", "router", "runner", "person", "kind")
+_NOT_WITH_KIND = ("run", "router", "runner", "person")
 _GUARDRAILS = ("input_guardrails", "output_guardrails", "handoff_guardrails")
-_NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Control characters, line breaks and lone surrogates: no store or log takes all of them."""
 
 
@@ -211,6 +217,11 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     adapt_tool: Callable[[FunctionTool], FunctionTool] | None = None
     """What becomes of each tool that the agent has because of its other fields, such as
     ``ask_agent`` and ``remember``: agent files guard and confirm these with it, too."""
+    kind: Name | None = None
+    """The name of a kind that `register_agent_kind` made known, such as that of agents of another
+    framework; `None` for the built-in kinds, which the fields above make."""
+    implementation: Any = None
+    """What an agent of such a `kind` is made of, such as a graph: its kind reads it."""
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -228,15 +239,19 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
                 f"agent {self.name!r} has both `{kinds[0]}` and `{kinds[1]}`: give it one of them"
             )
         if self.plan is not None:
-            kinds = [name for name in _NOT_WITH_PLAN if getattr(self, name) is not None]
-            if kinds:
-                raise UserError(f"agent {self.name!r} has both `plan` and `{kinds[0]}`")
+            self._check_alone("plan", _NOT_WITH_PLAN)
+        if self.kind is not None:
+            self._check_alone("kind", _NOT_WITH_KIND)
+        elif self.implementation is not None:
+            raise UserError(f"agent {self.name!r} has an `implementation` and no `kind` to read it")
         for name in _GUARDRAILS:
             if getattr(self, name):
                 self._check_guardrails(name)
         if not isinstance(self.runs_on, frozenset) or self.runs_on:
             self.runs_on = check_labels(self.runs_on, f"`runs_on` of agent {self.name!r}")
         check_fields(self, f"agent {self.name!r}")
+        if self.kind is not None:
+            traits_named(self.kind)
         if self.run is None:
             return
         if not iscoroutinefunction(self.run) and not iscoroutinefunction(
@@ -246,6 +261,27 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
 
     def __repr__(self) -> str:
         return f"<Agent {self.name!r}>"
+
+    @property
+    def traits(self) -> KindTraits:
+        """What may be expected of it, as of all agents of its kind."""
+        if (  # Spelled out, because nearly all are models and every step of a run asks.
+            self.router is None
+            and self.plan is None
+            and self.run is None
+            and self.person is None
+            and self.runner is None
+            and self.kind is None
+        ):
+            return MODEL
+        if self.kind is not None:
+            return traits_named(self.kind)
+        return next(traits for name, traits in BY_FIELD if getattr(self, name) is not None)
+
+    def _check_alone(self, field: str, others: Sequence[str]) -> None:
+        for name in others:
+            if getattr(self, name) is not None:
+                raise UserError(f"agent {self.name!r} has both `{field}` and `{name}`")
 
     def _check_guardrails(self, name: str) -> None:
         from ekiden.core import guardrails
@@ -319,7 +355,7 @@ def _check_name(name: object) -> None:
         raise UserError(
             f"an agent's name has at most {_MAX_NAME} characters, {name[:40]!r}… has {len(name)}"
         )
-    odd = _NOT_IN_NAMES.search(name)
+    odd = NOT_IN_NAMES.search(name)
     if odd is not None:
         raise UserError(
             f"the agent name {name!r} has the character {odd.group()!r}: leave out control "

@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
+from ekiden.core.checks.fields import check_fields
 from ekiden.core.context import RunContextWrapper, TContext
-from ekiden.core.field_checks import check_fields
+from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import ToolSpec
+from ekiden.core.conversation.run_items import RunItem
 from ekiden.core.handoff_terms import DEFAULT_TERMS, HandoffTerms
-from ekiden.core.items import Item
-from ekiden.core.jsonio import dumps
-from ekiden.core.model import ToolSpec
-from ekiden.core.run_items import RunItem
 from ekiden.core.tool import Enabled, check_tool_name
+from ekiden.core.values.jsonio import dumps
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar

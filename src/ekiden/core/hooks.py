@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, Generic
 
 from ekiden.core.context import AgentHookContext, RunContextWrapper, TContext
-from ekiden.core.items import Item
-from ekiden.core.model import ModelResponse
+from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import ModelResponse
 from ekiden.core.tool import Tool
 
 

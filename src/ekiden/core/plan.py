@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 from uuid import uuid4
 
-from ekiden.core.documents import Value, to_json
+from ekiden.core.checks.fields import Amount, Count, Seconds, WholeAmount, check_fields
+from ekiden.core.conversation.model import ModelRequest, ModelResponse
 from ekiden.core.errors import EkidenError, UserError
-from ekiden.core.field_checks import Amount, Count, Seconds, WholeAmount, check_fields
 from ekiden.core.handoff_terms import Budget
-from ekiden.core.jsonio import dumps
-from ekiden.core.model import ModelRequest, ModelResponse
+from ekiden.core.values.documents import Value, to_json
+from ekiden.core.values.jsonio import dumps
 
 PlanPhase: TypeAlias = Literal[
     "init", "decomposed", "executing", "aggregating", "completed", "failed"

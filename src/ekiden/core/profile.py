@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from string import Formatter
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from ekiden.core.documents import Value
+from ekiden.core.checks.fields import Checked, Name, Seconds, Text, check_fields
+from ekiden.core.checks.kinds import Allowed
 from ekiden.core.errors import UserError
-from ekiden.core.field_checks import Checked, Name, Seconds, Text, check_fields
-from ekiden.core.kinds import Allowed
-from ekiden.core.patterns import pattern_fault
+from ekiden.core.text.patterns import pattern_fault
+from ekiden.core.values.documents import Value
+
+LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?"
+WANTED: Final = (
+    "a label has up to 63 letters, digits and . _ / -, with a letter or digit at both ends"
+)
+_LABEL = re.compile(LABEL)
+
+
+def check_labels(labels: object, whose: str) -> frozenset[str]:
+    """The labels as a set; `UserError`, which begins with `whose`, for what are none."""
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise UserError(f"{whose} must be a set of texts, such as {{'gpu'}}, not {labels!r:.60}")
+    found = list(labels)
+    for each in found:
+        if not is_label(each):
+            raise UserError(f"{whose} have {each!r:.80}: {WANTED}")
+    return frozenset(found)
+
+
+def is_label(value: object) -> bool:
+    """Whether it can be a label."""
+    return isinstance(value, str) and _LABEL.fullmatch(value) is not None
+
 
 Scope: TypeAlias = Literal["project", "user", "system"]
 """`system` agents, such as the router itself, are never chosen by routing."""
@@ -26,12 +50,12 @@ class Triggers(Value):
         Agent("debugger", triggers=Triggers(keywords=("error", "报错"), priority=80))
     """
 
-    keywords: tuple[str, ...] = ()
-    patterns: tuple[str, ...] = ()
+    keywords: tuple[Text, ...] = ()
+    patterns: tuple[Text, ...] = ()
     """Regular expressions in RE2's syntax, matched without regard to case."""
     priority: Annotated[int, Allowed(high=100)] = 50
     """0 to 100: how much of the score counts."""
-    examples: tuple[str, ...] = ()
+    examples: tuple[Text, ...] = ()
     """Requests that this agent should get; `semantic` routing learns from them."""
 
     def __post_init__(self) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ekiden.core.items import Item
-from ekiden.core.usage import Usage
+from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.usage import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
-from ekiden.core.inbox_item import InboxAnswer, InboxItem
 from ekiden.core.profile import Confirmation
-from ekiden.core.usage import Usage
+from ekiden.core.questions.inbox_item import InboxAnswer, InboxItem
 
 
 class Clock(Protocol):

@@ -1,15 +1,78 @@
-"""Runs: what is said to a team, and how it stands."""
+"""Runs: what is said to a team, how a run stands, and how it can end."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Generic, Literal, TypeAlias
 
-from ekiden.core.documents import Value, written
+from ekiden.core.context import TOutput
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors.server import RunNotFound
-from ekiden.core.outcomes import LimitName, LimitScope
-from ekiden.core.usage import Usage
+from ekiden.core.values.documents import Value, written
+
+LimitName: TypeAlias = Literal["turns", "tokens", "seconds", "money"]
+LimitScope: TypeAlias = Literal["run", "agent", "handoff", "tenant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[TOutput]):
+    """The agent answered."""
+
+    output: TOutput
+    kind: Literal["done"] = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOff:
+    """A turn ended with another agent in charge; the run goes on."""
+
+    source: str
+    target: str
+    kind: Literal["handed_off"] = "handed_off"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The session is parked until somebody answers or something happens."""
+
+    reason: str
+    kind: Literal["waiting"] = "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The model declined to answer."""
+
+    reason: str
+    kind: Literal["refused"] = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The run cannot go on; what was done is kept, and it can be resumed."""
+
+    code: str
+    error: str
+    kind: Literal["failed"] = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfBudget:
+    """A limit was reached; what was done is kept, and it can be resumed with a higher one."""
+
+    limit: LimitName
+    allowed: float
+    used: float
+    kind: Literal["out_of_budget"] = "out_of_budget"
+    scope: LimitScope = field(default="run", repr=False, compare=False)
+    """Whose limit it is: the run's, the budget of the agent or of the handoff to it, or the
+    tenant's of the day."""
+
+
+Outcome: TypeAlias = Done[TOutput] | Waiting | Refused | Failed | OutOfBudget
+"""How a run ends."""
+
 
 RunStatus: TypeAlias = Literal[
     "queued", "running", "waiting", "stopped", "done", "refused", "failed", "out_of_budget"

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ekiden.core.agent import Agent, not_an_edge
+from ekiden.core.checks.fields import checked_arguments
 from ekiden.core.errors import UnknownAgent, UserError
-from ekiden.core.field_checks import checked_arguments
 from ekiden.core.handoff import Handoff
 
 

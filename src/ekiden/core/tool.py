@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
+from ekiden.core.checks.fields import Seconds, check_fields
 from ekiden.core.context import (
     Parameterized,
     RunContextWrapper,
@@ -14,9 +15,8 @@ from ekiden.core.context import (
     ToolContext,
     TOutput,
 )
+from ekiden.core.conversation.model import ToolSpec
 from ekiden.core.errors import UserError
-from ekiden.core.field_checks import Seconds, check_fields
-from ekiden.core.model import ToolSpec
 from ekiden.core.profile import Confirmation, check_title
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, cast, overload
 
+from ekiden.core.checks.fields import Name, check_fields
 from ekiden.core.context import TContext, ToolContext
 from ekiden.core.errors import UserError
-from ekiden.core.field_checks import Name, check_fields
 from ekiden.core.privacy.covering import covered_keys
 
 

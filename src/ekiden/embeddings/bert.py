@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from ekiden.embeddings.bert_weights import Dense, Layer, Norm, Shape, Weights
+from ekiden.embeddings.bert_weights import Dense, EncoderWeights, Layer, Norm, Shape
 from ekiden.embeddings.safetensors import SafeTensors
 from ekiden.embeddings.wordpiece import Pieces, WordPiece
 
@@ -49,10 +49,10 @@ class BertEmbedder:
         self._shape = Shape.from_folder(folder)
         self._tokens = WordPiece.from_folder(folder)
         self._file = SafeTensors(folder / "model.safetensors")
-        Weights.check(self._file, self._shape, pieces=self._tokens.size)
+        EncoderWeights.check(self._file, self._shape, pieces=self._tokens.size)
         self.name = f"{folder.name.rpartition('__')[2]}/{self._file.mark}"
         self.dimensions = self._shape.width
-        self._weights: Weights | None = None
+        self._weights: EncoderWeights | None = None
         self._lock = threading.Lock()
 
     def embed(self, texts: Sequence[str]) -> Matrix:
@@ -75,10 +75,10 @@ class BertEmbedder:
         found = (self._tokens.pieces(text, limit=self._shape.limit) for text in texts)
         return np.array([_is_known(each) for each in found], dtype=np.bool_)
 
-    def _loaded(self) -> Weights:
+    def _loaded(self) -> EncoderWeights:
         with self._lock:
             if self._weights is None:
-                self._weights = Weights.read(self._file, self._shape)
+                self._weights = EncoderWeights.read(self._file, self._shape)
             return self._weights
 
     def _encoded(self, texts: list[tuple[int, ...]]) -> Matrix:

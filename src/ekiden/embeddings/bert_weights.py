@@ -112,7 +112,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weights:
+class EncoderWeights:
     """All numbers of an encoder, laid out for being multiplied from the left."""
 
     words: Matrix
@@ -139,7 +139,7 @@ class Weights:
                 )
 
     @classmethod
-    def read(cls, file: SafeTensors, shape: Shape) -> Weights:
+    def read(cls, file: SafeTensors, shape: Shape) -> EncoderWeights:
         """Reads everything; call `check` before."""
         prefix = _prefix(file)
         found: dict[str, Matrix] = {}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,27 +11,26 @@ from ekiden.embeddings.remote import (
     DEFAULT_RETRIES,
     DEFAULT_TIMEOUT_S,
     NO_KEY,
-    Rest,
-    checked_url,
-    dimension_for,
-    embed_in_batches,
-    key_for,
-    required,
+    RemoteEmbedder,
+    Vendor,
 )
 
 if TYPE_CHECKING:
-    import numpy as np
     from google.genai import Client
-    from numpy.typing import NDArray
 
 OFFICIAL_URL = "https://generativelanguage.googleapis.com"
-_URL_VARIABLE = "GOOGLE_GEMINI_BASE_URL"
-_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 _CLOSED = frozenset({"RemoteProtocolError", "ReadError", "WriteError"})
-_KNOWN = {"gemini-embedding-001": 3072, "gemini-embedding-2": 3072}
+_VENDOR = Vendor(
+    name="gemini",
+    url=OFFICIAL_URL,
+    url_variable="GOOGLE_GEMINI_BASE_URL",
+    keys=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    packages=("google.genai",),
+    known={"gemini-embedding-001": 3072, "gemini-embedding-2": 3072},
+)
 
 
-class GeminiEmbedder:
+class GeminiEmbedder(RemoteEmbedder):
     """Vectors from ``:batchEmbedContents``, through the vendor's own client.
 
     For example::
@@ -60,33 +57,19 @@ class GeminiEmbedder:
         rest_s: float = DEFAULT_REST_S,
         pause_s: float = 0.5,
     ) -> None:
-        self._who = f"gemini:{model}"
-        required(("google.genai", "numpy"), who=self._who)
-        self._url = checked_url(
-            base_url or os.environ.get(_URL_VARIABLE) or OFFICIAL_URL, who=self._who
+        super().__init__(
+            _VENDOR,
+            model,
+            dimension=dimension,
+            base_url=base_url,
+            api_key=api_key,
+            timeout_s=timeout_s,
+            retries=retries,
+            rest_s=rest_s,
         )
-        self._key = key_for(self._who, api_key, _KEYS, needed=self._url == OFFICIAL_URL)
-        self.dimensions = dimension_for(self._who, model, dimension, known=_KNOWN)
-        self.name = f"gemini:{model}/{self.dimensions}"
-        self._model = model
-        self._shorten = _KNOWN.get(model) != self.dimensions
-        self._timeout_s = timeout_s
-        self._retries = retries
+        self._shorten = _VENDOR.known.get(model) != self.dimensions
         self._pause_s = pause_s
-        self._rest = Rest(self._who, first_s=rest_s)
         self._made: Client | None = None
-        self._lock = threading.Lock()
-
-    @property
-    def target(self) -> tuple[str, str | None]:
-        """Where it asks, and with which key."""
-        return self._url, self._key
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As `Embedder.embed`. Of a long text the first 8,000 bytes count."""
-        return embed_in_batches(
-            texts, self._ask, dimensions=self.dimensions, who=self._who, rest=self._rest
-        )
 
     def _ask(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         from google.genai import types

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import threading
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,32 +13,31 @@ from ekiden.embeddings.remote import (
     DEFAULT_RETRIES,
     DEFAULT_TIMEOUT_S,
     NO_KEY,
-    Rest,
-    checked_url,
-    dimension_for,
-    embed_in_batches,
-    key_for,
-    required,
+    RemoteEmbedder,
+    Vendor,
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from openai import OpenAI
 
 OFFICIAL_URL = "https://api.openai.com/v1"
-_URL_VARIABLE = "OPENAI_BASE_URL"
-_KEYS = ("OPENAI_API_KEY",)
 _PASSING = frozenset({408, 409, 429})
 _LONGEST_WAIT_S = 2.0
-_KNOWN = {
-    "text-embedding-3-large": 3072,
-    "text-embedding-3-small": 1536,
-    "text-embedding-ada-002": 1536,
-}
+_VENDOR = Vendor(
+    name="openai",
+    url=OFFICIAL_URL,
+    url_variable="OPENAI_BASE_URL",
+    keys=("OPENAI_API_KEY",),
+    packages=("openai",),
+    known={
+        "text-embedding-3-large": 3072,
+        "text-embedding-3-small": 1536,
+        "text-embedding-ada-002": 1536,
+    },
+)
 
 
-class OpenAIEmbedder:
+class OpenAIEmbedder(RemoteEmbedder):
     """Vectors from ``/embeddings``, through the vendor's own client.
 
     For example::
@@ -71,34 +68,20 @@ class OpenAIEmbedder:
         rest_s: float = DEFAULT_REST_S,
         shorten: bool | None = None,
     ) -> None:
-        self._who = f"openai:{model}"
-        required(("openai", "numpy"), who=self._who)
-        self._url = checked_url(
-            base_url or os.environ.get(_URL_VARIABLE) or OFFICIAL_URL, who=self._who
+        super().__init__(
+            _VENDOR,
+            model,
+            dimension=dimension,
+            base_url=base_url,
+            api_key=api_key,
+            timeout_s=timeout_s,
+            retries=retries,
+            rest_s=rest_s,
         )
-        self._key = key_for(self._who, api_key, _KEYS, needed=self._url == OFFICIAL_URL)
-        self.dimensions = dimension_for(self._who, model, dimension, known=_KNOWN)
-        self.name = f"openai:{model}/{self.dimensions}"
-        self._model = model
         if shorten is None:
-            shorten = _KNOWN.get(model, self.dimensions) != self.dimensions
+            shorten = _VENDOR.known.get(model, self.dimensions) != self.dimensions
         self._shorten = shorten
-        self._timeout_s = timeout_s
-        self._retries = retries
-        self._rest = Rest(self._who, first_s=rest_s)
         self._made: OpenAI | None = None
-        self._lock = threading.Lock()
-
-    @property
-    def target(self) -> tuple[str, str | None]:
-        """Where it asks, and with which key."""
-        return self._url, self._key
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As `Embedder.embed`. Of a long text the first 8,000 bytes count."""
-        return embed_in_batches(
-            texts, self._ask, dimensions=self.dimensions, who=self._who, rest=self._rest
-        )
 
     def _ask(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         for attempt in range(self._retries):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
@@ -73,18 +75,70 @@ class Rest:
         return answer
 
 
-def embed_in_batches(
-    texts: Sequence[str], ask: Ask, *, dimensions: int, who: str, rest: Rest
-) -> NDArray[np.float32]:
-    """As `Embedder.embed`, with as many requests as it takes; `ModelError` for a wrong answer."""
-    import numpy as np
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vendor:
+    """A vendor of embeddings: what its embedders have in common."""
 
-    plain = [_plain(text) for text in texts]
-    vectors = np.zeros((len(plain), dimensions), dtype=np.float32)
-    for rows in _batches(plain):
-        answer = rest.ask(ask, [plain[row] for row in rows])
-        vectors[rows] = _checked(answer, count=len(rows), dimensions=dimensions, who=who)
-    return vectors
+    name: str
+    url: str
+    url_variable: str
+    """The variable of the environment with another address."""
+    keys: Sequence[str]
+    """The variables of the environment that may have the key; only the vendor itself needs one."""
+    packages: Sequence[str]
+    known: Mapping[str, int]
+    """Models, with the length of their vectors."""
+
+
+class RemoteEmbedder:
+    """Base class of embedders that ask a vendor. `UserError` if something to do so is missing."""
+
+    def __init__(
+        self,
+        vendor: Vendor,
+        model: str,
+        *,
+        dimension: int | None,
+        base_url: str | None,
+        api_key: str | None,
+        timeout_s: float,
+        retries: int,
+        rest_s: float,
+    ) -> None:
+        self._who = f"{vendor.name}:{model}"
+        required((*vendor.packages, "numpy"), who=self._who)
+        url = base_url or os.environ.get(vendor.url_variable) or vendor.url
+        self._url = checked_url(url, who=self._who)
+        self._key = key_for(self._who, api_key, vendor.keys, needed=self._url == vendor.url)
+        self.dimensions = dimension_for(self._who, model, dimension, known=vendor.known)
+        self.name = f"{self._who}/{self.dimensions}"
+        self._model = model
+        self._timeout_s = timeout_s
+        self._retries = retries
+        self._rest = Rest(self._who, first_s=rest_s)
+        self._lock = threading.Lock()
+
+    @property
+    def target(self) -> tuple[str, str | None]:
+        """Where it asks, and with which key."""
+        return self._url, self._key
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """As `Embedder.embed`. Of a long text the first 8,000 bytes count."""
+        import numpy as np
+
+        plain = [_plain(text) for text in texts]
+        vectors = np.zeros((len(plain), self.dimensions), dtype=np.float32)
+        for rows in _batches(plain):
+            answer = self._rest.ask(self._ask, [plain[row] for row in rows])
+            vectors[rows] = _checked(
+                answer, count=len(rows), dimensions=self.dimensions, who=self._who
+            )
+        return vectors
+
+    def _ask(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """One request, repeated if it fails for a passing reason: see `Ask`."""
+        raise NotImplementedError
 
 
 def required(modules: Sequence[str], *, who: str) -> None:
@@ -124,7 +178,7 @@ def checked_url(url: str, *, who: str) -> str:
 
 
 def dimension_for(
-    who: str, model: str, given: int | None, *, known: dict[str, int], longest: int = 65_536
+    who: str, model: str, given: int | None, *, known: Mapping[str, int], longest: int = 65_536
 ) -> int:
     """How long the vectors of `model` are; `UserError` if nobody says."""
     if given is None:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ekiden.core.conversation.messages import agent_queue
 from ekiden.core.errors import EkidenError, SessionError
-from ekiden.core.messages import agent_queue
 from ekiden.core.team import Team
 from ekiden.runtime import RunConfig
 from ekiden.storage.base import MessageFilter, Store
@@ -49,7 +49,9 @@ class Agreeing:
         self._team = team
         self._config = config
         self._stopping = stopping
-        named = {agent.name for agent in team if agent.person is None and agent.router is None}
+        named = {
+            agent.name for agent in team if not agent.traits.is_human and not agent.traits.passes_on
+        }
         self._serves = named if serves is None else named & set(serves)
 
     async def run(self) -> None:

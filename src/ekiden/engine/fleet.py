@@ -1,20 +1,14 @@
-"""Several stores served by one process: none of them can take all the places from the others.
-
-A place is free for whichever store has the fewest, among those that may have work; so one with ten
-thousand ready sessions gets what the others leave, and all of it if they have nothing to do. Where
-a look found nothing, the next one waits for a hint of a change, and for a moment if hints come
-often: what others do in the same store is mostly no work for us.
-"""
+"""Several stores served by one process: none of them can take all the places from the others."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from itertools import count
+from typing import Any, Protocol
 
 from ekiden.core.errors import StoreError
-from ekiden.engine.line import Line
 from ekiden.engine.station import REST_S, Station
 from ekiden.runtime.questions.asking import pauses
 from ekiden.storage.base import Claim, SessionRow
@@ -29,6 +23,125 @@ _FEW = 20
 Beside = Callable[[], Coroutine[Any, Any, None]]
 """Something that goes on, for one store, as long as it is served."""
 
+_WIDEST = 8
+"""So many claims at a time while each finds something."""
+_SHORTEST_S = 0.005
+_LONGEST_S = 0.04
+"""Between looks that find nothing, while hints keep coming."""
+
+_turns = count(1)
+
+
+class SessionQueue:
+    """The sessions of one store that stand in line for the worker's places."""
+
+    def __init__(
+        self, station: Station, beside: Sequence[Callable[[], Coroutine[Any, Any, None]]]
+    ) -> None:
+        self.station = station
+        self.beside = beside
+        self.may_have = True
+        """Whether there may be work that nobody has."""
+        self.hints = 0
+        self.rest_until = 0.0
+        """In the time of the loop."""
+        self.is_troubled = False
+        """Whether the last claim failed, so that the store needs a rest."""
+        self.is_gone = False
+        self._taken = 0
+        self._claims = 0
+        self._width = 1
+        self._pause_s = _SHORTEST_S
+        self._last_turn = 0
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def wants_more(self, now: float) -> bool:
+        """Whether another claim may find something."""
+        return self.may_have and self._claims < self._width and self.rest_until <= now
+
+    def turn(self) -> tuple[int, int]:
+        """The lowest has the next turn: who has the fewest places, and among these who had none for
+        longest."""
+        return self._taken, self._last_turn
+
+    def begin(self) -> None:
+        """A place is taken, for a claim to begin with."""
+        self._taken += 1
+        self._claims += 1
+        self._last_turn = next(_turns)
+
+    def claimed(self) -> None:
+        """A claim is over, whether or not it found something."""
+        self._claims -= 1
+
+    def end(self) -> None:
+        """A place is free again."""
+        self._taken -= 1
+
+    def found(self) -> None:
+        """A claim found something: there may be much more."""
+        self.is_troubled = False
+        self._width = min(self._width * 2, _WIDEST)
+        self._pause_s = _SHORTEST_S
+        self.may_have = True
+
+    def missed(self, hints: int) -> float:
+        """A claim that began when there were so many `hints` found nothing; gives the seconds after
+        which to look again, should there be another hint."""
+        self._width = 1
+        self.is_troubled = False
+        self.may_have = self.hints != hints
+        pause_s, self._pause_s = self._pause_s, min(self._pause_s * 2, _LONGEST_S)
+        return pause_s
+
+    def failed(self) -> None:
+        """A claim could not be made."""
+        self._width = 1
+        self.is_troubled = True
+
+    def may_have_more(self) -> None:
+        """Something was done here that may have left work behind: look at once."""
+        if not self.is_troubled:
+            self._pause_s, self.rest_until = _SHORTEST_S, 0.0
+        self.hinted()
+
+    def hinted(self) -> None:
+        """Somebody changed something, or it is time to look."""
+        self.hints += 1
+        self.may_have = True
+
+    def start(self, *work: Coroutine[Any, Any, None]) -> None:
+        """Let this go on until `end_beside`."""
+        self._tasks += [asyncio.create_task(each) for each in work]
+
+    async def end_beside(self) -> None:
+        """Stop what goes on beside the sessions."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class ServedStores(Protocol):
+    """What advances the sessions of several stores, whoever tells it which: see `Fleet`."""
+
+    stopping: asyncio.Event
+
+    @property
+    def concurrency(self) -> int: ...
+    @property
+    def running(self) -> int: ...
+    @property
+    def finished(self) -> int: ...
+    @property
+    def is_stopping(self) -> bool: ...
+    def add(self, station: Station, *beside: Beside) -> None: ...
+    async def remove(self, station: Station) -> None: ...
+    def stop(self) -> None: ...
+    async def run(
+        self, *, until_idle: bool = False, ready: Callable[[], None] = lambda: None
+    ) -> None: ...
+
 
 class Fleet:
     """Advances ready sessions of all its stations, `concurrency` of them at a time.
@@ -42,7 +155,7 @@ class Fleet:
 
     def __init__(self, *, concurrency: int) -> None:
         self.concurrency = concurrency
-        self._lines: dict[Station, Line] = {}
+        self._lines: dict[Station, SessionQueue] = {}
         self._taken = 0
         """Places: sessions that are run, and claims under way."""
         self._claims = 0
@@ -77,7 +190,7 @@ class Fleet:
     def add(self, station: Station, *beside: Beside) -> None:
         """Serve the station; what is to go on `beside` its sessions must not fail."""
         station.stopping = self.stopping
-        line = self._lines[station] = Line(station, beside)
+        line = self._lines[station] = SessionQueue(station, beside)
         if self._is_running:
             self._begin(line)
             self._news.set()
@@ -99,9 +212,13 @@ class Fleet:
         self.stopping.set()
         self._news.set()
 
-    async def run(self, *, until_idle: bool = False) -> None:
+    async def run(
+        self, *, until_idle: bool = False, ready: Callable[[], None] = lambda: None
+    ) -> None:
         """Work until `stop`; with `until_idle` also end when nothing is left to do now: no session
-        is ready or under way, and none pauses before it tries something again."""
+        is ready or under way, and none pauses before it tries something again. `ready` is called
+        when the work begins."""
+        ready()
         self._is_running = True
         for line in self._lines.values():
             self._begin(line)
@@ -133,15 +250,15 @@ class Fleet:
                     continue
             await self._news.wait()
 
-    def _choose(self) -> Line | None:
+    def _choose(self) -> SessionQueue | None:
         """Whose turn it is; `None` if there is no place, or no work as far as is known."""
         if self._taken >= self.concurrency:
             return None
         now = asyncio.get_running_loop().time()
         wanting = (line for line in self._lines.values() if line.wants_more(now))
-        return min(wanting, key=Line.turn, default=None)
+        return min(wanting, key=SessionQueue.turn, default=None)
 
-    async def _serve(self, line: Line) -> None:
+    async def _serve(self, line: SessionQueue) -> None:
         """Claim one session and take it as far as it goes."""
         try:
             claimed = await self._claim(line)
@@ -155,7 +272,7 @@ class Fleet:
             line.end()
             self._news.set()
 
-    async def _claim(self, line: Line) -> tuple[Claim, SessionRow] | None:
+    async def _claim(self, line: SessionQueue) -> tuple[Claim, SessionRow] | None:
         hints = line.hints
         claimed = None
         try:
@@ -181,7 +298,7 @@ class Fleet:
             self._news.set()
         return claimed
 
-    def _rest(self, line: Line, seconds: float) -> None:
+    def _rest(self, line: SessionQueue, seconds: float) -> None:
         """Look at this store again only after a while."""
         loop = asyncio.get_running_loop()
         line.rest_until = loop.time() + seconds
@@ -207,11 +324,11 @@ class Fleet:
                 return True
         return False
 
-    def _begin(self, line: Line) -> None:
+    def _begin(self, line: SessionQueue) -> None:
         line.hinted()
         line.start(self._watch(line), *(each() for each in line.beside))
 
-    async def _watch(self, line: Line) -> None:
+    async def _watch(self, line: SessionQueue) -> None:
         """Hear of changes in a store, for ever, and look now and then without a hint."""
         while True:
             longest_s = LOOK_S * max(1.0, len(self._lines) / _FEW)

@@ -1,5 +1,4 @@
-"""What a worker does beside its sessions, now and then: old ones go, new texts are found, and who
-waits for each other in a circle is told so."""
+"""What a worker does beside its sessions: what is due, what waits to be sent, what is old."""
 
 from __future__ import annotations
 
@@ -9,13 +8,47 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from ekiden.core.errors import StaleDocument, StoreError
-from ekiden.core.retention import Retention
+from ekiden.runtime.questions.timekeeping import run_timers, seconds_to_timer
+from ekiden.sessions.retention import Retention
 from ekiden.storage.base import DocumentWrite, MessageFilter, Store
 
 if TYPE_CHECKING:
-    from ekiden.core.messages import VictimPolicy
+    from ekiden.core.conversation.messages import VictimPolicy
 
 _log = logging.getLogger("ekiden.worker")
+
+TIMERS_S = 0.5
+"""After so long timers are looked at, if none is due before."""
+
+
+class Timekeeping:
+    """Time-outs of questions, deadlines of what people are asked; any number of processes may."""
+
+    def __init__(self, store: Store, *, rarely: bool = False) -> None:
+        """`rarely`: there are many stores, and each is looked at less often."""
+        self._store = store
+        self._longest_s = 4 * TIMERS_S if rarely else TIMERS_S
+
+    async def run(self) -> None:
+        """See to timers for ever."""
+        while True:
+            left_s = await self.once()
+            await asyncio.sleep(left_s)
+
+    async def once(self) -> float:
+        """See to what is due; gives the seconds after which there may be more.
+
+        Whatever is wrong with a timer must not keep the worker from its sessions.
+        """
+        try:
+            await run_timers(self._store)
+            return await seconds_to_timer(self._store, self._longest_s)
+        except StoreError as exc:
+            _log.warning("timers could not be looked at, trying again: %s", exc)
+        except Exception:
+            _log.exception("a timer could not be seen to, trying again")
+        return self._longest_s
+
 
 _EVERY_S = 60.0
 _CIRCLES_S = 10.0
@@ -97,7 +130,7 @@ class Housekeeping:
 
     async def _break_circles(self) -> None:
         """Whoever begins to wait looks for circles, unless it dies first."""
-        from ekiden.bus.deadlocks import break_deadlocks
+        from ekiden.bus.waits.deadlocks import break_deadlocks
 
         waiting = MessageFilter(waited_for=True, states={"open"})
         if not await self._store.find_messages(waiting, limit=1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from ekiden.core.errors import UserError
-from ekiden.core.labels import check_labels
+from ekiden.core.profile import check_labels
 from ekiden.core.team import Team
 
 

@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import LeaseLost, StoreError, StoreUnavailable
 from ekiden.core.events import Event
-from ekiden.core.model import ModelDelta
 from ekiden.core.team import Team
 from ekiden.runtime import Circumstances, RunConfig, advance, taken_up
 from ekiden.runtime.state.calls import to_the_end
@@ -46,13 +46,27 @@ class Audience(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class _UnderWay:
-    """A session that is run here."""
+class SessionTask:
+    """A task of this process that works on a session."""
 
     task: asyncio.Task[None]
     around: Circumstances
     cancelled_at: float | None = None
     """In the time of the loop; when it was told to stop the last time."""
+
+    async def stop(self, *, left_as: SessionStatus, patience_s: float | None = None) -> bool:
+        """Stop it; the session is left as `left_as`, and can be resumed.
+
+        Whether it ended within `patience_s` seconds, or five.
+        """
+        self.around.left_as = left_as
+        now = asyncio.get_running_loop().time()
+        if self.cancelled_at is None or now - self.cancelled_at >= _AGAIN_S:
+            self.cancelled_at = now
+            self.task.cancel()
+        patience_s = _PATIENCE_S if patience_s is None else patience_s
+        done, _ = await asyncio.wait({self.task}, timeout=patience_s)
+        return bool(done)
 
 
 class Station:
@@ -85,7 +99,7 @@ class Station:
         self._listens = listens
         self._context = context
         self._audience = audience
-        self._under_way: dict[str, _UnderWay] = {}
+        self._under_way: dict[str, SessionTask] = {}
         """By session."""
         self.has_more: Callable[[], Awaitable[bool]] | None = None
         """Whether those beside it will make sessions ready before long."""
@@ -130,16 +144,7 @@ class Station:
         not begun is only released: its row tells whether it is left as it should be.
         """
         found = self._under_way.get(session_id)
-        if found is None:
-            return False
-        found.around.left_as = left_as
-        now = asyncio.get_running_loop().time()
-        if found.cancelled_at is None or now - found.cancelled_at >= _AGAIN_S:
-            found.cancelled_at = now
-            found.task.cancel()
-        patience_s = _PATIENCE_S if patience_s is None else patience_s
-        done, _ = await asyncio.wait({found.task}, timeout=patience_s)
-        return bool(done)
+        return found is not None and await found.stop(left_as=left_as, patience_s=patience_s)
 
     async def advance(self, claim: Claim, row: SessionRow) -> None:
         """Take the session to an outcome, or as far as it can be, as all that the running task
@@ -159,7 +164,7 @@ class Station:
         around.live = audience is not None and audience.wants(row.id)
         task = asyncio.current_task()
         assert task is not None
-        mine = self._under_way[row.id] = _UnderWay(task, around)
+        mine = self._under_way[row.id] = SessionTask(task, around)
         try:
             with nullcontext() if audience is None else audience.showing(row.id):
                 await self._take_up(around, claim, row)

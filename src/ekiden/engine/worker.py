@@ -6,17 +6,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.field_checks import checked_arguments
-from ekiden.core.labels import check_labels
-from ekiden.core.retention import Retention
+from ekiden.core.checks.fields import checked_arguments
+from ekiden.core.profile import check_labels
 from ekiden.core.team import Team
 from ekiden.engine.beside import beside
 from ekiden.engine.fleet import Fleet
+from ekiden.engine.housekeeping import Timekeeping
 from ekiden.engine.serving import served_agents
 from ekiden.engine.station import Audience, Station, once_reachable
 from ekiden.engine.stops import StopHere
-from ekiden.engine.timing import Timekeeping
 from ekiden.runtime import RunConfig
+from ekiden.sessions.retention import Retention
 from ekiden.storage.base import Store
 
 __all__ = ["Audience", "Worker"]

@@ -9,15 +9,18 @@ into further.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ekiden.core.guardrails import Violation
-from ekiden.guardrails.compiling import options
+from ekiden.guardrails.compiling import VALUE, options
 from ekiden.guardrails.expansion import LISTS, NAMED, SINGLE
 from ekiden.guardrails.pointers import pointer
-from ekiden.guardrails.telling import at, shown, told
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidationError
 
 _KEYWORD = "ekiden:alternatives"
 _NAMED = ("$defs", "definitions", *NAMED)
@@ -27,6 +30,36 @@ _MAX_STEPS = 25
 """Alternatives inside of each other that are looked into."""
 
 _Path: TypeAlias = tuple[str | int, ...]
+
+_MAX_VALUE = 200
+_MAX_MESSAGE = 600
+
+
+def told(error: ValidationError, value: Any, above: Iterable[str | int] = ()) -> Violation:
+    """The violation that the validator found in `value`, whose own place is `above`."""
+    found = shown(at(value, error.instance_path))
+    message = error.message[:_MAX_MESSAGE].replace(VALUE, found, 1)
+    if len(message) > _MAX_MESSAGE:
+        message = message[:_MAX_MESSAGE] + "…"
+    return Violation(message=message, path=pointer((*above, *error.instance_path)))
+
+
+def at(value: Any, path: Iterable[str | int]) -> Any:
+    """What of the value is at the place."""
+    for part in path:
+        value = value[part]
+    return value
+
+
+def shown(value: Any) -> str:
+    """The value, shortened."""
+    if isinstance(value, dict):
+        return "the object"
+    if isinstance(value, list):
+        return "the array"
+    if isinstance(value, str) and len(value) > _MAX_VALUE:
+        return json.dumps(value[:_MAX_VALUE] + "…", ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

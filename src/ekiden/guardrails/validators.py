@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ekiden.core.by_name import NotImportable, import_by_name
+from ekiden.core.checks.by_name import NotImportable, import_by_name
 from ekiden.core.context import RunContextWrapper
+from ekiden.core.conversation.items import Item
 from ekiden.core.errors import UserError
 from ekiden.core.guardrails import (
     GuardrailFunctionOutput,
@@ -24,8 +25,7 @@ from ekiden.core.guardrails import (
     Violation,
     name_of,
 )
-from ekiden.core.handoff_record import HandoffRequest
-from ekiden.core.items import Item
+from ekiden.core.handoff_terms import HandoffRequest
 from ekiden.core.tool_guardrails import (
     ToolGuardrailFunctionOutput,
     ToolInputGuardrail,

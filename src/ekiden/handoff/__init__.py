@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 from ekiden.core.handoff import Handoff, HandoffInputData, HandoffInputFilter
 from ekiden.core.lazy import lazy_names
-from ekiden.handoff.collisions import resolve_tool_name_collisions
-from ekiden.handoff.offers import default_handoff, get_handoffs
+from ekiden.handoff.offers import default_handoff, get_handoffs, resolve_tool_name_collisions
 from ekiden.handoff.prompt import (
     RECOMMENDED_PROMPT_PREFIX,
     prompt_with_handoff_instructions,
@@ -15,8 +14,7 @@ from ekiden.handoff.tool import BEST, PERSON, handoff, make_terms, person
 
 if TYPE_CHECKING:
     from ekiden.handoff.declared import declared_handoff, parse_filter
-    from ekiden.handoff.filter_report import FilterReport, FilterRow, NewRow
-    from ekiden.handoff.filters import (
+    from ekiden.handoff.filters.filters import (
         HandoffFilter,
         compose,
         keep_first_and_last,
@@ -24,15 +22,21 @@ if TYPE_CHECKING:
         remove_all_tools,
         shorten_tool_outputs,
     )
-    from ekiden.handoff.history import (
+    from ekiden.handoff.filters.nesting import (
         HistoryMapper,
         default_handoff_history_mapper,
         nest_handoff_history,
         nest_history,
     )
-    from ekiden.handoff.redaction import redact
-    from ekiden.handoff.summaries import SUMMARY_INSTRUCTIONS, Summariser, summarise, summarise_with
-    from ekiden.handoff.transcript import (
+    from ekiden.handoff.filters.redaction import redact
+    from ekiden.handoff.filters.report import FilterReport, FilterRow, NewRow
+    from ekiden.handoff.filters.summaries import (
+        SUMMARY_INSTRUCTIONS,
+        Summariser,
+        summarise,
+        summarise_with,
+    )
+    from ekiden.handoff.filters.transcript import (
         get_conversation_history_wrappers,
         reset_conversation_history_wrappers,
         set_conversation_history_wrappers,
@@ -83,26 +87,26 @@ __getattr__ = lazy_names(
     {
         "declared_handoff": "ekiden.handoff.declared",
         "parse_filter": "ekiden.handoff.declared",
-        "FilterReport": "ekiden.handoff.filter_report",
-        "FilterRow": "ekiden.handoff.filter_report",
-        "NewRow": "ekiden.handoff.filter_report",
-        "HandoffFilter": "ekiden.handoff.filters",
-        "compose": "ekiden.handoff.filters",
-        "keep_first_and_last": "ekiden.handoff.filters",
-        "keep_last": "ekiden.handoff.filters",
-        "remove_all_tools": "ekiden.handoff.filters",
-        "shorten_tool_outputs": "ekiden.handoff.filters",
-        "HistoryMapper": "ekiden.handoff.history",
-        "default_handoff_history_mapper": "ekiden.handoff.history",
-        "nest_handoff_history": "ekiden.handoff.history",
-        "nest_history": "ekiden.handoff.history",
-        "redact": "ekiden.handoff.redaction",
-        "SUMMARY_INSTRUCTIONS": "ekiden.handoff.summaries",
-        "Summariser": "ekiden.handoff.summaries",
-        "summarise": "ekiden.handoff.summaries",
-        "summarise_with": "ekiden.handoff.summaries",
-        "get_conversation_history_wrappers": "ekiden.handoff.transcript",
-        "reset_conversation_history_wrappers": "ekiden.handoff.transcript",
-        "set_conversation_history_wrappers": "ekiden.handoff.transcript",
+        "FilterReport": "ekiden.handoff.filters.report",
+        "FilterRow": "ekiden.handoff.filters.report",
+        "NewRow": "ekiden.handoff.filters.report",
+        "HandoffFilter": "ekiden.handoff.filters.filters",
+        "compose": "ekiden.handoff.filters.filters",
+        "keep_first_and_last": "ekiden.handoff.filters.filters",
+        "keep_last": "ekiden.handoff.filters.filters",
+        "remove_all_tools": "ekiden.handoff.filters.filters",
+        "shorten_tool_outputs": "ekiden.handoff.filters.filters",
+        "HistoryMapper": "ekiden.handoff.filters.nesting",
+        "default_handoff_history_mapper": "ekiden.handoff.filters.nesting",
+        "nest_handoff_history": "ekiden.handoff.filters.nesting",
+        "nest_history": "ekiden.handoff.filters.nesting",
+        "redact": "ekiden.handoff.filters.redaction",
+        "SUMMARY_INSTRUCTIONS": "ekiden.handoff.filters.summaries",
+        "Summariser": "ekiden.handoff.filters.summaries",
+        "summarise": "ekiden.handoff.filters.summaries",
+        "summarise_with": "ekiden.handoff.filters.summaries",
+        "get_conversation_history_wrappers": "ekiden.handoff.filters.transcript",
+        "reset_conversation_history_wrappers": "ekiden.handoff.filters.transcript",
+        "set_conversation_history_wrappers": "ekiden.handoff.filters.transcript",
     },
 )

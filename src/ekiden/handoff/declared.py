@@ -11,8 +11,8 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import Handoff, transfer_tool_name
 from ekiden.core.handoff_terms import DEFAULT_TERMS, HandoffTerms
-from ekiden.core.suggest import suggestion
-from ekiden.handoff.filters import (
+from ekiden.core.text.suggest import suggestion
+from ekiden.handoff.filters.filters import (
     HandoffFilter,
     compose,
     keep_first_and_last,
@@ -24,25 +24,25 @@ from ekiden.handoff.tool import handoff
 
 
 def _redact(*kinds: str) -> HandoffFilter:
-    from ekiden.handoff.redaction import redact
+    from ekiden.handoff.filters.redaction import redact
 
     return redact(*kinds)
 
 
 def _nest_history() -> HandoffFilter:
-    from ekiden.handoff.history import nest_history
+    from ekiden.handoff.filters.nesting import nest_history
 
     return nest_history()
 
 
 def _summarise(**options: int) -> HandoffFilter:
-    from ekiden.handoff.summaries import summarise
+    from ekiden.handoff.filters.summaries import summarise
 
     return summarise(**options)
 
 
 def _summarise_with(model: str, **options: Any) -> HandoffFilter:
-    from ekiden.handoff.summaries import summarise_with
+    from ekiden.handoff.filters.summaries import summarise_with
 
     return summarise_with(model, **options)
 
@@ -133,9 +133,10 @@ def declared_handoff(
 def _plain(target: Agent[Any] | Literal["*"], terms: HandoffTerms) -> Handoff[Any, Agent[Any]]:
     if isinstance(target, str):
         return handoff(target, capabilities=terms.capabilities)
-    if target.person is None:
+    if not target.traits.is_human:
         return handoff(target)
-    told = f"Hand the conversation over to a person ({target.person}), who then handles it."
+    role = target.person or target.name
+    told = f"Hand the conversation over to a person ({role}), who then handles it."
     return handoff(
         target,
         tool_name_override=transfer_tool_name(target.name),

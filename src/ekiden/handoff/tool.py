@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Literal, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from ekiden.core.agent import Agent
+from ekiden.core.checks.fields import Text, checked_arguments
+from ekiden.core.checks.strict_schema import ensure_strict_json_schema
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import ModelBehaviorError, UserError
-from ekiden.core.field_checks import Text, checked_arguments
 from ekiden.core.handoff import Handoff, HandoffInputFilter, transfer_tool_name
 from ekiden.core.handoff_terms import (
     DEFAULT_TERMS,
@@ -23,9 +24,42 @@ from ekiden.core.handoff_terms import (
     HandoffWhen,
 )
 from ekiden.core.profile import Confirmation
-from ekiden.core.strict_schema import ensure_strict_json_schema
 from ekiden.core.tool import Enabled
-from ekiden.handoff.arguments import validate_json
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter, ValidationError
+
+T = TypeVar("T")
+
+
+def validate_json(
+    json_str: str, type_adapter: TypeAdapter[T], partial: bool = False, strict: bool | None = None
+) -> T:
+    """`json_str` as the adapter's type; `partial` takes JSON that is cut off.
+
+    With `strict` nothing is converted, so ``"25"`` is no number. Raises `ModelBehaviorError` with
+    a message that the model can correct itself by: every place and what is wrong there.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return type_adapter.validate_json(
+            json_str,
+            strict=strict,
+            experimental_allow_partial="trailing-strings" if partial else False,
+        )
+    except ValidationError as exc:
+        raise ModelBehaviorError(f"Invalid JSON: {_problems(exc)}") from exc
+
+
+def _problems(error: ValidationError) -> str:
+    """Each problem as ``place: what``; the values themselves are left out."""
+    found: list[Any] = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(
+        f"{'.'.join(str(part) for part in one['loc']) or 'arguments'}: {one['msg']}"
+        for one in found
+    )
+
 
 TInput = TypeVar("TInput")
 

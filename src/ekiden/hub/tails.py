@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from typing import Protocol, Self, TypeAlias
 from weakref import WeakSet
 
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
-from ekiden.core.model import ModelDelta
 from ekiden.hub.hub import EventHub
 
 Shown: TypeAlias = Event | ModelDelta

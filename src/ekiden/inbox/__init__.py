@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ekiden.inbox.life import Change, ChangeName, is_snoozed
     from ekiden.inbox.query import InboxPage, InboxQuery, StatusFilter
     from ekiden.inbox.settings import InboxSettings
-    from ekiden.inbox.telling import NEW_ITEM, change_details, new_item_notice, posted_details
+    from ekiden.inbox.telling import NEW_ITEM, change_details, new_item_notice
 
 __all__ = [
     "NEW_ITEM",
@@ -28,7 +28,6 @@ __all__ = [
     "fingerprint",
     "is_snoozed",
     "new_item_notice",
-    "posted_details",
     "run_due",
 ]
 
@@ -49,7 +48,6 @@ __getattr__ = lazy_names(
         "fingerprint": "ekiden.inbox.documents",
         "is_snoozed": "ekiden.inbox.life",
         "new_item_notice": "ekiden.inbox.telling",
-        "posted_details": "ekiden.inbox.telling",
         "run_due": "ekiden.inbox.changing",
     },
 )

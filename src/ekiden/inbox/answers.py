@@ -9,8 +9,8 @@ from typing import Any
 from ekiden.core.acting import acting_agent
 from ekiden.core.errors import UserError
 from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxForbidden
-from ekiden.core.inbox_item import ANSWER, NOBODY, InboxAnswer, InboxItem
-from ekiden.core.suggest import suggestion
+from ekiden.core.questions.inbox_item import ANSWER, NOBODY, InboxAnswer, InboxItem
+from ekiden.core.text.suggest import suggestion
 from ekiden.inbox.items import check_name, folded
 from ekiden.inbox.life import Change, closed
 

@@ -12,9 +12,9 @@ from hashlib import sha256
 from typing import TypeAlias
 
 from ekiden.core.errors import UserError
-from ekiden.core.ids import check_id
-from ekiden.core.inbox_item import InboxItem
-from ekiden.core.jsonio import dumps
+from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.values.ids import check_id
+from ekiden.core.values.jsonio import dumps
 from ekiden.inbox.life import next_due_us
 from ekiden.storage.base import Document, DocumentStore, DocumentWrite
 from ekiden.storage.timers import Timer, timer_removal, timer_write

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ekiden.core.acting import acting_agent
-from ekiden.core.documents import Value
+from ekiden.core.checks.fields import checked_arguments
 from ekiden.core.errors import EkidenError, StaleDocument, UserError
 from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxItemClosed
-from ekiden.core.field_checks import checked_arguments
-from ekiden.core.inbox_item import InboxAnswer, InboxItem
+from ekiden.core.questions.inbox_item import InboxAnswer, InboxItem
+from ekiden.core.values.documents import Value
 from ekiden.inbox.answers import Reply, answered, in_bulk, person, refuse_agents
 from ekiden.inbox.changing import Decide, all_of, change_item, read_current, run_due
 from ekiden.inbox.documents import Writes, fingerprint, ids_with, post_writes, read_item
@@ -22,7 +22,7 @@ from ekiden.inbox.life import Change, closed
 from ekiden.inbox.query import InboxPage, InboxQuery, find_items
 from ekiden.inbox.settings import InboxSettings
 from ekiden.inbox.telling import change_event, closed_error, time_text
-from ekiden.inbox.waiting import Waiting
+from ekiden.inbox.waiting import ItemWaits
 from ekiden.storage.base import Batch, Store
 
 PROGRAM = "program"
@@ -62,7 +62,7 @@ class Inbox:
     def __init__(self, store: Store, *, settings: InboxSettings = _SETTINGS) -> None:
         self._store = store
         self._settings = settings
-        self._waiting = Waiting(store)
+        self._waiting = ItemWaits(store)
 
     # Asking
 
@@ -96,8 +96,7 @@ class Inbox:
         """The documents that store a new item, for whoever stores it together with something else,
         such as the session that waits; `created_at_us` must be set.
 
-        The commit is `StaleDocument` if the id is taken. `posted_details` is what the event of it
-        tells. Raises `UserError` as `post` does.
+        The commit is `StaleDocument` if the id is taken. Raises `UserError` as `post` does.
         """
         if not item.created_at_us:
             raise UserError("the inbox item needs `created_at_us`: the store's `now_us`")

@@ -7,10 +7,10 @@ from dataclasses import replace
 from math import isfinite
 from typing import get_args
 
+from ekiden.core.conversation.messages import priority_number
 from ekiden.core.errors import UserError
-from ekiden.core.ids import check_id
-from ekiden.core.inbox_item import DEFAULT_ROLE, InboxItem, InboxKind, option_texts
-from ekiden.core.messages import priority_number
+from ekiden.core.questions.inbox_item import DEFAULT_ROLE, InboxItem, InboxKind, option_texts
+from ekiden.core.values.ids import check_id
 from ekiden.inbox.life import escalation_start_us
 from ekiden.inbox.settings import InboxSettings
 

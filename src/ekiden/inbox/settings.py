@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from ekiden.core.field_checks import Checked
-from ekiden.core.inbox_item import DEFAULT_ROLE, EscalationStep
-from ekiden.core.kinds import Allowed
+from ekiden.core.checks.fields import Checked
+from ekiden.core.checks.kinds import Allowed
+from ekiden.core.questions.inbox_item import DEFAULT_ROLE, EscalationStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ekiden.core.documents import to_json
+from ekiden.core.conversation.messages import answer_json, error_json
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.events import Event
-from ekiden.core.inbox_item import NOBODY, InboxItem
-from ekiden.core.messages import answer_json, error_json
 from ekiden.core.privacy.covering import covered_keys
+from ekiden.core.questions.inbox_item import NOBODY, InboxItem
+from ekiden.core.values.documents import to_json
 from ekiden.inbox.life import Change
 from ekiden.storage.base import MessageSettle
 from ekiden.storage.digests import ITEM_DIGEST, json_digest
@@ -40,11 +40,6 @@ def new_item_notice(item: InboxItem) -> dict[str, Any]:
         "priority": item.priority,
         "created_at": item.created_at_us / 1e6,
     }
-
-
-def posted_details(item: InboxItem) -> dict[str, Any]:
-    """What the event tells with which a session's own commit stores an item."""
-    return change_details(Change(name="posted", item=item, by="", via="", at_us=item.created_at_us))
 
 
 def change_details(change: Change) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from time import monotonic
 
 from ekiden.core.errors import StoreError
 from ekiden.core.errors.inbox import InboxItemNotFound
-from ekiden.core.ids import new_id
-from ekiden.core.inbox_item import WAITS
+from ekiden.core.questions.inbox_item import WAITS
+from ekiden.core.values.ids import new_id
 from ekiden.inbox.changing import read_current
 from ekiden.inbox.life import next_due_us
 from ekiden.storage.base import DocumentWrite, Store
@@ -31,7 +31,7 @@ _REST = 9
 """A round is followed by a rest so many times as long."""
 
 
-class Waiting:
+class ItemWaits:
     """Who waits for which item, and the task that looks."""
 
     def __init__(self, store: Store) -> None:

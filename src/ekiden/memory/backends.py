@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Sequence
-from importlib import import_module
 from typing import NoReturn
 
 from ekiden.core.errors.memory import BackendUnavailable, UnknownBackend
+from ekiden.core.integrations import Integration, integrations
 from ekiden.memory.base import (
     BackendFactory,
     BackendOptions,
@@ -18,9 +18,6 @@ from ekiden.memory.base import (
 )
 
 _log = logging.getLogger("ekiden.memory")
-
-_FOUND_IN: dict[str, str] = {"pinecone": "ekiden.memory.pinecone"}
-"""Modules with a function ``open_backend``, a `BackendFactory`; imported when they are named."""
 
 _OWN = frozenset({"store", "local", "sqlite", "postgres", "postgresql", "pgvector"})
 """Names of what needs no back end: the store of the sessions, whatever it is."""
@@ -45,7 +42,7 @@ def register_backend(name: str, factory: BackendFactory) -> None:
 
 def known_backends() -> Collection[str]:
     """The names that can be given."""
-    return sorted({*_FOUND_IN, *_registered, "store"})
+    return sorted({*_integrated(), *_registered, "store"})
 
 
 def elsewhere(name: str | None) -> str | None:
@@ -115,10 +112,15 @@ class _Absent:
         raise BackendUnavailable(self.name, self.problem)
 
 
+def _integrated() -> dict[str, Integration]:
+    """Those of the integrations: each has a function ``open_backend``, a `BackendFactory`."""
+    return {each.name: each for each in integrations("memory")}
+
+
 def _factory(name: str) -> BackendFactory:
     if name in _registered:
         return _registered[name]
-    if name not in _FOUND_IN:
+    if name not in _integrated():
         raise UnknownBackend(name, known=known_backends())
-    factory: BackendFactory = import_module(_FOUND_IN[name]).open_backend
+    factory: BackendFactory = _integrated()[name].load().open_backend
     return factory

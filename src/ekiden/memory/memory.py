@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from ekiden.core.checks.fields import checked_arguments
 from ekiden.core.errors.memory import BackendUnavailable
-from ekiden.core.field_checks import checked_arguments
 from ekiden.core.memory import Recall, Recollection
 from ekiden.core.profile import MemorySettings
 from ekiden.embeddings.base import Embedder

@@ -9,9 +9,9 @@ from math import isfinite
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from ekiden.core.clock import SYSTEM_CLOCK
 from ekiden.core.errors.memory import BackendUnavailable
 from ekiden.core.roles import Clock
+from ekiden.core.values.clock import SYSTEM_CLOCK
 from ekiden.memory.base import MemoryBackend, MirrorEntry, MirrorHit
 
 SEARCH_TIMEOUT_S = 2.0

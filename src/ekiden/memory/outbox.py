@@ -26,7 +26,7 @@ from typing import Any
 
 from ekiden.core.errors import StaleDocument
 from ekiden.core.errors.memory import BackendUnavailable
-from ekiden.core.ids import new_id
+from ekiden.core.values.ids import new_id
 from ekiden.memory.base import MirrorEntry
 from ekiden.memory.entries import recollection
 from ekiden.memory.mirror import SEND_TIMEOUT_S, Mirror

@@ -23,11 +23,11 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RequestUsage
 
-from ekiden.core import model as core
+from ekiden.core.conversation import model as core
+from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import ModelBehaviorError
-from ekiden.core.items import Item
-from ekiden.core.jsonio import dumps
-from ekiden.core.usage import Usage
+from ekiden.core.values.jsonio import dumps
 from ekiden.models.history import ORIGIN
 
 _FILTERED = "The provider's content filter stopped this answer."

@@ -15,9 +15,9 @@ from pydantic_ai.messages import (
     UserContent,
 )
 
+from ekiden.core.conversation.items import Item
 from ekiden.core.errors import UserError
-from ekiden.core.items import Item
-from ekiden.core.jsonio import dumps
+from ekiden.core.values.jsonio import dumps
 
 _TEXT = frozenset({"input_text", "output_text", "text"})
 _PARTS = _TEXT | {"input_image", "input_file", "input_audio", "refusal"}

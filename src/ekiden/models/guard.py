@@ -21,7 +21,7 @@ def check_not_blocked(base_url: str) -> None:
     if real_models_blocked() and not is_loopback(base_url):
         raise UserError(
             f"EKIDEN_BLOCK_MODELS is set, and {origin(base_url)} is not on this machine: "
-            "use ekiden.testing.ScriptedModel or ekiden.testing.openai_server.OpenAIServer, "
+            "use ekiden.testing.ScriptedModel or ekiden.testing.servers.openai.OpenAIServer, "
             "or unset the variable"
         )
 

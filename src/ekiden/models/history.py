@@ -20,8 +20,8 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from ekiden.core.conversation.items import Item, is_message, text_of
 from ekiden.core.errors import UserError
-from ekiden.core.items import Item, is_message, text_of
 from ekiden.models.content import assistant_texts, tool_content, user_content
 
 ORIGIN = "provider_details"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from ekiden.core.conversation.model import Model
 from ekiden.core.errors import UserError
-from ekiden.core.model import Model
 from ekiden.models.retry import RetryPolicy
 
 DEFAULT_TIMEOUT_S = 120.0

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
+from unicodedata import category
 
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.roles import RouteCause
-from ekiden.core.usage import Usage
+
+
+def plain_line(text: str, max_chars: int) -> str:
+    """`text` as one line without control and invisible characters, cut at `max_chars`."""
+    text = text[: 4 * max_chars]
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(each if category(each)[0] != "C" else " " for each in text)
+    line = " ".join(text.split())
+    return line if len(line) <= max_chars else line[: max_chars - 1] + "…"
+
 
 ROUTER_NAME = "router-agent"
 """The system agent that routes."""

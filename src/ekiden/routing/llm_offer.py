@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import Item, user_message
+from ekiden.core.conversation.model import ToolSpec
+from ekiden.core.conversation.quoting import quote
 from ekiden.core.handoff import transfer_tool_name
-from ekiden.core.items import Item, user_message
-from ekiden.core.jsonio import dumps
-from ekiden.core.model import ToolSpec
-from ekiden.core.quoting import quote
+from ekiden.core.values.jsonio import dumps
 
 NOBODY = "nobody"
 """Gives the tool with which a model says that no agent fits."""

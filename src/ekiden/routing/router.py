@@ -8,14 +8,13 @@ from time import perf_counter
 from typing import Any
 
 from ekiden.core.agent import Agent
+from ekiden.core.checks.fields import ModelName, check_argument
+from ekiden.core.conversation.model import Model
 from ekiden.core.errors import UnknownAgent, UserError
-from ekiden.core.field_checks import ModelName, check_argument
-from ekiden.core.model import Model
 from ekiden.core.roles import Assignment, RouteCause
-from ekiden.core.suggest import suggestion
 from ekiden.core.team import Team
+from ekiden.core.text.suggest import suggestion
 from ekiden.embeddings.base import Embedder
-from ekiden.routing.combining import combined
 from ekiden.routing.decision import (
     ROUTER_NAME,
     STRATEGIES,
@@ -23,18 +22,96 @@ from ekiden.routing.decision import (
     Stage,
     StageResult,
     Strategy,
+    plain_line,
 )
-from ekiden.routing.fallback import check_default_agent, question
 from ekiden.routing.llm import MAX_CANDIDATES, LlmStage
-from ekiden.routing.meaning import Meaning
+from ekiden.routing.meaning.stage import Meaning
 from ekiden.routing.rules import RuleStage
 from ekiden.routing.settings import RoutingSettings
-from ekiden.routing.switching import clearly_another
-from ekiden.routing.verdict import Verdict, by_stage, candidates, ranking, verdict
+from ekiden.routing.verdict import Verdict, by_stage, candidates, combined, ranking, verdict
 from ekiden.tools.threads import in_thread
 
 _SHORT = 4_000
 """So many characters take well under a millisecond; longer texts are looked at in a thread."""
+
+MARGIN = 20
+"""By how much more confidence the other agent must win."""
+
+MAX_LISTED = 20
+_DESCRIPTION_CHARS = 100
+
+
+def check_default_agent(
+    settings: RoutingSettings, agents: Mapping[str, Agent[Any]], system: Collection[str]
+) -> None:
+    """`UserError` if the fallback is a default agent that cannot be one."""
+    if settings.fallback != "default_agent":
+        return
+    name = settings.default_agent
+    known = ", ".join(sorted(agents)[:MAX_LISTED]) or "none"
+    if name is None:
+        raise UserError(
+            "the fallback of routing is 'default_agent', but agents.routing.default_agent names "
+            f"none; known: {known}"
+        )
+    if name in system:
+        raise UserError(
+            f"agents.routing.default_agent is {name!r}, a system agent, which gets no requests; "
+            f"known: {known}"
+        )
+    if name not in agents:
+        raise UserError(
+            f"agents.routing.default_agent is {name!r}, but no agent is called so"
+            f"{suggestion(name, agents)}; known: {known}"
+        )
+
+
+def question(agents: Sequence[Agent[Any]]) -> str:
+    """What the person is told: whom there is, the likeliest first, and how to name one."""
+    if not agents:
+        return "There is no agent who could take this request."
+    lines = [
+        "No agent clearly matches this request. Name one at the beginning of a message, as in "
+        f"`@{agents[0].name} …`:",
+        *(_line(agent) for agent in agents[:MAX_LISTED]),
+    ]
+    if len(agents) > MAX_LISTED:
+        lines.append(f"… and {len(agents) - MAX_LISTED} more")
+    return "\n".join(lines)
+
+
+def _line(agent: Agent[Any]) -> str:
+    about = agent.description or agent.title or agent.handoff_description or ""
+    described = plain_line(about, _DESCRIPTION_CHARS)
+    return f"- @{agent.name}: {described}" if described else f"- @{agent.name}"
+
+
+def clearly_another(active: str, rule: StageResult, semantic: StageResult) -> StageResult | None:
+    """The stage that is sure of an agent other than `active`, by a clear margin; else `None`.
+
+    A conversation moves reluctantly: meaning alone moves nothing to an agent whose rules say less
+    than those of `active`.
+    """
+    if _is_clear(rule, active):
+        return rule
+    if not _is_clear(semantic, active):
+        return None
+    if _confidence(rule, active) > _confidence(rule, semantic.agent):
+        return None
+    return semantic
+
+
+def _is_clear(stage: StageResult, active: str) -> bool:
+    return (
+        stage.sure
+        and stage.agent is not None
+        and stage.agent != active
+        and stage.confidence - _confidence(stage, active) >= MARGIN
+    )
+
+
+def _confidence(stage: StageResult, agent: str | None) -> int:
+    return next((each.confidence for each in stage.candidates if each.agent == agent), 0)
 
 
 class Router:
@@ -276,7 +353,8 @@ def _by_name(agents: Iterable[Agent[Any]]) -> dict[str, Agent[Any]]:
 
 
 def _is_target(agent: Agent[Any]) -> bool:
-    return agent.scope != "system" and agent.router is None and agent.person is None
+    traits = agent.traits
+    return agent.scope != "system" and not traits.passes_on and not traits.is_human
 
 
 def _strategy(name: str) -> Strategy:

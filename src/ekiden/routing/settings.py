@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeAlias
 
-from ekiden.core.field_checks import Checked
-from ekiden.core.kinds import Allowed
+from ekiden.core.checks.fields import Checked
+from ekiden.core.checks.kinds import Allowed
 from ekiden.routing.decision import Strategy
 
 Fallback: TypeAlias = Literal["none", "prompt_user", "default_agent"]

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from ekiden.core.lazy import lazy_names
 from ekiden.runtime.config import CallModelData, Limits, ModelInputData, Price, RunConfig
+from ekiden.runtime.kinds.registry import AgentKind, register_agent_kind
 from ekiden.runtime.loop.advance import advance
 from ekiden.runtime.loop.opening import submit, taken_up
 from ekiden.runtime.results import RunResult
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ekiden.runtime.agreements import HandoffExecutor
     from ekiden.runtime.handoff.compensation import Rollback
     from ekiden.runtime.handoffs import HandoffController
-    from ekiden.runtime.kinds.code_agent import CodeContext, HandOff
+    from ekiden.runtime.kinds.code_agent import CodeContext, HandOff, run_code
     from ekiden.runtime.streaming import (
         AgentUpdatedStreamEvent,
         RawResponsesStreamEvent,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AgentKind",
     "AgentRunner",
     "AgentUpdatedStreamEvent",
     "CallModelData",
@@ -52,6 +54,8 @@ __all__ = [
     "StreamEvent",
     "advance",
     "get_default_agent_runner",
+    "register_agent_kind",
+    "run_code",
     "set_default_agent_runner",
     "submit",
     "taken_up",
@@ -70,5 +74,6 @@ __getattr__ = lazy_names(
         "RunItemStreamEvent": "ekiden.runtime.streaming",
         "RunResultStreaming": "ekiden.runtime.streaming",
         "StreamEvent": "ekiden.runtime.streaming",
+        "run_code": "ekiden.runtime.kinds.code_agent",
     },
 )

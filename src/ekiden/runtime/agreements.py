@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import user_message
 from ekiden.core.errors import (
     LeaseLost,
     SessionBusy,
@@ -12,12 +13,11 @@ from ekiden.core.errors import (
     StoreUnavailable,
     UserError,
 )
-from ekiden.core.handoff_record import Actor, HandoffContext, HandoffRequest, HandoffResult
-from ekiden.core.items import user_message
-from ekiden.core.jsonio import dumps
+from ekiden.core.handoff_terms import Actor, HandoffContext, HandoffRequest, HandoffResult
 from ekiden.core.team import Team
-from ekiden.handoff.lifecycle import FINAL
-from ekiden.handoff.records import HandoffRecord, read_handoffs
+from ekiden.core.values.jsonio import dumps
+from ekiden.handoff.records.lifecycle import FINAL
+from ekiden.handoff.records.records import HandoffRecord, read_handoffs
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.handoffs import HandoffController
 from ekiden.runtime.loop.waiting import is_ready

@@ -6,10 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
-from ekiden.core.clock import SYSTEM_CLOCK
-from ekiden.core.context import TContext
-from ekiden.core.errors import UserError
-from ekiden.core.field_checks import (
+from ekiden.core.checks.fields import (
     Amount,
     Checked,
     Count,
@@ -19,14 +16,17 @@ from ekiden.core.field_checks import (
     WholeAmount,
     check_fields,
 )
+from ekiden.core.context import TContext
+from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.messages import DEFAULT_LIMITS, BusLimits
+from ekiden.core.conversation.model import Model, ModelSettings
+from ekiden.core.conversation.usage import Usage
+from ekiden.core.errors import UserError
 from ekiden.core.handoff import HandoffInputData
 from ekiden.core.handoff_terms import Budget
-from ekiden.core.inbox_item import EscalationStep
-from ekiden.core.items import Item
-from ekiden.core.messages import DEFAULT_LIMITS, BusLimits
-from ekiden.core.model import Model, ModelSettings
+from ekiden.core.questions.inbox_item import EscalationStep
 from ekiden.core.roles import Approver, Clock, EventSink
-from ekiden.core.usage import Usage
+from ekiden.core.values.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from ekiden.core.guardrails import HandoffGuardrail, InputGuardrail, OutputGuardrail

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from ekiden.core.errors import SessionBusy, StaleDocument, UserError
 from ekiden.core.faults import fault_point
-from ekiden.core.handoff_record import HandoffFailure, HandoffResult
-from ekiden.handoff.lifecycle import FINAL
-from ekiden.handoff.records import HandoffRecord, read_handoff, read_handoffs
-from ekiden.handoff.request_documents import (
+from ekiden.core.handoff_terms import HandoffFailure, HandoffResult
+from ekiden.handoff.records.lifecycle import FINAL
+from ekiden.handoff.records.records import HandoffRecord, read_handoff, read_handoffs
+from ekiden.handoff.records.requests import (
     REQUESTS,
     Asked,
     RequestState,
@@ -20,6 +20,7 @@ from ekiden.handoff.request_documents import (
     removal_of,
     request_key,
     sweep_requests,
+    tried_in,
 )
 from ekiden.runtime.handoff.live_runs import is_hopeless, live_run, on_display
 from ekiden.runtime.handoff.requests import make, settle_rollback, undo
@@ -29,7 +30,7 @@ from ekiden.runtime.loop.opening import claimed, owned, parked_if_left
 from ekiden.runtime.outcome.unmade_requests import is_taken_up, questions_about, store_withdrawal
 from ekiden.runtime.questions.inboxes import read_item
 from ekiden.runtime.state.circumstances import Circumstances
-from ekiden.runtime.state.cursor import Cursor
+from ekiden.runtime.state.cursor import Cursor, open_questions
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.closing import has_calls_left
 from ekiden.storage.base import Claim, Document, DocumentWrite, NewSession, SessionRow, Store
@@ -136,7 +137,7 @@ class Errand:
         self._is_left = True
         live = live_run(self._store, self._session_id)
         if live is not None:
-            live.want(at_once=asked.is_urgent and not is_hopeless(live, asked))
+            live.interruption.want(at_once=asked.is_urgent and not is_hopeless(live, asked))
         await sweep_requests(self._store, now_us=self._config.clock.now_us())
 
     async def _done_here(self, *, run: bool) -> HandoffResult | None:
@@ -158,7 +159,7 @@ class Errand:
     async def _check_approval(self, row: SessionRow, *, run: bool) -> None:
         """`SessionBusy` while a person is asked about this handoff, or a worker is to go on with
         what they said: the run that asked them waits, and not whoever wants the handoff."""
-        for question in questions_about(Cursor.from_json(row.cursor), self._asked.id).values():
+        for question in questions_about(open_questions(row), self._asked.id).values():
             item = await read_item(self._store, question.id)
             if item is not None and item.status == "open":
                 raise SessionBusy(row.id, owner="a person", free_in_s=_LONGEST_WAIT_S)
@@ -167,7 +168,7 @@ class Errand:
 
     async def _is_taken_up(self) -> bool:
         row = await self._store.get(self._session_id)
-        return is_taken_up(Cursor.from_json(row.cursor), self._asked)
+        return is_taken_up(tried_in(row.cursor), self._asked)
 
     def _check_calls(self, row: SessionRow) -> None:
         """`SessionBusy` if a worker is to finish first what somebody left half done.
@@ -184,7 +185,7 @@ class Errand:
         """Go on with the run as whoever left it would: it serves the request after the step."""
         if not self._is_left:
             await self._leave()
-        here.want(at_once=False)
+        here.interruption.want(at_once=False)
         await self._go_on(here, run=True)
 
     async def _do(self, here: RunState, row: SessionRow, *, run: bool) -> HandoffResult | None:
@@ -199,13 +200,13 @@ class Errand:
             await store_withdrawal(here, asked, taken, release=True)
             record = await self._record()
             return await self._told(asked) if record is None else record.result()
-        is_asked_about = bool(questions_about(here.cursor, asked.id))
+        is_asked_about = bool(questions_about(here.cursor.questions.open, asked.id))
         if is_asked_about or (self._has_to_wait(row) and not is_hopeless(here, asked)):
             if not run:
                 raise SessionBusy(row.id, owner=_A_WORKER, free_in_s=_LONGEST_WAIT_S)
             await self._finish_calls(here)
             return None
-        was_open = any(each.id == asked.cancel for each in here.cursor.open)
+        was_open = any(each.id == asked.cancel for each in here.cursor.handoffs.open)
         await settle_rollback(here)
         if here.outcome is not None:
             return None
@@ -245,7 +246,7 @@ class Errand:
             if self._around.handed_over is not None:
                 record = await self._record()
                 handoff_id = self._asked.id if record is None else record.id
-                self._around.handed_over(handoff_id, here.cursor.run)
+                self._around.handed_over(handoff_id, here.cursor.progress.run)
             async for _ in advance(here):
                 pass
 
@@ -272,7 +273,7 @@ class Errand:
 
     def _is_under_way(self, row: SessionRow, handoff_id: str) -> bool:
         """Whether what is asked for is not finished yet: to hand over, or to undo that."""
-        for pending in Cursor.from_json(row.cursor).open:
+        for pending in Cursor.from_json(row.cursor).handoffs.open:
             if pending.id == handoff_id:
                 return self._asked.cancel is None or pending.failure is not None
         return False

@@ -7,22 +7,22 @@ from types import MappingProxyType
 from typing import Any
 
 from ekiden.core.agent import Agent
+from ekiden.core.checks.fields import check_argument
+from ekiden.core.conversation.items import Item, read_items, user_message
 from ekiden.core.errors import SessionNotWaiting, UserError
-from ekiden.core.field_checks import check_argument
-from ekiden.core.handoff_record import (
+from ekiden.core.handoff_terms import (
     A_PERSON,
     A_PROGRAM,
     Actor,
+    HandoffPolicy,
     HandoffRequest,
     HandoffResult,
 )
-from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S, HandoffPolicy
-from ekiden.core.ids import check_id, new_id
-from ekiden.core.items import Item, read_items, user_message
 from ekiden.core.team import Team
-from ekiden.handoff.lifecycle import FINAL
-from ekiden.handoff.records import HandoffRecord, read_handoff
-from ekiden.handoff.request_documents import Asked, asked_in, find_request, session_of
+from ekiden.core.values.ids import check_id, check_line, new_id
+from ekiden.handoff.records.lifecycle import FINAL
+from ekiden.handoff.records.records import HandoffRecord, read_handoff
+from ekiden.handoff.records.requests import Asked, asked_in, find_request, session_of
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.errand import Errand
 from ekiden.runtime.handoff.request_checks import (
@@ -137,8 +137,8 @@ class HandoffController:
         in the transaction of the handoff: refused or rolled back, they are as before. A task that
         has no session yet gets one and is the source's. Who does not have the task cannot hand it
         over: that is a refusal, as is a source that does not exist. `metadata["handoff_chain"]`
-        names agents that had the task before, which counts for depth and cycles. A `timeout` that
-        is left at its default is that of the way between the two agents. Otherwise as `start`.
+        names agents that had the task before, which counts for depth and cycles. Without a
+        `timeout` it is that of the way between the two agents. Otherwise as `start`.
 
         The controller gives the id: the `request_id` of the result is what `get` and `cancel` take.
         """
@@ -156,18 +156,19 @@ class HandoffController:
             priority=given.priority,
             metadata=given.metadata,
             policy=request.policy,
-            timeout_s=None if given.timeout == DEFAULT_TIMEOUT_S else given.timeout,
+            timeout_s=given.timeout,
             capabilities=request.capabilities,
             condition=request.condition,
             by=request.by,
             items=_items(given.conversation_history),
             variables=_own_variables(plain_json("task_state", dict(given.task_state))),
         )
-        correlation = plain_json("correlation_id", given.metadata.get("correlation_id"))
+        correlation = given.metadata.get("correlation_id") or task_id
+        check_line(correlation, what="`correlation_id`")
         new = NewSession(
             id=task_id,
             agent=source if source in self._team else "",
-            meta={"task_id": task_id, "correlation_id": correlation or task_id},
+            meta={"task_id": task_id, "correlation_id": correlation},
         )
         await self._store.open()
         return await self._errand(task_id, asked, patience_s=patience_s, new=new).finish(run=run)
@@ -232,7 +233,7 @@ class HandoffController:
         await self._store.open()
         around = self._around()
         agent = around.find((await self._store.get(session_id)).agent)
-        if agent.person is None:
+        if not agent.traits.is_human:
             raise SessionNotWaiting(session_id, agent=agent.name)
         item = await answer_case(self._store, session_id, text, by=by, give_back=give_back)
         claim, row = await claimed(self._store, session_id, self._config)

@@ -19,7 +19,6 @@ from ekiden.runtime.questions.asking import Parked
 from ekiden.runtime.questions.timekeeping import run_timers, seconds_to_timer
 from ekiden.runtime.questions.withdrawing import withdraw, withdraw_questions
 from ekiden.runtime.state.attempt import Attempt
-from ekiden.runtime.state.cursor import USER
 from ekiden.runtime.state.state import RunState, load_memo
 from ekiden.tracing.log_context import logging_for
 
@@ -59,9 +58,9 @@ async def _settled(run: RunState, *, is_made: bool) -> LiveHandoff:
     cursor = run.cursor
     if is_made:
         confirm_handoffs(run)
-    elif not cursor.tried:
-        cursor.turn += 1  # What people said counts for this attempt, and for no other.
-    cursor.phase = "end"
+    elif not cursor.handoffs.tried:
+        cursor.progress.turn += 1  # What people said counts for this attempt, and for no other.
+    cursor.progress.phase = "end"
     run.memo = {}
     await run.commit()
     return "made" if is_made else "refused"
@@ -69,7 +68,7 @@ async def _settled(run: RunState, *, is_made: bool) -> LiveHandoff:
 
 async def _ask(run: RunState) -> None:
     """Store the handoff, which waits for approval, and the question to people."""
-    replaced, run.cursor.asks = run.cursor.asks, {}
+    replaced, run.cursor.questions.open = run.cursor.questions.open, {}
     questions, run.questions, run.kept = run.questions or {}, None, None
     if replaced:
         await withdraw(run, replaced, by=run.agent.name)
@@ -80,7 +79,7 @@ async def _ask(run: RunState) -> None:
 
 def is_waiting(run: RunState, attempt: Attempt) -> bool:
     """Whether people are asked about it still."""
-    return any(each.id == attempt.id for each in run.cursor.tried)
+    return any(each.id == attempt.id for each in run.cursor.handoffs.tried)
 
 
 async def is_decided(run: RunState) -> bool:
@@ -100,14 +99,12 @@ async def news(run: RunState) -> None:
 
 def begin_chain(run: RunState) -> None:
     """A person said something: depth and cycles count from here."""
-    cursor = run.cursor
-    cursor.chain = [USER, run.agent.name]
-    cursor.work, cursor.left, cursor.passed = 0, {}, []
+    run.cursor.handoffs.new_task(run.agent.name)
 
 
 async def end_live(run: RunState) -> None:
     """The connection is closed: nobody waits for approval any more."""
-    if run.cursor.tried or run.cursor.asks:
+    if run.cursor.handoffs.tried or run.cursor.questions.open:
         # What cannot be stored now, whoever takes the session next does.
         with suppress(SessionError, StoreError):
             await withdraw_questions(run)

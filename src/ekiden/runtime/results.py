@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, assert_
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import Parameterized, RunContextWrapper, TContext, TOutput
+from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.run_items import RunItem
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import (
     EkidenError,
     MaxTurnsExceeded,
@@ -21,10 +24,7 @@ from ekiden.core.guardrails import (
     OutputGuardrail,
     OutputGuardrailResult,
 )
-from ekiden.core.items import Item
-from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
-from ekiden.core.run_items import RunItem
-from ekiden.core.usage import Usage
+from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.runtime.conversation.corrections import has_withheld, view_for_others
 from ekiden.runtime.conversation.run_items import run_items
 from ekiden.runtime.outcome.finish import warnings_of
@@ -127,7 +127,7 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
         self.outcome: Outcome[TOutput] = run.outcome
         self.last_agent: Agent[TContext] = run.agent
         self.session_id: str = run.session_id
-        self.usage: Usage = run.cursor.usage
+        self.usage: Usage = run.cursor.budget.usage
         self.context_wrapper: RunContextWrapper[TContext] = run.context
 
     @property
@@ -138,7 +138,7 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
     @property
     def chain(self) -> list[str]:
         """Who had the run, beginning with ``user``."""
-        return list(self._run.cursor.chain)
+        return list(self._run.cursor.handoffs.chain)
 
     @property
     def events(self) -> list[Event]:
@@ -171,7 +171,9 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
     @property
     def new_items(self) -> list[RunItem]:
         """What the run produced, item by item."""
-        produced = [event for event in said(self._run.events) if event.seq > self._run.cursor.first]
+        produced = [
+            event for event in said(self._run.events) if event.seq > self._run.cursor.progress.first
+        ]
         return run_items(produced, self._run.find_agent)
 
     @property

@@ -10,7 +10,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import TContext, TOutput
 from ekiden.core.errors import UserError
 from ekiden.core.hooks import RunHooks
-from ekiden.core.outcomes import Waiting
+from ekiden.core.runs import Waiting
 from ekiden.core.team import Team
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.loop.advance import advance

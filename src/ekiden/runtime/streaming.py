@@ -12,10 +12,10 @@ from weakref import ref
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import Parameterized, TContext, TOutput
+from ekiden.core.conversation.model import ModelDelta
+from ekiden.core.conversation.run_items import RunItem
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
-from ekiden.core.model import ModelDelta
-from ekiden.core.run_items import RunItem
 from ekiden.runtime.conversation.run_items import run_items
 from ekiden.runtime.loop.advance import advance
 from ekiden.runtime.results import RunResult, raise_failure
@@ -273,7 +273,7 @@ class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
             return shown  # `events` shows what happens in sessions that answer this one.
         if event.type == "agent_start":
             shown.append(AgentUpdatedStreamEvent(run.find_agent(event.agent or "")))
-        elif event.seq > run.cursor.first:
+        elif event.seq > run.cursor.progress.first:
             shown.extend(
                 RunItemStreamEvent(_NAMES.get(item.type, item.type), item)
                 for item in run_items([event], run.find_agent)

@@ -8,11 +8,11 @@ from copy import copy
 from typing import Any
 
 from ekiden.core.agent import Agent
+from ekiden.core.checks.fields import checked_arguments
 from ekiden.core.context import TContext
+from ekiden.core.conversation.model import Model
 from ekiden.core.errors import UserError
-from ekiden.core.field_checks import checked_arguments
 from ekiden.core.handoff_terms import Budget
-from ekiden.core.model import Model
 from ekiden.core.plan import (
     AggregateFunction,
     Aggregator,

@@ -1,72 +1,82 @@
-"""The application: routes, errors, and what every request goes through."""
+"""The application: routes, errors, and what every request goes through.
+
+Callers of `/a2a` and `/mcp` are told in JSON-RPC what is wrong with a body. Who may not call, or
+calls too often, is told so as everywhere: that is HTTP's business, and clients of both protocols
+look at the status.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
-from fastapi import APIRouter, FastAPI
-from fastapi.routing import APIRoute
-from starlette.requests import HTTPConnection
+from fastapi import FastAPI
 from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ekiden import __version__
-from ekiden.app.service import Service
-from ekiden.app.telemetry import Telemetry
+from ekiden.core.errors.server import UnknownParameter
+from ekiden.project.service import Service
+from ekiden.project.telemetry import Telemetry
 from ekiden.server import console, problems, resources
-from ekiden.server.access.access import LOCAL, Caller, Gate
+from ekiden.server.access.access import Gate
 from ekiden.server.access.gate import KeyGate, key_ring
-from ekiden.server.agui import routes as agui
 from ekiden.server.chores import Chores
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.metrics.counting import Counting
 from ekiden.server.metrics.metrics import Metrics
 from ekiden.server.middleware import stack
 from ekiden.server.middleware.measuring import Measuring
-from ekiden.server.openai import catalog, chat, responses
-from ekiden.server.openai.errors import EVERYWHERE as OPENAI_EVERYWHERE
-from ekiden.server.openai.shaping import OpenAIShape
+from ekiden.server.middleware.reshaping import Reshaping
 from ekiden.server.openapi import description, docs_page
 from ekiden.server.openapi.examples import TITLE
-from ekiden.server.routes import (
-    events,
-    health,
-    login,
-    metrics,
-    runs,
-)
-from ekiden.server.rpc_shape import RpcShape
+from ekiden.server.route_groups import grouped, operation_id
+from ekiden.server.routes import events, health, login, metrics, runs
 from ekiden.server.standards import add_standards, standards_running
 from ekiden.server.streams.sse import Streams
 from ekiden.server.tidying import tidy
 
-API = "/api/v1"
-
-_ROUTERS: tuple[APIRouter, ...] = (
-    *resources.ROUTERS,
-    runs.router,
-    events.router,
-    agui.router,
-    login.router,
-)
-"""Under `/api/v1`."""
+_A2A = re.compile(r"/a2a(?:/[^/:]+)?/?")
+_MCP: Final = "/mcp"
+_PARSE_ERROR: Final = -32700
+_INVALID_REQUEST: Final = -32600
 
 
-_OPENAI: tuple[APIRouter, ...] = (catalog.router, chat.router, responses.router)
-"""Under `/v1`, where clients of OpenAI's interfaces look for them."""
+class RpcShape:
+    """ASGI middleware: a body that cannot be read is an error of JSON-RPC."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] == "http" and scope["method"] == "POST":
+            if scope["path"] == _MCP:
+                send = Reshaping(send, _for_mcp)
+            elif _A2A.fullmatch(scope["path"]):
+                send = Reshaping(send, _for_a2a)
+        await self._app(scope, receive, send)
 
 
-class OpenGate:
-    """Lets everybody in as somebody on this machine: for tests of other things."""
+def _for_mcp(status: int, problem: dict[str, Any]) -> tuple[int, Mapping[str, Any]] | None:
+    return _told(400 if status == 422 else status, problem) if _is_body(status, problem) else None
 
-    async def caller(self, connection: HTTPConnection) -> Caller:
-        """Always the same."""
-        return LOCAL
 
-    async def recheck(self, caller: Caller) -> None:
-        """Always good."""
+def _for_a2a(status: int, problem: dict[str, Any]) -> tuple[int, Mapping[str, Any]] | None:
+    return _told(200 if status == 422 else status, problem) if _is_body(status, problem) else None
+
+
+def _is_body(status: int, problem: dict[str, Any]) -> bool:
+    return status in (413, 422) and problem["code"] != UnknownParameter.code
+
+
+def _told(status: int, problem: dict[str, Any]) -> tuple[int, Mapping[str, Any]]:
+    number = _INVALID_REQUEST if status == 413 else _PARSE_ERROR
+    error = {"code": number, "message": problem["detail"], "data": {"code": problem["code"]}}
+    return status, {"jsonrpc": "2.0", "id": None, "error": error}
 
 
 def create_app(
@@ -98,7 +108,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
-        generate_unique_id_function=_operation_id,
+        generate_unique_id_function=operation_id,
     )
     app.state.service = service
     app.state.config = config
@@ -111,32 +121,21 @@ def create_app(
     app.state.gate = gate or app.state.key_gate
     problems.install(app)
     stack.install(app, config)
-    app.add_middleware(OpenAIShape)
+    app.router.routes.extend(_routes())
+    add_standards(app)
     app.add_middleware(RpcShape)
     app.add_middleware(Measuring, metrics=app.state.metrics)
     description.install(app)
     docs_page.install(app)
     console.install(app, config)
-    app.router.routes.extend(_routes())
-    add_standards(app)
     return app
 
 
 @cache
 def _routes() -> tuple[BaseRoute, ...]:
     """Those of every application of this process: the first request to a route prepares it."""
-    root = APIRouter(generate_unique_id_function=_operation_id)
-    root.include_router(health.router)
-    root.include_router(metrics.router, responses=_EVERYWHERE)
-    for router in _ROUTERS:
-        root.include_router(router, prefix=API, responses=_EVERYWHERE)
-    for router in _OPENAI:
-        root.include_router(router, prefix="/v1", responses=OPENAI_EVERYWHERE)
-    return tuple(root.routes)
-
-
-_EVERYWHERE: dict[int | str, dict[str, Any]] = problems.problems(401, 403, 422, 429, 503)
-
-
-def _operation_id(route: APIRoute) -> str:
-    return route.name
+    return (
+        *grouped(health.router, prefix="", responses=None),
+        *grouped(metrics.router, prefix=""),
+        *grouped(*resources.ROUTERS, runs.router, events.router, login.router),
+    )

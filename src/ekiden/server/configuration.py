@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ekiden.app.settings import Settings
-from ekiden.core.host_names import read_hosts, read_origins
+from ekiden.core.checks.host_names import read_hosts, read_origins
+from ekiden.project.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

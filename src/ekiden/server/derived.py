@@ -32,10 +32,10 @@ from ekiden.api.endpoint import (
 from ekiden.api.local.place import Here
 from ekiden.api.pages import PAGE
 from ekiden.api.texts import MOMENT, TIMES, Moment
-from ekiden.app.desk import Desk
-from ekiden.core.documents import to_json
 from ekiden.core.errors.server import IdempotencyConflict, RequestTooLarge
-from ekiden.core.jsonio import dumps
+from ekiden.core.values.documents import to_json
+from ekiden.core.values.jsonio import dumps
+from ekiden.project.service import Desk
 from ekiden.server.access.access import Caller, TheCaller, needs
 from ekiden.server.answers import JsonLines, answer, json_lines
 from ekiden.server.paging import Cursor, Page, cursor_as, limit_to
@@ -124,7 +124,6 @@ def _route(
     document = next((each.name for each in taken if each.is_body), None)
     is_list = member_type(answer_type(interface, name)) is not None
     has_pages = is_list and not about.is_whole
-    fields = [each for each in taken if each.in_body]
 
     async def route(request: Request, desk: Desk, caller: Caller, **given: Any) -> Response:
         if about.is_secret and "idempotency-key" in request.headers:
@@ -152,16 +151,7 @@ def _route(
         told = await (found.page(**paging) if is_list else found)
         if told is None:
             return Response(status_code=about.status)
-        headers = dict(_SECRET) if about.is_secret else {}
-        if file:
-            headers["Content-Disposition"] = f'attachment; filename="{file}"'
-        if about.location is not None:
-            headers["Location"] = _address(interface, about.location, told, given)
-        if (etag := getattr(told, "etag", None)) is not None:
-            headers["ETag"] = etag
-        version = None if about.etag is None else about.etag(told, given)
-        if version is not None:
-            headers["ETag"] = etag_of(version)
+        headers = _headers(interface, about, told, given, file)
         status = 202 if about.pending is not None and told.is_pending else about.status
 
         def write() -> Response:
@@ -169,6 +159,40 @@ def _route(
 
         return await asyncio.to_thread(write) if about.is_large else write()
 
+    route.__name__ = route.__qualname__ = name
+    shape = _shape(interface, name, about, flags, moves, has_pages=has_pages)
+    vars(route)["__signature__"] = inspect.Signature(shape)
+    return route
+
+
+def _headers(
+    interface: type, about: Endpoint, told: Any, given: Mapping[str, Any], file: str
+) -> dict[str, str]:
+    """The headers of an answer; `file`: the name under which it is saved."""
+    headers = dict(_SECRET) if about.is_secret else {}
+    if file:
+        headers["Content-Disposition"] = f'attachment; filename="{file}"'
+    if about.location is not None:
+        headers["Location"] = _address(interface, about.location, told, given)
+    if (etag := getattr(told, "etag", None)) is not None:
+        headers["ETag"] = etag
+    version = None if about.etag is None else about.etag(told, given)
+    if version is not None:
+        headers["ETag"] = etag_of(version)
+    return headers
+
+
+def _shape(
+    interface: type,
+    name: str,
+    about: Endpoint,
+    flags: Sequence[Parameter],
+    moves: Mapping[str, str],
+    *,
+    has_pages: bool,
+) -> list[inspect.Parameter]:
+    """The parameters of a route's function, of which FastAPI makes what a request may bring."""
+    taken = parameters(interface, name)
     shape = [
         _keyword("request", Request),
         _keyword("desk", Annotated[Desk, Depends(needs(about.scope))]),
@@ -179,33 +203,25 @@ def _route(
             shape.append(_keyword(each.name, Matching))
         elif not (each.in_body or each.is_body):
             place: Any = Path if each.in_path else Query
-            shape.append(
-                _keyword(
-                    each.name,
-                    _annotated(_taken(each.type), place(**_limits(each.type, each.told))),
-                    each.default,
-                )
-            )
+            kind = _annotated(_taken(each.type), place(**_limits(each.type, each.told)))
+            shape.append(_keyword(each.name, kind, each.default))
+    fields = [each for each in taken if each.in_body]
     if fields:
         body_name = about.body or f"{interface.__name__}{name.title().replace('_', '')}"
-        body_type: Any = _body(body_name, [*fields, *flags], about.body_schema)
+        body: Any = _body(body_name, [*fields, *flags], about.body_schema)
         if moves:
-            body_type = _one_of(interface, moves)
-        may_be_left_out = not moves and _may_be_empty(fields, about.body_schema)
-        shape.append(
-            _keyword("body", body_type | None, None)
-            if may_be_left_out
-            else _keyword("body", body_type)
-        )
+            shape.append(_keyword("body", _one_of(interface, moves)))
+        elif _may_be_empty(fields, about.body_schema):
+            shape.append(_keyword("body", body | None, None))
+        else:
+            shape.append(_keyword("body", body))
     if has_pages:
         cursor: Any = Cursor
         if about.cursor is not None:
             cursor = Annotated[str | None, cursor_as(about.cursor, most=_LONGEST_CURSOR)]
         limit: Any = Annotated[int, limit_to(about.most)]
         shape += [_keyword("limit", limit, PAGE), _keyword("cursor", cursor, None)]
-    route.__name__ = route.__qualname__ = name
-    vars(route)["__signature__"] = inspect.Signature(shape)
-    return route
+    return shape
 
 
 def _address(interface: type, name: str, told: Any, given: Mapping[str, Any]) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ekiden.app import load_project
-from ekiden.app.service import Service
+from ekiden.project import load_project
+from ekiden.project.service import Service
 from ekiden.server.application import create_app
 
 

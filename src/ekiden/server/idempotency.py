@@ -19,12 +19,12 @@ from typing import Any, Final, TypeVar
 
 from starlette.requests import HTTPConnection
 
-from ekiden.app.desk import Desk
-from ekiden.app.run_reading import run_range
-from ekiden.app.runs import RunOrder, StartedRun
 from ekiden.core.errors import SessionBusy, SessionNotFound, StaleDocument
 from ekiden.core.errors.server import IdempotencyConflict, RequestInvalid, RunNotFound
 from ekiden.core.runs import parse_run_id, run_id_of
+from ekiden.project.runs.reading import run_range
+from ekiden.project.runs.runs import RunOrder, StartedRun
+from ekiden.project.service import Desk
 from ekiden.storage.base import Document, DocumentWrite, Store
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class Ticket:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class StoredAnswer:
     """What was answered."""
 
     status: int
@@ -94,7 +94,7 @@ class Reservation:
         await self._write(_begun(self._ticket, now_us))
         self._version += 1
 
-    async def finish(self, answer: Answer, session_id: str | None = None) -> None:
+    async def finish(self, answer: StoredAnswer, session_id: str | None = None) -> None:
         """Keep the answer; `StaleDocument` if somebody else did the request meanwhile.
 
         An answer that tells of a session is kept no longer than the session.
@@ -121,7 +121,7 @@ class Reservation:
         await self._store.write_documents([write])
 
 
-async def reserve(store: Store, ticket: Ticket) -> Reservation | Answer:
+async def reserve(store: Store, ticket: Ticket) -> Reservation | StoredAnswer:
     """Begin with a request, or get what was answered to it.
 
     `IdempotencyConflict` if it is another request, or if the first is under way.
@@ -292,7 +292,7 @@ def _begun(ticket: Ticket, now_us: int) -> dict[str, Any]:
     }
 
 
-def _answered(ticket: Ticket, now_us: int, answer: Answer) -> dict[str, Any]:
+def _answered(ticket: Ticket, now_us: int, answer: StoredAnswer) -> dict[str, Any]:
     return {
         "digest": ticket.digest,
         "kept_until_us": now_us + KEPT_S * 1_000_000,
@@ -302,13 +302,13 @@ def _answered(ticket: Ticket, now_us: int, answer: Answer) -> dict[str, Any]:
     }
 
 
-def _answer(body: Mapping[str, Any]) -> Answer:
+def _answer(body: Mapping[str, Any]) -> StoredAnswer:
     if body["body"] is None:
         raise IdempotencyConflict(
             "this request was done before, and its answer was too long to be kept; read what "
             "became of it"
         )
-    return Answer(
+    return StoredAnswer(
         status=body["status"],
         headers=[(name, value) for name, value in body["headers"]],
         body=base64.b64decode(body["body"]),

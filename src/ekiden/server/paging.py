@@ -24,7 +24,6 @@ SessionId: TypeAlias = Annotated[
         description="The session's id.",
     ),
 ]
-PAGE = 50
 
 
 def limit_to(most: int) -> Any:

@@ -63,8 +63,8 @@ from ekiden.core.errors.server import (
     UnknownParameter,
 )
 from ekiden.core.errors.state import StaleState
-from ekiden.core.jsonio import dumps
 from ekiden.core.privacy.covering import cover
+from ekiden.core.values.jsonio import dumps
 
 _log = logging.getLogger("ekiden.server")
 

@@ -6,10 +6,10 @@ import asyncio
 import logging
 from typing import Final
 
-from ekiden.app.desk import Desk
-from ekiden.app.logins import Logins
-from ekiden.app.tenants import DEFAULT_TENANT
 from ekiden.core.errors import EkidenError
+from ekiden.project.keys import Logins
+from ekiden.project.service import Desk
+from ekiden.project.tenants import DEFAULT_TENANT
 from ekiden.server.chores import Chores
 from ekiden.server.idempotency import prune
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from ekiden.app.desk import Desk
 from ekiden.core.errors.server import TooManyRequests
+from ekiden.project.service import Desk
 
 _under_way: Final[WeakKeyDictionary[Desk, set[str]]] = WeakKeyDictionary()
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
-from ekiden.core.usage import Usage
 from ekiden.sessions.info import is_copied, is_model_call
 from ekiden.storage.base import EventFilter, SessionRow, Store
 
@@ -169,11 +169,6 @@ async def events_with_asked(store: Store, session_id: str) -> list[Event]:
                 seen.add(asked)
                 waiting.append(asked)
     return found
-
-
-async def all_calls(store: Store, *, since_us: int | None = None) -> list[Event]:
-    """The events that tell of model calls, of all sessions, in their order; each call once."""
-    return [event async for page in call_pages(store, since_us=since_us) for event in page]
 
 
 async def call_pages(

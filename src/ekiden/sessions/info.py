@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.events import Event
-from ekiden.core.usage import Usage
 from ekiden.sessions.conversation import chain_of
 from ekiden.storage.base import SessionRow
 from ekiden.storage.records import is_copied as is_copied

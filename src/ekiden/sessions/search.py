@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal
 
-from ekiden.core.documents import Value
+from ekiden.core.conversation.items import is_message, text_of
 from ekiden.core.errors import SessionNotFound, StaleDocument, UserError
 from ekiden.core.events import Event
-from ekiden.core.items import is_message, text_of
-from ekiden.sessions.conversation import said
-from ekiden.sessions.withheld import is_draft
+from ekiden.core.values.documents import Value
+from ekiden.sessions.conversation import is_draft, said
 from ekiden.storage.base import DocumentWrite, SearchEntry, SearchHit, SessionRow, Store
 
 _log = logging.getLogger("ekiden.sessions")

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from ekiden.core.caller_data import is_request
-from ekiden.core.documents import Value, to_json
+from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.quoting import is_request
 from ekiden.core.events import Event
-from ekiden.core.items import text_of
+from ekiden.core.values.documents import Value, to_json
 from ekiden.sessions.conversation import is_rewind, is_transfer, rewound
 from ekiden.storage.base import SessionRow
 from ekiden.storage.values import copy_json

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ekiden.core.conversation.items import Item, user_message
+from ekiden.core.conversation.model import ModelRequest
+from ekiden.core.conversation.quoting import quote
 from ekiden.core.errors import ModelBehaviorError, UserError
-from ekiden.core.items import Item, user_message
-from ekiden.core.model import ModelRequest
 from ekiden.core.plan import AgentResult, AgentTask, AskModel, MultiAgentState, TaskDecomposition
-from ekiden.core.quoting import quote
 from ekiden.supervisor.fencing import cut, fenced, shares, shown
 from ekiden.supervisor.replies import answer_text
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ekiden.core.jsonio import dumps
+from ekiden.core.values.jsonio import dumps
 
 _TICKS = re.compile("`+")
 

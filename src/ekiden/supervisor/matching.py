@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ekiden.core.folding import folded, marked
 from ekiden.core.plan import Member
+from ekiden.core.text.folding import folded, marked
 
 if TYPE_CHECKING:
     from ekiden.agents.pattern_set import PatternSet

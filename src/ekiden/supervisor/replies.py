@@ -6,14 +6,14 @@ import json
 import re
 from typing import Any, NoReturn
 
-from ekiden.core.items import is_message, refusal_of, text_of, to_item
-from ekiden.core.model import ModelResponse
+from ekiden.core.conversation.items import is_message, refusal_of, text_of, to_item
+from ekiden.core.conversation.model import ModelResponse
 
 MAX_ANSWER_CHARS = 200_000
 _FENCE = re.compile(r"[ \t]*(`{3,})[^`]*")
 
 
-class NotJson(Exception):
+class ReplyNotJson(Exception):
     """Why an answer is not the JSON that was asked for."""
 
 
@@ -30,18 +30,18 @@ def answer_text(response: ModelResponse) -> tuple[str, str | None]:
 
 
 def json_in(text: str) -> Any:
-    """The JSON that `text` is, or that stands in the one fence in it; `NotJson` otherwise."""
+    """The JSON that `text` is, or that stands in the one fence in it; `ReplyNotJson` otherwise."""
     if not text:
-        raise NotJson("the answer is empty")
+        raise ReplyNotJson("the answer is empty")
     if len(text) > MAX_ANSWER_CHARS:
-        raise NotJson(f"the answer has {len(text):,} characters, at most {MAX_ANSWER_CHARS:,}")
+        raise ReplyNotJson(f"the answer has {len(text):,} characters, at most {MAX_ANSWER_CHARS:,}")
     blocks = [] if text[0] in "{[" else _fenced_blocks(text)
     if len(blocks) > 1:
-        raise NotJson("the answer has several fences; give the JSON alone")
+        raise ReplyNotJson("the answer has several fences; give the JSON alone")
     try:
         return json.loads(blocks[0] if blocks else text, parse_constant=_refuse)
     except (ValueError, RecursionError) as exc:
-        raise NotJson(f"the answer is not JSON: {str(exc)[:200]}") from exc
+        raise ReplyNotJson(f"the answer is not JSON: {str(exc)[:200]}") from exc
 
 
 def _fenced_blocks(text: str) -> list[str]:

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ekiden.core.conversation.quoting import quote
 from ekiden.core.errors import UserError
-from ekiden.core.jsonio import dumps
 from ekiden.core.plan import (
     AgentResult,
     AgentTask,
@@ -21,7 +21,7 @@ from ekiden.core.plan import (
     PlanSettings,
     TaskDecomposition,
 )
-from ekiden.core.quoting import quote
+from ekiden.core.values.jsonio import dumps
 from ekiden.supervisor.fencing import cut, fenced, shares, shown
 
 _MAX_RESULTS_CHARS = 40_000

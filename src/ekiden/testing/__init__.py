@@ -22,7 +22,7 @@ from ekiden.testing.scripted import (
 from ekiden.testing.scripted_runner import ScriptedRunner, TaskStep, UnexpectedTask
 
 if TYPE_CHECKING:
-    from ekiden.testing.realtime_server import RealtimeServer
+    from ekiden.testing.servers.realtime import RealtimeServer
 
 __all__ = [
     "ManualClock",
@@ -45,4 +45,4 @@ __all__ = [
     "transfer",
 ]
 
-__getattr__ = lazy_names(__name__, {"RealtimeServer": "ekiden.testing.realtime_server"})
+__getattr__ = lazy_names(__name__, {"RealtimeServer": "ekiden.testing.servers.realtime"})

@@ -13,10 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias, assert_never
 
-from ekiden.core.errors import UserError
-from ekiden.core.handoff import transfer_tool_name
-from ekiden.core.items import Item, ItemView, is_message, text_of
-from ekiden.core.model import (
+from ekiden.core.conversation.items import Item, ItemView, is_message, text_of
+from ekiden.core.conversation.model import (
     ModelDelta,
     ModelEvent,
     ModelRequest,
@@ -25,7 +23,9 @@ from ekiden.core.model import (
     OutputSpec,
     ToolSpec,
 )
-from ekiden.core.usage import Usage
+from ekiden.core.conversation.usage import Usage
+from ekiden.core.errors import UserError
+from ekiden.core.handoff import transfer_tool_name
 from ekiden.testing.clock import ManualClock
 from ekiden.testing.steps import (
     Answer,

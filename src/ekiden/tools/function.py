@@ -19,9 +19,9 @@ from typing import (
     overload,
 )
 
+from ekiden.core.checks.fields import Seconds, check_argument
 from ekiden.core.context import RunContextWrapper, TContext, ToolContext, TOutput
 from ekiden.core.errors import ModelBehaviorError, ToolError, ToolTimeout, UserError
-from ekiden.core.field_checks import Seconds, check_argument
 from ekiden.core.profile import Confirmation
 from ekiden.core.tool import Enabled, FunctionTool, ToolErrorFunction, check_tool_name
 from ekiden.tools.cancellation import is_being_cancelled

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ekiden.core.context import ToolContext
-from ekiden.core.guardrail_errors import (
+from ekiden.core.guardrails import (
     GuardrailFailed,
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,

@@ -9,8 +9,8 @@ from datetime import date, time
 from enum import Enum
 from typing import Any
 
-from ekiden.core.items import Item
-from ekiden.core.jsonio import dumps
+from ekiden.core.conversation.items import Item
+from ekiden.core.values.jsonio import dumps
 
 _PARTS = frozenset({"input_text", "input_image", "input_file"})
 _MAX_DEPTH = 200

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, overload
 
-from ekiden.core.by_name import NotImportable, import_by_name
+from ekiden.core.checks.by_name import NotImportable, import_by_name
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ToolUnusable, UnknownTool, UserError
 from ekiden.core.tool import FunctionTool

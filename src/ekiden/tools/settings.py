@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from ekiden.core.field_checks import Checked
-from ekiden.core.kinds import Allowed
+from ekiden.core.checks.fields import Checked
+from ekiden.core.checks.kinds import Allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,6 @@ from concurrent.futures import Executor, Future
 from contextlib import suppress
 from contextvars import ContextVar, Token
 from functools import partial
-from types import TracebackType
 from typing import Any, Protocol, TypeAlias, TypeVar
 from weakref import WeakSet
 
@@ -69,12 +68,7 @@ class CallUnderWay:
     def __enter__(self) -> None:
         self._token = _current.set(self)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         _current.reset(self._token)
 
     def registered(self) -> set[str]:
@@ -118,12 +112,7 @@ class WithoutEffects:
     def __enter__(self) -> None:
         self._token = _current.set(None)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         _current.reset(self._token)
 
 

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 from ekiden.core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ekiden.tracing.builder import SpanBuilder, spans_of
+    from ekiden.tracing.building.builder import SpanBuilder, spans_of
+    from ekiden.tracing.building.parts import CostOf
     from ekiden.tracing.dispatch import TraceDispatcher, Viewer
     from ekiden.tracing.exports import export_jsonl, export_openai, trace_events
-    from ekiden.tracing.ids import TraceContext, format_traceparent, parse_traceparent
+    from ekiden.tracing.ids import TraceContext, parse_traceparent
     from ekiden.tracing.log_context import log_fields
     from ekiden.tracing.logs import ContextFilter, JsonFormatter, TextFormatter, setup_logging
-    from ekiden.tracing.otel import OtlpReport, export_otlp
-    from ekiden.tracing.otel_follower import FollowPolicy, OtelFollower
-    from ekiden.tracing.otel_processor import OtelProcessor, add_otel_processor
-    from ekiden.tracing.parts import CostOf
+    from ekiden.tracing.otel.exporter import OtlpReport, export_otlp
+    from ekiden.tracing.otel.follower import FollowPolicy, OtelFollower
+    from ekiden.tracing.otel.processor import OtelProcessor, add_otel_processor
     from ekiden.tracing.processors import RunTrace, TracingProcessor
     from ekiden.tracing.reading import read_trace, trace_context
     from ekiden.tracing.redacting import for_export
@@ -56,7 +56,6 @@ __all__ = [
     "export_otlp",
     "flush_traces",
     "for_export",
-    "format_traceparent",
     "log_fields",
     "parse_traceparent",
     "read_trace",
@@ -73,16 +72,16 @@ __getattr__ = lazy_names(
     __name__,
     {
         "ContextFilter": "ekiden.tracing.logs",
-        "CostOf": "ekiden.tracing.parts",
-        "FollowPolicy": "ekiden.tracing.otel_follower",
+        "CostOf": "ekiden.tracing.building.parts",
+        "FollowPolicy": "ekiden.tracing.otel.follower",
         "JsonFormatter": "ekiden.tracing.logs",
         "Node": "ekiden.tracing.tree",
-        "OtelFollower": "ekiden.tracing.otel_follower",
-        "OtelProcessor": "ekiden.tracing.otel_processor",
-        "OtlpReport": "ekiden.tracing.otel",
+        "OtelFollower": "ekiden.tracing.otel.follower",
+        "OtelProcessor": "ekiden.tracing.otel.processor",
+        "OtlpReport": "ekiden.tracing.otel.exporter",
         "RunTrace": "ekiden.tracing.processors",
         "Span": "ekiden.tracing.spans",
-        "SpanBuilder": "ekiden.tracing.builder",
+        "SpanBuilder": "ekiden.tracing.building.builder",
         "SpanKind": "ekiden.tracing.spans",
         "SpanStatus": "ekiden.tracing.spans",
         "TextFormatter": "ekiden.tracing.logs",
@@ -92,21 +91,20 @@ __getattr__ = lazy_names(
         "TraceDispatcher": "ekiden.tracing.dispatch",
         "TracingProcessor": "ekiden.tracing.processors",
         "Viewer": "ekiden.tracing.dispatch",
-        "add_otel_processor": "ekiden.tracing.otel_processor",
+        "add_otel_processor": "ekiden.tracing.otel.processor",
         "add_trace_processor": "ekiden.tracing.registry",
         "export_jsonl": "ekiden.tracing.exports",
         "export_openai": "ekiden.tracing.exports",
-        "export_otlp": "ekiden.tracing.otel",
+        "export_otlp": "ekiden.tracing.otel.exporter",
         "flush_traces": "ekiden.tracing.registry",
         "for_export": "ekiden.tracing.redacting",
-        "format_traceparent": "ekiden.tracing.ids",
         "log_fields": "ekiden.tracing.log_context",
         "parse_traceparent": "ekiden.tracing.ids",
         "read_trace": "ekiden.tracing.reading",
         "set_trace_processors": "ekiden.tracing.registry",
         "set_tracing_disabled": "ekiden.tracing.registry",
         "setup_logging": "ekiden.tracing.logs",
-        "spans_of": "ekiden.tracing.builder",
+        "spans_of": "ekiden.tracing.building.builder",
         "trace_context": "ekiden.tracing.reading",
         "trace_events": "ekiden.tracing.exports",
         "trace_processors": "ekiden.tracing.registry",

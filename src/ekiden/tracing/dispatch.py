@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ekiden.core.events import Event
-from ekiden.core.onlookers import SeenRun
-from ekiden.tracing.builder import SpanBuilder
-from ekiden.tracing.facts import part
+from ekiden.core.events import Event, SeenRun
+from ekiden.tracing.building.builder import SpanBuilder
+from ekiden.tracing.building.facts import part
+from ekiden.tracing.building.parts import CostOf
 from ekiden.tracing.ids import (
     TRACEPARENT,
     TraceContext,
@@ -19,7 +19,6 @@ from ekiden.tracing.ids import (
     trace_id_of,
 )
 from ekiden.tracing.log_context import logged_session
-from ekiden.tracing.parts import CostOf
 from ekiden.tracing.processors import RunTrace, TracingProcessor
 from ekiden.tracing.reading import context_for, correlation_of
 from ekiden.tracing.redacting import exported
@@ -42,7 +41,7 @@ class Viewer:
 class TraceDispatcher:
     """Makes spans of stored events and shows them to processors.
 
-    `ekiden.core.onlookers.ONLOOKERS` shows it every run of the process. It is an `EventSink`, too,
+    `ekiden.core.events.ONLOOKERS` shows it every run of the process. It is an `EventSink`, too,
     for the runs of one configuration::
 
         RunConfig(sinks=[TraceDispatcher([Viewer(processor=Durations())])])

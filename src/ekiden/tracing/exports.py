@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ekiden.core.events import PRIVATE, Event
-from ekiden.core.jsonio import dumps
+from ekiden.core.values.jsonio import dumps
 from ekiden.storage.base import Store
-from ekiden.tracing.facts import split_details
+from ekiden.tracing.building.facts import split_details
 from ekiden.tracing.reading import TracedSession, traced_sessions
 from ekiden.tracing.redacting import KEYS, exported, redacted_value, without_content
 from ekiden.tracing.spans import Span

@@ -72,11 +72,6 @@ def parse_traceparent(value: Any) -> TraceContext | None:
     )
 
 
-def format_traceparent(trace_id: str, span_id: str, *, sampled: bool = True) -> str:
-    """What to send along to another program so that its spans stand below `span_id`."""
-    return f"00-{trace_id}-{span_id}-{int(sampled):02x}"
-
-
 def _digest(text: str) -> str:
     # A digest of zeros is no valid id; nobody will ever see one.
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from ekiden.core.acting import acting_here
@@ -68,12 +68,7 @@ class logging_for:
     def __enter__(self) -> None:
         self._token = _session.set(self._session)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         _session.reset(self._token)
 
 

@@ -12,8 +12,9 @@ from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import Event
 from ekiden.storage.base import SessionRow, Store
 from ekiden.storage.records import is_copied
-from ekiden.tracing.builder import SpanBuilder
-from ekiden.tracing.facts import part
+from ekiden.tracing.building.builder import SpanBuilder
+from ekiden.tracing.building.facts import part
+from ekiden.tracing.building.parts import CostOf
 from ekiden.tracing.ids import (
     TRACEPARENT,
     TraceContext,
@@ -22,7 +23,6 @@ from ekiden.tracing.ids import (
     session_span_id,
     trace_id_of,
 )
-from ekiden.tracing.parts import CostOf
 from ekiden.tracing.spans import Span
 from ekiden.tracing.tree import Trace
 

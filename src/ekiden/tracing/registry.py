@@ -6,7 +6,7 @@ import atexit
 import logging
 from collections.abc import Iterable
 
-from ekiden.core.onlookers import ONLOOKERS
+from ekiden.core.events import ONLOOKERS
 from ekiden.tracing.dispatch import TraceDispatcher, Viewer
 from ekiden.tracing.processors import TracingProcessor
 

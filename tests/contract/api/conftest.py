@@ -16,16 +16,16 @@ import jsonschema_rs
 import pytest
 
 from ekiden.api.local.place import Here
-from ekiden.app import load_project, load_settings, open_store
 from ekiden.client import AsyncClient
 from ekiden.client.ekiden import Ekiden, at_store
 from ekiden.core.agent import Agent
 from ekiden.core.team import Team
+from ekiden.project import load_project, load_settings, open_store
 from ekiden.runtime import Runner
-from ekiden.server.application import OpenGate
 from ekiden.server.document import openapi_document
 from ekiden.sessions import Session
 from ekiden.testing import ScriptedModel, say
+from tests.support.gates import OpenGate
 from tests.support.relay_team import relay_team
 from tests.support.serving import application, served
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from ekiden.app import open_store
-from ekiden.bus.deadlocks import break_deadlock
+from ekiden.bus.waits.deadlocks import break_deadlock
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.errors import UnknownAgent, UserError
 from ekiden.core.errors.server import RequestInvalid
+from ekiden.project import open_store
 from ekiden.storage.base import NewSession
 from tests.unit.bus.asked import ask
 

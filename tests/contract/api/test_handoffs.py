@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from ekiden.app import open_store
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import assistant_message, function_call
+from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
 from ekiden.core.errors import (
     ConditionError,
     HandoffNotFound,
@@ -23,11 +24,11 @@ from ekiden.core.errors import (
     UserError,
 )
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.core.handoff_record import Actor
-from ekiden.core.items import assistant_message, function_call
-from ekiden.core.model import ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.handoff_terms import Actor
 from ekiden.core.team import Team
-from ekiden.handoff.request_documents import Asked, document_of
+from ekiden.engine import Worker
+from ekiden.handoff.records.requests import Asked, document_of
+from ekiden.project import open_store
 from ekiden.runtime import Runner
 from ekiden.sessions import Session
 from ekiden.testing import ScriptedModel
@@ -291,6 +292,9 @@ async def test_a_task_is_handed_over_on_the_terms_of_whoever_asks(ekiden: Ekiden
     assert (await ekiden.sessions.get("ticket-5")).agent == "triage"
     with pytest.raises(ConditionError, match="cannot be used"):
         await asked("ticket-6", condition="depth >")
+    for odd in ("order\n7", "order\x00", "\x1b[2J", "a\u2028b"):
+        with pytest.raises(RequestInvalid, match="correlation_id"):
+            await asked("ticket-6", correlation_id=odd)
     with pytest.raises(SessionNotFound):
         await ekiden.sessions.get("ticket-6")
 
@@ -340,3 +344,17 @@ async def test_a_person_answers_what_was_handed_to_people(ekiden: Ekiden, tmp_pa
         await ekiden.handoffs.answer("s", " ")
     with pytest.raises(RequestInvalid):
         await ekiden.handoffs.start("s", "billing", max_turns=0)
+
+
+@pytest.mark.parametrize(("limits", "outcome"), [({"max_turns": 1}, "out_of_budget"), ({}, "done")])
+async def test_after_the_answer_of_a_person_the_run_goes_on_within_the_limits(
+    ekiden: Ekiden, tmp_path: Path, limits: Any, outcome: str
+) -> None:
+    await say(tmp_path, "s")
+    await ekiden.handoffs.start("s", "person:support")
+    with pytest.raises(RequestInvalid):
+        await ekiden.handoffs.answer("s", "a refund it is", max_tokens=0)
+    await ekiden.handoffs.answer("s", "a refund it is", back=True, wait_s=0, **limits)
+    async with open_store(str(tmp_path / "s.db"), create=False) as store:
+        await Worker(store, team).run(until_idle=True)
+        assert (await store.get("s")).outcome == outcome

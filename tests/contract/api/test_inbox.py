@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ekiden.app import open_store
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxItemClosed, InboxItemNotFound
 from ekiden.core.errors.server import PreconditionFailed, RequestInvalid
-from ekiden.core.inbox_item import EscalationStep, InboxItem
+from ekiden.core.questions.inbox_item import EscalationStep, InboxItem
 from ekiden.inbox import Inbox
+from ekiden.project import open_store
 
 
 async def ask(folder: Path, name: str, **fields: Any) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from ekiden import Agent, Team, Usage, function_tool
 from ekiden.client.ekiden import Ekiden
+from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.core.model import ModelRequest
 from ekiden.testing import ScriptedModel, call, say
 
 USED = Usage(requests=1, input_tokens=20, total_tokens=20, cost=0.4)

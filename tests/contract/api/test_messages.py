@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ekiden.app import open_store
 from ekiden.client.ekiden import Ekiden
+from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue
 from ekiden.core.errors import UnknownAgent, UserError
 from ekiden.core.errors.messages import MessageNotFound
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.core.messages import AgentMessage, Letter, agent_queue
+from ekiden.project import open_store
 from ekiden.storage.base import MessageSettle, QueuePut
 
 
@@ -62,7 +62,10 @@ async def test_messages_are_found_by_who_gets_them_and_what_became_of_them(
 
 async def test_dead_messages_are_delivered_again(ekiden: Ekiden, tmp_path: Path) -> None:
     await put(tmp_path)
-    assert (await ekiden.messages.requeue(["m2", "m0", "none", "m2"])).requeued == 1
+    with pytest.raises(MessageNotFound, match="none"):
+        await ekiden.messages.requeue(["m2", "none"])
+    assert [each.message.id async for each in ekiden.messages.list(state="dead")] == ["m2"]
+    assert (await ekiden.messages.requeue(["m2", "m0", "m2"])).requeued == 1
     assert [each async for each in ekiden.messages.list(state="dead")] == []
     for ids in ([], [""], ["a\nb"], ["x"] * 1001):
         with pytest.raises(RequestInvalid):

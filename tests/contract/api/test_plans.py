@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ekiden.app import open_store
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.errors import SessionNotFound, UnknownAgent, UserError
 from ekiden.core.errors.server import NotServed, RequestInvalid
+from ekiden.project import open_store
 from ekiden.runtime import Runner
 from ekiden.sessions import Session
 from tests.contract.api.conftest import Begin

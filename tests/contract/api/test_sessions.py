@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from ekiden.app import open_store
 from ekiden.client.ekiden import Ekiden
-from ekiden.core.documents import to_json
 from ekiden.core.errors import SessionExists, SessionNotFound, UserError
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.errors.sessions import SessionImportInvalid
-from ekiden.core.jsonio import dumps
+from ekiden.core.values.documents import to_json
+from ekiden.core.values.jsonio import dumps
+from ekiden.project import open_store
 from ekiden.storage.base import NewSession
 from tests.contract.api.conftest import Begin
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ekiden.api.local.settings import LocalSettings
-from ekiden.app import load_settings
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.errors.server import NotServed, RequestInvalid
+from ekiden.project import load_settings
 
 SECRET = "ghp_0123456789abcdefghij"
 

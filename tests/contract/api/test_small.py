@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.app import open_store
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.errors.server import KeyNotFound, RequestInvalid
 from ekiden.engine.registry import BEATS, WORKERS
+from ekiden.project import open_store
 from ekiden.storage.base import DocumentWrite, NewSession
 
 

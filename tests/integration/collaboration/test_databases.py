@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.app import open_store
 from ekiden.bus import Bus
 from ekiden.collaboration import Collaboration, Collaborations, Incoming
 from ekiden.collaboration.ledger import EXECUTIONS
+from ekiden.core.conversation.messages import Letter, agent_queue
 from ekiden.core.errors.collaboration import CollaborationError, MessageReplayed
-from ekiden.core.messages import Letter, agent_queue
+from ekiden.project import open_store
 from ekiden.storage.base import MessageFilter, Store
 from ekiden.storage.timers import TIMERS
 

@@ -11,8 +11,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from ekiden.app import open_store
-from ekiden.app.copying import (
+from ekiden.core.errors import StoreTooNew, StoreUnavailable, UserError
+from ekiden.core.errors.copying import StoreNotEmpty
+from ekiden.project import open_store
+from ekiden.project.copying import (
     CopyStep,
     backup_store,
     copy_store,
@@ -20,11 +22,9 @@ from ekiden.app.copying import (
     store_info,
     verify_store,
 )
-from ekiden.app.tenants import tenant_url
-from ekiden.core.errors import StoreTooNew, StoreUnavailable, UserError
-from ekiden.core.errors.copying import StoreNotEmpty
+from ekiden.project.tenants import tenant_url
 from ekiden.storage.base import DocumentWrite, QueuePut
-from ekiden.storage.sqlite import files
+from ekiden.storage.sqlite.copying import files
 from tests.integration.copying.world import (
     act,
     made,

@@ -11,17 +11,17 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from ekiden.app import open_store
-from ekiden.app.copying import (
+from ekiden.core.errors import StoreUnavailable, UserError
+from ekiden.core.errors.copying import StoreNotEmpty, StoreUnfinished, ToolMissing
+from ekiden.project import open_store
+from ekiden.project.copying import (
     CopyStep,
     backup_store,
     copy_store,
     restore_store,
     store_info,
 )
-from ekiden.app.tenants import tenant_url
-from ekiden.core.errors import StoreUnavailable, UserError
-from ekiden.core.errors.copying import StoreNotEmpty, StoreUnfinished, ToolMissing
+from ekiden.project.tenants import tenant_url
 from ekiden.storage.base import NewSession
 from ekiden.storage.postgres import PostgresStore
 from ekiden.storage.postgres.migrate import shipped

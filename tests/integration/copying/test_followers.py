@@ -11,13 +11,13 @@ import asyncpg
 import pytest
 
 from ekiden import search_sessions
-from ekiden.app import open_store
-from ekiden.app.copying import backup_store, copy_store, restore_store
-from ekiden.sessions.mirror import MirroredEvent, MirroredSession
-from ekiden.sessions.mirror_status import mirror_status
-from ekiden.sessions.mirroring import mirror_sessions
+from ekiden.project import open_store
+from ekiden.project.copying import backup_store, copy_store, restore_store
+from ekiden.sessions.mirror.base import MirroredEvent, MirroredSession
+from ekiden.sessions.mirror.feeding import mirror_sessions
+from ekiden.sessions.mirror.status import mirror_status
 from ekiden.storage.base import DocumentWrite, Store
-from ekiden.testing.otlp_server import OtlpServer
+from ekiden.testing.servers.otlp import OtlpServer
 from ekiden.tracing import OtelFollower, read_trace
 from tests.support.server import Server, private_server
 from tests.unit.tracing.otel_team import clean_environment, conversation

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ekiden.app import open_store
-from ekiden.app.copying import CopyStep, copy_store
 from ekiden.core.agent import Agent
 from ekiden.core.errors.copying import SourceInUse, StoreUnfinished
 from ekiden.core.team import Team
 from ekiden.inbox import Inbox
+from ekiden.project import open_store
+from ekiden.project.copying import CopyStep, copy_store
 from ekiden.runtime import CodeContext, Runner
 from ekiden.sessions import Session
 from ekiden.storage.base import DocumentWrite, MessageFilter, QueuePut

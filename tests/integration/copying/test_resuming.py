@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ekiden.app import open_store
-from ekiden.app.copying import copies, copy_store, store_info
-from ekiden.app.tenants import tenant_url
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.errors.copying import StoreNotEmpty, StoreUnfinished
-from ekiden.storage.postgres.copy_target import PostgresTarget
+from ekiden.project import open_store
+from ekiden.project.copying import copies, copy_store, store_info
+from ekiden.project.tenants import tenant_url
+from ekiden.storage.postgres.copying.target import PostgresTarget
 from tests.integration.copying.world import execute_at, made, sessions_at, tenants_made
 
 Place = Callable[[str], str]

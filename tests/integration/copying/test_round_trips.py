@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ekiden import Worker, search_sessions
-from ekiden.app import open_store
-from ekiden.app.copying import (
+from ekiden.audit import head_of
+from ekiden.project import open_store
+from ekiden.project.copying import (
     BackupReport,
     CopyReport,
     backup_store,
@@ -23,7 +24,6 @@ from ekiden.app.copying import (
     store_info,
     verify_store,
 )
-from ekiden.audit import head_of
 from ekiden.storage.base import (
     EventFilter,
     EventPage,

@@ -12,10 +12,6 @@ import asyncpg
 import pytest
 
 from ekiden import Session
-from ekiden.app import open_store
-from ekiden.app.copying import CopyStep, copy_store, store_info, verify_store
-from ekiden.app.keys import Keys
-from ekiden.app.tenants import tenant_url
 from ekiden.core.errors import StoreTooNew, StoreUnavailable, UserError
 from ekiden.core.errors.copying import (
     CopyDiffers,
@@ -24,9 +20,13 @@ from ekiden.core.errors.copying import (
     StoreNotEmpty,
     StoreUnfinished,
 )
+from ekiden.project import open_store
+from ekiden.project.copying import CopyStep, copy_store, store_info, verify_store
+from ekiden.project.keys import Keys
+from ekiden.project.tenants import tenant_url
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut
-from ekiden.storage.postgres.address import parse_address
-from ekiden.storage.postgres.copy_target import PostgresTarget, in_one_transaction
+from ekiden.storage.postgres.connection.address import parse_address
+from ekiden.storage.postgres.copying.target import PostgresTarget, in_one_transaction
 from tests.integration.copying.world import (
     act,
     execute_at,

@@ -9,12 +9,13 @@ from pathlib import Path
 import asyncpg
 
 import ekiden
-from ekiden.app import open_store
-from ekiden.sessions import mirror_book, search
+from ekiden.project import open_store
+from ekiden.sessions import search
+from ekiden.sessions.mirror import book as mirror_book
 from ekiden.storage.copying import FOLLOWERS, MARK, TABLES
 from ekiden.storage.postgres import copy_rows as postgres
-from ekiden.storage.sqlite import copy_rows as sqlite
-from ekiden.tracing import otel_place
+from ekiden.storage.sqlite.copying import rows as sqlite
+from ekiden.tracing.otel import place as otel_place
 from tests.support.sqlite import execute
 
 Place = Callable[[str], str]
@@ -75,12 +76,12 @@ def test_everybody_who_stores_a_place_in_the_feed_is_known() -> None:
     }
     elsewhere = {
         "hub/reader.py",  # Keeps it in memory; its clients begin anew.
-        "sessions/mirror_status.py",  # Reads what mirroring stored.
+        "sessions/mirror/status.py",  # Reads what mirroring stored.
     }
     assert following - elsewhere == {
         "sessions/search.py",
-        "sessions/mirroring.py",
-        "tracing/otel_follower.py",
+        "sessions/mirror/feeding.py",
+        "tracing/otel/follower.py",
     }
     assert set(FOLLOWERS) == {search._COLLECTION, mirror_book.MIRRORS, otel_place.PLACES}
 

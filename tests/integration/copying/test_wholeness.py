@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.app import open_store
-from ekiden.app.copying import (
+from ekiden.core.errors.copying import NotCopyable, StoreNotEmpty
+from ekiden.project import open_store
+from ekiden.project.copying import (
     CopyStep,
     backup_store,
     copy_store,
@@ -16,8 +17,7 @@ from ekiden.app.copying import (
     store_info,
     verify_store,
 )
-from ekiden.app.copying.places import snapshot_at
-from ekiden.core.errors.copying import NotCopyable, StoreNotEmpty
+from ekiden.project.copying.places import snapshot_at
 from ekiden.storage.base import DocumentWrite, QueuePut
 from ekiden.storage.copying import PAGE_BYTES, TABLES, WRITING, weight
 from tests.integration.copying.world import counted_at, execute_at, made

@@ -28,10 +28,10 @@ from ekiden import (
     search_sessions,
     submit,
 )
-from ekiden.app import open_store
-from ekiden.app.copying.places import snapshot_at
-from ekiden.app.keys import Keys
-from ekiden.app.tenants import tenant_url
+from ekiden.project import open_store
+from ekiden.project.copying.places import snapshot_at
+from ekiden.project.keys import Keys
+from ekiden.project.tenants import tenant_url
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut, SearchEntry, Store
 from ekiden.storage.copying import TABLES, Row, TableName
 from tests.support.sqlite import execute

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from ekiden.app import open_store
+from ekiden.core.conversation.messages import agent_queue
 from ekiden.core.errors.inbox import InboxItemClosed
-from ekiden.core.inbox_item import EscalationStep, InboxItem
-from ekiden.core.messages import agent_queue
+from ekiden.core.questions.inbox_item import EscalationStep, InboxItem
 from ekiden.inbox import Inbox, InboxQuery, run_due
+from ekiden.project import open_store
 from ekiden.storage.base import MessageFilter, NewSession, QueuePut, Store
 
 HOSTILE = "\x00\x1b[31m\udc80 ‮ 山田 👩‍💻 \U0010ffff"

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from ekiden import Agent, McpTools, MemoryStore, Runner, Session, parse_mcp_servers
-from ekiden.core.jsonio import dumps
 from ekiden.core.privacy.covering import MASK
+from ekiden.core.values.jsonio import dumps
 from ekiden.testing import ScriptedModel, call, say
 from tests.support.canaries import plain
 

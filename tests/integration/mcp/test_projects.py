@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ekiden.app import serving
-from ekiden.app.project import Project, load_project
 from ekiden.core.profile import Confirmation
+from ekiden.project.agent_files import mcp as serving
+from ekiden.project.project import Project, load_project
 from tests.integration.mcp.conftest import SERVER, started
 
 

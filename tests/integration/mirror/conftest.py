@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.sessions.vertex import VertexMirror
+from ekiden.integrations.vertex.mirror import VertexMirror
 from ekiden.storage.memory import MemoryStore
 from tests.support.vertex_server import VertexServer
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
+from ekiden.core.conversation.items import function_call, function_output
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.errors.mirror import MirrorRefused, MirrorUnavailable
 from ekiden.core.events import Event
-from ekiden.core.items import function_call, function_output
-from ekiden.sessions.mirror import MirroredEvent, MirroredSession, MirrorPolicy, MirrorReport
-from ekiden.sessions.mirror_book import MirrorBook
-from ekiden.sessions.mirror_status import mirror_status
-from ekiden.sessions.mirroring import mirror_sessions
-from ekiden.sessions.vertex import VertexMirror
+from ekiden.integrations.vertex.mirror import VertexMirror
+from ekiden.sessions.mirror.base import MirroredEvent, MirroredSession, MirrorPolicy, MirrorReport
+from ekiden.sessions.mirror.book import MirrorBook
+from ekiden.sessions.mirror.feeding import mirror_sessions
+from ekiden.sessions.mirror.status import mirror_status
 from ekiden.storage.base import Batch, NewSession, SessionOpening, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore

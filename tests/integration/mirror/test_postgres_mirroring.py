@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from ekiden.sessions.mirror import MirrorPolicy
-from ekiden.sessions.mirror_status import mirror_status
-from ekiden.sessions.mirroring import mirror_sessions
+from ekiden.sessions.mirror.base import MirrorPolicy
+from ekiden.sessions.mirror.feeding import mirror_sessions
+from ekiden.sessions.mirror.status import mirror_status
 from ekiden.storage.postgres import PostgresStore
 from tests.integration.mirror.conftest import vertex
 from tests.integration.mirror.talking import talk

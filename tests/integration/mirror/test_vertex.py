@@ -11,11 +11,11 @@ import pytest
 from ekiden import Agent, Runner, Session, handoff
 from ekiden.core.errors import UserError
 from ekiden.core.errors.mirror import MirrorRefused, MirrorUnavailable
-from ekiden.sessions import vertex as module
-from ekiden.sessions.mirror import MirroredEvent, MirroredSession
-from ekiden.sessions.mirroring import mirror_sessions
-from ekiden.sessions.vertex import VertexMirror
-from ekiden.sessions.vertex_wire import wire_events
+from ekiden.integrations.vertex import mirror as module
+from ekiden.integrations.vertex.mirror import VertexMirror
+from ekiden.integrations.vertex.wire import wire_events
+from ekiden.sessions.mirror.base import MirroredEvent, MirroredSession
+from ekiden.sessions.mirror.feeding import mirror_sessions
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say, transfer
 from tests.integration.mirror.conftest import vertex

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import pytest
 
-from ekiden.core.model import Model, ModelDelta, ModelRequest, ModelResponse
+from ekiden.core.conversation.model import Model, ModelDelta, ModelRequest, ModelResponse
 from ekiden.models import RetryPolicy
 
 Answered: TypeAlias = tuple[list[ModelDelta], ModelResponse]

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.errors import ModelError, UserError
-from ekiden.core.items import (
+from ekiden.core.conversation.items import (
     Item,
     assistant_message,
     function_output,
@@ -20,9 +19,10 @@ from ekiden.core.items import (
     text_of,
     user_message,
 )
-from ekiden.core.model import ModelRequest, ModelSettings, OutputSpec, ToolSpec
+from ekiden.core.conversation.model import ModelRequest, ModelSettings, OutputSpec, ToolSpec
+from ekiden.core.errors import ModelError, UserError
 from ekiden.models import resolve_model
-from ekiden.testing.loopback import HttpReply, HttpRequest, LoopbackServer
+from ekiden.testing.servers.loopback import HttpReply, HttpRequest, LoopbackServer
 
 MODEL = "claude-sonnet-5-5"
 WEATHER = ToolSpec(

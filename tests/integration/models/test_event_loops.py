@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.items import text_of, user_message
-from ekiden.core.model import ModelRequest, ModelResponse
+from ekiden.core.conversation.items import text_of, user_message
+from ekiden.core.conversation.model import ModelRequest, ModelResponse
 from ekiden.models import resolve_model
 from ekiden.testing import say
-from ekiden.testing.openai_server import OpenAIServer
+from ekiden.testing.servers.openai import OpenAIServer
 
 
 async def _ask(model: Any) -> str:

@@ -11,11 +11,17 @@ from typing import Any
 
 import pytest
 
+from ekiden.core.conversation.items import (
+    Item,
+    assistant_message,
+    function_output,
+    text_of,
+    user_message,
+)
+from ekiden.core.conversation.model import ModelRequest, ModelSettings, OutputSpec, ToolSpec
 from ekiden.core.errors import ModelBehaviorError, ModelError
-from ekiden.core.items import Item, assistant_message, function_output, text_of, user_message
-from ekiden.core.model import ModelRequest, ModelSettings, OutputSpec, ToolSpec
 from ekiden.models import resolve_model
-from ekiden.testing.loopback import HttpReply, HttpRequest, LoopbackServer
+from ekiden.testing.servers.loopback import HttpReply, HttpRequest, LoopbackServer
 
 MODEL = "gemini-2.5-flash"
 SIGNATURE = "c2lnbmVk"

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.errors import ModelBehaviorError, UserError
-from ekiden.core.items import (
+from ekiden.core.conversation.items import (
     Item,
     assistant_message,
     function_call,
@@ -17,11 +16,12 @@ from ekiden.core.items import (
     text_of,
     user_message,
 )
-from ekiden.core.model import ModelRequest, ModelSettings, OutputSpec, ToolSpec
-from ekiden.core.usage import Usage
+from ekiden.core.conversation.model import ModelRequest, ModelSettings, OutputSpec, ToolSpec
+from ekiden.core.conversation.usage import Usage
+from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.models import resolve_model
 from ekiden.testing import call, say, stream
-from ekiden.testing.openai_server import OpenAIServer, refuse
+from ekiden.testing.servers.openai import OpenAIServer, refuse
 from ekiden.testing.steps import Answer
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from ekiden.core.conversation.items import function_output, text_of, user_message
+from ekiden.core.conversation.model import ModelDelta, ModelRequest
 from ekiden.core.errors import (
     EkidenError,
     ModelBehaviorError,
@@ -19,12 +21,10 @@ from ekiden.core.errors import (
     ModelTimeout,
     UserError,
 )
-from ekiden.core.items import function_output, text_of, user_message
-from ekiden.core.model import ModelDelta, ModelRequest
 from ekiden.models import RetryPolicy, resolve_model
 from ekiden.testing import delay, hang, say
-from ekiden.testing.loopback import HttpReply, HttpRequest, LoopbackServer
-from ekiden.testing.openai_server import OpenAIServer, cut, garbled, http_error
+from ekiden.testing.servers.loopback import HttpReply, HttpRequest, LoopbackServer
+from ekiden.testing.servers.openai import OpenAIServer, cut, garbled, http_error
 
 KEY = "sk-canary-0123456789"
 

@@ -9,7 +9,7 @@ import pytest
 
 from ekiden.core.errors import UserError
 from ekiden.testing import UnexpectedModelCall, UnusedSteps, call, fail, hang, say, transfer
-from ekiden.testing.openai_server import OpenAIServer, cut
+from ekiden.testing.servers.openai import OpenAIServer, cut
 
 STRICT = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 CALL = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}

@@ -10,14 +10,14 @@ import pytest
 from pydantic import BaseModel
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import function_call
+from ekiden.core.conversation.model import ModelDelta, ModelSettings
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import ModelTimeout
-from ekiden.core.items import function_call
-from ekiden.core.model import ModelDelta, ModelSettings
-from ekiden.core.outcomes import Refused
-from ekiden.core.usage import Usage
+from ekiden.core.runs import Refused
 from ekiden.runtime import RunConfig, Runner, RunResult
 from ekiden.testing import call, hang, say, transfer
-from ekiden.testing.openai_server import OpenAIServer, http_error, refuse
+from ekiden.testing.servers.openai import OpenAIServer, http_error, refuse
 from ekiden.tools import function_tool
 
 USAGE = Usage(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.realtime import (
+from ekiden.integrations.realtime import (
     RealtimeAgent,
     RealtimeModelSettings,
     RealtimeRunConfig,
@@ -20,7 +20,7 @@ from ekiden.realtime import (
 )
 from ekiden.sessions import Session
 from ekiden.testing import RealtimeServer
-from ekiden.testing.realtime_server import RealtimeStep
+from ekiden.testing.servers.realtime import RealtimeStep
 
 TEXT = RealtimeModelSettings(output_modalities=["text"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden import RunContextWrapper, function_tool
-from ekiden.realtime import RealtimeAgent, realtime_handoff
+from ekiden.integrations.realtime import RealtimeAgent, realtime_handoff
 from ekiden.testing import say, transfer
 from tests.integration.realtime.conftest import outputs, talking, tool_names
 

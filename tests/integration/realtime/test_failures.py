@@ -9,7 +9,7 @@ import pytest
 
 from ekiden import UserError, function_tool
 from ekiden.core.errors import ModelBehaviorError
-from ekiden.realtime import (
+from ekiden.integrations.realtime import (
     RealtimeAgent,
     RealtimeClosed,
     RealtimeDisconnected,
@@ -19,10 +19,10 @@ from ekiden.realtime import (
     RealtimeUnavailable,
     RealtimeWebSocketModel,
 )
-from ekiden.realtime.model import RealtimeModelSendAudio
+from ekiden.integrations.realtime.model import RealtimeModelSendAudio
 from ekiden.testing import RealtimeServer, call, hang, say, transfer
-from ekiden.testing.openai_server import cut
-from ekiden.testing.realtime_server import complain, fail_turn
+from ekiden.testing.servers.openai import cut
+from ekiden.testing.servers.realtime import complain, fail_turn
 from tests.integration.realtime.conftest import talking
 
 

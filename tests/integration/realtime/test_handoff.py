@@ -9,9 +9,9 @@ import pytest
 from pydantic import BaseModel
 
 from ekiden import RunContextWrapper, function_tool
-from ekiden.realtime import RealtimeAgent, RealtimeModelSettings, realtime_handoff
+from ekiden.integrations.realtime import RealtimeAgent, RealtimeModelSettings, realtime_handoff
 from ekiden.testing import call, delay, say, transfer
-from ekiden.testing.realtime_server import heard
+from ekiden.testing.servers.realtime import heard
 from tests.integration.realtime.conftest import Talk, outputs, talking, tool_names
 
 

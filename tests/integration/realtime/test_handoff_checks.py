@@ -22,8 +22,8 @@ from ekiden import (
     handoff_guardrail,
 )
 from ekiden.audit import verify_audit
-from ekiden.handoff.history_query import HandoffQuery, find_handoffs
-from ekiden.realtime import RealtimeAgent, realtime_handoff
+from ekiden.handoff.records.query import HandoffQuery, find_handoffs
+from ekiden.integrations.realtime import RealtimeAgent, realtime_handoff
 from ekiden.testing import ScriptedModel, delay, say, transfer
 from tests.integration.realtime.conftest import outputs, talking
 

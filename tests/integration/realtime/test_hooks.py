@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden import AgentHooks, RunHooks
-from ekiden.realtime import RealtimeAgent
+from ekiden.integrations.realtime import RealtimeAgent
 from ekiden.testing import say, transfer
 from tests.integration.realtime.conftest import outputs, talking
 

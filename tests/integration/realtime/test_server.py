@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from websockets.asyncio.client import ClientConnection, connect
 
 from ekiden import UserError, function_tool
-from ekiden.realtime import RealtimeAgent, RealtimeModelSettings
+from ekiden.integrations.realtime import RealtimeAgent, RealtimeModelSettings
 from ekiden.testing import (
     ManualClock,
     RealtimeServer,
@@ -24,8 +24,8 @@ from ekiden.testing import (
     stream,
     transfer,
 )
-from ekiden.testing.openai_server import cut
-from ekiden.testing.realtime_server import fail_turn, heard
+from ekiden.testing.servers.openai import cut
+from ekiden.testing.servers.realtime import fail_turn, heard
 from tests.integration.realtime.conftest import talking
 
 UPDATE = {"type": "session.update", "session": {"type": "realtime"}}

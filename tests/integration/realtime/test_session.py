@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden import ToolContext, UserError, function_tool
-from ekiden.realtime import (
+from ekiden.integrations.realtime import (
     RealtimeAgent,
     RealtimeClosed,
     RealtimeModelSettings,
@@ -17,8 +17,8 @@ from ekiden.realtime import (
     realtime_handoff,
 )
 from ekiden.testing import RealtimeServer, call, delay, say
-from ekiden.testing.openai_server import garbled
-from ekiden.testing.realtime_server import heard
+from ekiden.testing.servers.openai import garbled
+from ekiden.testing.servers.realtime import heard
 from tests.integration.realtime.conftest import outputs, talking
 
 SPOKEN = RealtimeModelSettings(turn_detection={"type": "server_vad"})

@@ -26,8 +26,8 @@ from ekiden import (
     function_tool,
 )
 from ekiden.audit import GENESIS, head_of, link
-from ekiden.handoff.records import records_of
-from ekiden.realtime import (
+from ekiden.handoff.records.records import records_of
+from ekiden.integrations.realtime import (
     RealtimeAgent,
     RealtimeDisconnected,
     RealtimeModelSettings,
@@ -36,7 +36,7 @@ from ekiden.realtime import (
 from ekiden.sessions import chain_of
 from ekiden.storage.base import NewSession
 from ekiden.testing import ScriptedModel, call, hang, say, transfer
-from ekiden.testing.realtime_server import heard
+from ekiden.testing.servers.realtime import heard
 from tests.integration.realtime.conftest import outputs, talking
 
 MOVES = ["initiated", "validating", "transferring", "completed"]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ekiden import ToolContext, function_tool
-from ekiden.core.guardrail_errors import GuardrailError
+from ekiden.core.guardrails import GuardrailError
 from ekiden.core.tool_guardrails import ToolGuardrailFunctionOutput, tool_input_guardrail
-from ekiden.realtime import (
+from ekiden.integrations.realtime import (
     RealtimeAgent,
 )
 from ekiden.testing import call, say

@@ -13,8 +13,7 @@ import pytest
 from ekiden.core.agent import Agent
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
-from ekiden.core.inbox_item import InboxItem
-from ekiden.core.retention import Retention
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.team import Team
 from ekiden.engine import Worker
 from ekiden.engine.housekeeping import Housekeeping
@@ -22,6 +21,7 @@ from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, Runner
 from ekiden.runtime.history.retention import Pruned, prune_sessions
 from ekiden.sessions import Session
+from ekiden.sessions.retention import Retention
 from ekiden.sessions.search import index_sessions, search_sessions
 from ekiden.storage.base import MessageSettle, QueuePut, Store
 from ekiden.storage.memory import MemoryStore

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, EkidenError, MemoryStore, Runner, Session, SqliteStore, Team
-from ekiden.a2a import RemoteA2A, a2a_agent
 from ekiden.core.acting import AGENT_HEADER
 from ekiden.inbox import Inbox
+from ekiden.integrations.a2a import RemoteA2A, a2a_agent
 from ekiden.storage.base import SessionFilter
 from ekiden.testing import ScriptedModel, say, transfer
 from tests.support.a2a_child import child_team

@@ -26,7 +26,7 @@ from ag_ui.core import (
 from fastapi import FastAPI
 from pydantic import TypeAdapter
 
-from ekiden.app.desk import Desk
+from ekiden.project.service import Desk
 from tests.support.relay_team import REFUNDS, relay_team
 from tests.support.serving import application, served
 

@@ -13,8 +13,8 @@ import pytest
 from fastapi import FastAPI
 from openai.types.chat import ChatCompletionMessageParam
 
-from ekiden.app.desk import Desk
 from ekiden.inbox import InboxQuery
+from ekiden.project.service import Desk
 from ekiden.server import ServerConfig
 from tests.support.openai_clients import openai_client
 from tests.support.relay_team import REFUNDS, relay_team

@@ -12,9 +12,9 @@ import pytest
 from starlette.requests import HTTPConnection
 
 from ekiden import Agent, Team
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import ModelError
 from ekiden.core.errors.server import TooManyRequests, Unauthenticated
-from ekiden.core.usage import Usage
 from ekiden.server.access.access import Caller, Gate, Scope
 from ekiden.testing import ScriptedModel, fail, say, stream
 from tests.support.openai_clients import openai_client

@@ -12,7 +12,7 @@ import pytest
 from fastapi import FastAPI
 from openai.types.responses import Response
 
-from ekiden.app.desk import Desk
+from ekiden.project.service import Desk
 from tests.support.openai_clients import openai_client
 from tests.support.relay_team import REFUNDS, relay_team
 from tests.support.serving import application, served

@@ -10,7 +10,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
-from ekiden.app.keys import Keys
+from ekiden.project.keys import Keys
 from ekiden.server import ServerConfig
 from ekiden.server.access.cookies import csrf_token
 from ekiden.server.middleware import entrance

@@ -12,11 +12,11 @@ from typing import Any
 import apsw
 import pytest
 
-from ekiden.app import open_store
 from ekiden.audit import export_audit, verify_audit
 from ekiden.audit.query import AuditQuery
 from ekiden.cli.main import main
 from ekiden.core.errors import StoreDamaged, StoreEmpty, StoreReadOnly, StoreUnavailable
+from ekiden.project import open_store
 from ekiden.storage.base import NewSession
 from ekiden.storage.sqlite import SqliteStore
 from tests.support.rights import modes_count

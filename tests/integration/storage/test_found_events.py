@@ -10,12 +10,12 @@ import pytest
 from ekiden.core.events import AUDITED, EventType
 from ekiden.storage.base import EventFilter
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres import found as postgres
+from ekiden.storage.postgres import feed as postgres
 from ekiden.storage.postgres.migrate import shipped
 from ekiden.storage.sqlite import SqliteStore
-from ekiden.storage.sqlite import found as sqlite
-from ekiden.storage.sqlite.event_rows import stored_type
+from ekiden.storage.sqlite import journal as sqlite
 from ekiden.storage.sqlite.migrate import SHIPPED, load_migrations
+from ekiden.storage.sqlite.rows import stored_type
 from ekiden.testing.contracts.base import claimed, step
 from ekiden.testing.contracts.found import at
 from tests.support.sql import connect, execute

@@ -15,7 +15,8 @@ from ekiden.storage.base import (
     SessionOpening,
     Written,
 )
-from ekiden.storage.postgres import PostgresStore, doubt
+from ekiden.storage.postgres import PostgresStore
+from ekiden.storage.postgres.connection import database as doubt
 from tests.support.proxy import Proxy
 from tests.support.sql import execute, until_blocked
 

@@ -21,7 +21,8 @@ from ekiden.storage.base import (
     SessionOpening,
     SessionPatch,
 )
-from ekiden.storage.postgres import PostgresStore, doubt
+from ekiden.storage.postgres import PostgresStore
+from ekiden.storage.postgres.connection import database as doubt
 from tests.support.proxy import Fault, Proxy
 from tests.support.sql import connect, execute, terminate, until_blocked
 

@@ -12,7 +12,7 @@ import pytest
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.errors import translated
+from ekiden.storage.postgres.connection.errors import translated
 from tests.support.proxy import Proxy
 from tests.support.server import Server, private_server
 from tests.support.sql import connect, execute, terminate, until_blocked, until_waited_for

@@ -13,11 +13,11 @@ import pytest
 from ekiden.core.errors import LeaseLost, StepConflict, StoreUnavailable, UserError
 from ekiden.core.events import Event
 from ekiden.storage.base import Claim, Commit, NewSession, SessionPatch
-from ekiden.storage.postgres import PostgresStore, gathering
-from ekiden.storage.postgres.commit_sql import Parcel
-from ekiden.storage.postgres.errors import ConnectionLost
-from ekiden.storage.postgres.gathering import Gathering
+from ekiden.storage.postgres import PostgresStore
+from ekiden.storage.postgres.connection.errors import ConnectionLost
 from ekiden.storage.postgres.rows import EVENT
+from ekiden.storage.postgres.writing import gathering
+from ekiden.storage.postgres.writing.gathering import Gathering, Parcel
 from tests.support.proxy import Proxy
 from tests.support.sql import connect, execute
 
@@ -273,7 +273,11 @@ async def test_sessions_that_somebody_has_locked_stop_no_gathering(
 async def test_a_wire_that_falls_silent_delays_a_commit_and_locks_no_session(
     postgres_url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, together: bool
 ) -> None:
-    for name in ("commits.ANSWER_S", "gathering.ANSWER_S", "kept._RELEASE_S"):
+    for name in (
+        "writing.commits.ANSWER_S",
+        "writing.gathering.ANSWER_S",
+        "connection.database._RELEASE_S",
+    ):
         monkeypatch.setattr(f"ekiden.storage.postgres.{name}", 0.2)
     async with PostgresStore(proxy.url(postgres_url), max_size=2) as store:
         monkeypatch.setattr(store._changes, "changed", lambda: None)
@@ -428,7 +432,7 @@ async def test_a_connection_that_nobody_needed_is_closed(
     kept = postgres_store._database._pool
     assert kept is not None
     assert len(kept._idle) > 1
-    monkeypatch.setattr("ekiden.storage.postgres.kept._IDLE_S", -1.0)
+    monkeypatch.setattr("ekiden.storage.postgres.connection.database._IDLE_S", -1.0)
     kept._close_old()
     assert not kept._idle
     await asyncio.gather(*kept._closing)
@@ -443,10 +447,10 @@ async def test_a_connection_that_is_too_old_is_not_handed_out(
     kept = postgres_store._database._pool
     assert kept is not None
     old = [each.connection for each in kept._idle]
-    monkeypatch.setattr("ekiden.storage.postgres.kept._IDLE_S", -1.0)
+    monkeypatch.setattr("ekiden.storage.postgres.connection.database._IDLE_S", -1.0)
     taken = await kept.take()
     assert taken not in old
-    monkeypatch.setattr("ekiden.storage.postgres.kept._AGE_S", -1.0)
+    monkeypatch.setattr("ekiden.storage.postgres.connection.database._AGE_S", -1.0)
     await kept.give_back(taken, is_sound=True)
     assert not kept._idle, "it was out of the pool for long"
     await asyncio.gather(*kept._closing)

@@ -11,7 +11,7 @@ import pytest
 from ekiden.core.errors import StoreUnavailable
 from ekiden.storage.base import Commit, NewSession, SessionFilter, SessionPatch
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.claiming import TAKE_NEXT_OF
+from ekiden.storage.postgres.sessions import TAKE_NEXT_OF
 from tests.support.sql import execute
 
 FILL = """

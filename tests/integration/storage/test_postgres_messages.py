@@ -16,7 +16,9 @@ from ekiden.storage.base import (
     Settled,
     StoredMessage,
 )
-from ekiden.storage.postgres import PostgresStore, doubt, puts, queues
+from ekiden.storage.postgres import PostgresStore, queues
+from ekiden.storage.postgres import messages as puts
+from ekiden.storage.postgres.connection import database as doubt
 from tests.support.proxy import Proxy
 from tests.support.sql import connect, execute, until_blocked
 

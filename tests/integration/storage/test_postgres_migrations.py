@@ -9,7 +9,7 @@ import pytest
 from ekiden.core.errors import EngineTooOld, MigrationChanged, StoreTooNew, StoreUnavailable
 from ekiden.storage.base import MessageSettle, NewSession, QueuePut
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.address import parse_address
+from ekiden.storage.postgres.connection.address import parse_address
 from ekiden.storage.postgres.migrate import Migration, check_engine, migrate, shipped
 from tests.support.sql import connect, execute, until_waited_for
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ekiden import Agent, CodeContext, Session
-from ekiden.app.copying import backup_store, restore_store, store_info, verify_store
 from ekiden.engine import Worker, submit
+from ekiden.project.copying import backup_store, restore_store, store_info, verify_store
 from ekiden.storage.postgres import PostgresStore
 from tests.support.sql import connect
 

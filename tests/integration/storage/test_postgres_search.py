@@ -12,7 +12,7 @@ import pytest
 from ekiden.core.errors import StoreUnavailable
 from ekiden.storage.base import SearchEntry
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.address import parse_address
+from ekiden.storage.postgres.connection.address import parse_address
 from ekiden.storage.postgres.migrate import migrate, shipped
 from tests.support.sql import connect, execute
 

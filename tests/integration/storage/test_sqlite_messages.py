@@ -17,7 +17,8 @@ from ekiden.storage.base import (
     NewSession,
     QueuePut,
 )
-from ekiden.storage.sqlite import SqliteStore, found_messages
+from ekiden.storage.sqlite import SqliteStore
+from ekiden.storage.sqlite import queues as found_messages
 from tests.support.sqlite import execute
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"

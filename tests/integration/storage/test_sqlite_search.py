@@ -13,7 +13,7 @@ import pytest
 from ekiden.core.errors import UserError
 from ekiden.storage.base import SearchEntry, SearchHit
 from ekiden.storage.sqlite import SqliteStore
-from ekiden.storage.sqlite.vectors import vector_engine
+from ekiden.storage.sqlite.search import vector_engine
 from tests.support.sqlite import execute
 
 ENGINES = ("sqlite-vec", "numpy", "python")

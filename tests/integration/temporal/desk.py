@@ -14,10 +14,10 @@ from temporalio.service import RPCError
 
 from ekiden.core.agent import Agent
 from ekiden.core.team import Team
-from ekiden.engine.temporal.attributes import first_attributes
-from ekiden.engine.temporal.names import store_name, workflow_id
-from ekiden.engine.temporal.payloads import SessionJob
-from ekiden.engine.temporal.session_workflow import SessionWorkflow
+from ekiden.integrations.temporal.attributes import first_attributes
+from ekiden.integrations.temporal.names import store_name, workflow_id
+from ekiden.integrations.temporal.payloads import SessionJob
+from ekiden.integrations.temporal.session_workflow import SessionWorkflow
 from ekiden.runtime import CodeContext
 from ekiden.storage.base import Store
 

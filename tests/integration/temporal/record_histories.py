@@ -22,7 +22,7 @@ from temporalio.client import Client, WorkflowHistory
 from ekiden.core.agent import Agent
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.team import Team
-from ekiden.engine.temporal.names import store_name, timekeeper_id
+from ekiden.integrations.temporal.names import store_name, timekeeper_id
 from ekiden.runtime import CodeContext
 from ekiden.storage.base import Claim, NewSession, SessionRow
 from ekiden.storage.sqlite import SqliteStore

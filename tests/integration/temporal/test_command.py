@@ -11,7 +11,7 @@ import pytest
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from ekiden.engine import submit
-from ekiden.engine.temporal import TemporalWorker, WorkerVersion
+from ekiden.integrations.temporal import TemporalWorker, WorkerVersion
 from ekiden.sessions import Session
 from ekiden.storage.postgres import PostgresStore
 from ekiden.testing.engine_contracts.base import words

@@ -14,10 +14,10 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.team import Team
 from ekiden.engine.station import Station
-from ekiden.engine.temporal import TemporalAddress, TemporalFleet, TemporalWorker, Terms
-from ekiden.engine.temporal.names import store_name
-from ekiden.engine.temporal.payloads import Due, TimeJob
-from ekiden.engine.temporal.timekeeper import RUN_TIMERS, TimekeeperWorkflow
+from ekiden.integrations.temporal import TemporalAddress, TemporalFleet, TemporalWorker, Terms
+from ekiden.integrations.temporal.names import store_name
+from ekiden.integrations.temporal.payloads import Due, TimeJob
+from ekiden.integrations.temporal.timekeeper import RUN_TIMERS, TimekeeperWorkflow
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.storage.base import Document, SessionRow
 from ekiden.storage.memory import MemoryStore

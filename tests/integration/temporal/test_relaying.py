@@ -13,14 +13,14 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from ekiden.core.agent import Agent
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.team import Team
-from ekiden.engine.temporal import TemporalWorker, relay
-from ekiden.engine.temporal.names import care_queue, store_name, timekeeper_id
-from ekiden.engine.temporal.office import TERM_S, Office
-from ekiden.engine.temporal.payloads import Due
+from ekiden.integrations.temporal import TemporalWorker, relay
+from ekiden.integrations.temporal.names import care_queue, store_name, timekeeper_id
+from ekiden.integrations.temporal.office import TERM_S, Office
+from ekiden.integrations.temporal.payloads import Due
 from ekiden.runtime import CodeContext
 from ekiden.storage.base import Claim, NewSession, SessionRow
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.errors import Unreachable
+from ekiden.storage.postgres.connection.errors import Unreachable
 from ekiden.testing.engine_contracts.base import answered, asked_person, done
 from tests.integration.temporal.desk import (
     SECRET,

@@ -10,8 +10,8 @@ from temporalio.client import Client, WorkflowExecutionStatus
 
 from ekiden.core.agent import Agent
 from ekiden.core.team import Team
-from ekiden.engine.temporal.names import store_name, workflow_id
-from ekiden.engine.temporal.payloads import Wake
+from ekiden.integrations.temporal.names import store_name, workflow_id
+from ekiden.integrations.temporal.payloads import Wake
 from ekiden.runtime import CodeContext
 from ekiden.testing.engine_contracts.base import answered, asked_person, decide, done, settled
 from tests.integration.temporal.desk import (

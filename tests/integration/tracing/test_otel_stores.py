@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.app import open_store
+from ekiden.project import open_store
 from ekiden.storage.base import Store
 from ekiden.storage.postgres import PostgresStore
-from ekiden.testing.otlp_server import OtlpServer
+from ekiden.testing.servers.otlp import OtlpServer
 from ekiden.tracing import FollowPolicy, OtelFollower, read_trace
 from tests.unit.tracing.otel_team import clean_environment, conversation
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ekiden.agents import AgentDefinition, AgentFile, HandoffDefinition
-from ekiden.agents.written import WrittenCondition
+from ekiden.agents.definition import WrittenCondition
 from ekiden.core.handoff_terms import Budget, HandoffTrigger, TriggerType
 from ekiden.core.profile import Confirmation
 

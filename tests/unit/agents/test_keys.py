@@ -17,7 +17,7 @@ from ekiden.agents import (
     MemoryDefinition,
     Peer,
 )
-from ekiden.agents.written import WrittenCondition
+from ekiden.agents.definition import WrittenCondition
 from ekiden.core.handoff_terms import Budget, HandoffTrigger
 from ekiden.core.profile import Capability, Confirmation, Triggers
 

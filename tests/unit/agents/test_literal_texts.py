@@ -120,5 +120,5 @@ def test_the_short_way_gives_what_the_long_way_gives(
     front: str, read: Callable[..., AgentFile], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = read(front)
-    monkeypatch.setattr("ekiden.agents.literal._quick_with_literals", lambda *given: None)
+    monkeypatch.setattr("ekiden.agents.yaml.literal._quick_with_literals", lambda *given: None)
     assert read(front) == file

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ekiden.agents.nodes import Node
-from ekiden.agents.quick_yaml import quick_yaml
-from ekiden.agents.yaml import parse_yaml
-from ekiden.agents.yaml_errors import YamlFault
+from ekiden.agents.yaml.errors import YamlFault
+from ekiden.agents.yaml.nodes import Node
+from ekiden.agents.yaml.parser import parse_yaml
+from ekiden.agents.yaml.quick import quick_yaml
 from tests.support.examples import examples
 
 TYPICAL = dedent(

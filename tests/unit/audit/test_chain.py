@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ekiden.audit import GENESIS, ChainHead, chained, head_of, link
+from ekiden.audit import GENESIS, AuditChain, ChainHead, chained, head_of, link
 from ekiden.core.events import AUDITED, Event
-from ekiden.core.jsonio import dumps, loads
+from ekiden.core.values.jsonio import dumps, loads
 from ekiden.storage.memory import MemoryStore
 from tests.support.cases import each_case
 from tests.unit.audit.written import event, handoff, story, write
@@ -125,11 +125,11 @@ def test_two_halves_of_a_character_that_json_joins_hash_as_one() -> None:
 
 
 def test_only_audited_events_are_linked() -> None:
-    linked, head, count = chained(story())
+    linked, chain = chained(story())
     hashes = [(each.details or {}).get("hash") for each in linked if each.type in AUDITED]
-    assert count == len(hashes) == 4
+    assert chain.count == len(hashes) == 4
     assert len(set(hashes)) == 4
-    assert head == hashes[-1]
+    assert chain.head == hashes[-1]
     assert not any("hash" in (each.details or {}) for each in linked if each.type not in AUDITED)
     assert linked[1].details is not None
     assert linked[1].details["hash"] == link(GENESIS, linked[1])
@@ -138,22 +138,22 @@ def test_only_audited_events_are_linked() -> None:
 
 
 def test_events_that_are_linked_anew_keep_everything_else() -> None:
-    once, _, _ = chained([handoff("s", 1, "initiated", reason="r")])
+    once, _ = chained([handoff("s", 1, "initiated", reason="r")])
     moved = Event(
         session_id="t", seq=1, type="handoff", at_us=5, details=once[0].details, error="e"
     )
-    (again,), head, count = chained([moved], "before")
+    (again,), chain = chained([moved], AuditChain("before"))
     assert again.details is not None
     assert once[0].details is not None
-    assert again.details == {**once[0].details, "hash": head}
-    assert (again.session_id, again.at_us, again.error, count) == ("t", 5, "e", 1)
-    assert head == link("before", moved) != once[0].details["hash"]
+    assert again.details == {**once[0].details, "hash": chain.head}
+    assert (again.session_id, again.at_us, again.error, chain.count) == ("t", 5, "e", 1)
+    assert chain.head == link("before", moved) != once[0].details["hash"]
 
 
 async def test_the_head_stands_in_the_sessions_row() -> None:
     async with MemoryStore() as store:
         await write(store, story())
-        _, head, _ = chained(story())
-        assert head_of(await store.get("s")) == ChainHead(hash=head, count=4)
+        _, chain = chained(story())
+        assert head_of(await store.get("s")) == ChainHead(hash=chain.head, count=4)
         await write(store, [event("t", 1)])
         assert head_of(await store.get("t")) is None

@@ -122,7 +122,7 @@ def test_nonsense_in_the_details_is_no_reason_to_fail(details: Any) -> None:
 
 
 def test_a_record_as_json() -> None:
-    linked, _, _ = chained(story()[:3])
+    linked, _ = chained(story()[:3])
     found = records_of(linked[2], previous="before")[2]
     assert found.to_json() == {
         "id": "s/3.3",

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ekiden.audit import AuditQuery, Verification, export_audit, verify_audit
-from ekiden.core.inbox_item import InboxItem
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.inbox import Inbox
 from ekiden.storage.sqlite import SqliteStore
-from ekiden.storage.sqlite.event_rows import stored_type
+from ekiden.storage.sqlite.rows import stored_type
 from tests.support.examples import examples
 from tests.support.sqlite import execute
 from tests.unit.audit.written import event, story, write

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ekiden.audit import (
+    AuditChain,
     AuditQuery,
     BrokenLink,
     Verification,
@@ -18,7 +19,7 @@ from ekiden.audit import (
 )
 from ekiden.audit.findings import MOST_KEPT
 from ekiden.core.errors import SessionNotFound
-from ekiden.core.inbox_item import InboxItem
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.inbox import Inbox
 from ekiden.runtime.history.retention import prune_sessions
 from ekiden.storage.base import Batch, SessionPatch, Store
@@ -150,8 +151,8 @@ async def test_events_written_meanwhile_are_left_to_the_next_time(store: MemoryS
 
         async def events(self, session_id: str, **page: Any) -> Any:
             if session_id and (await self.get("s")).seq == 7:
-                linked, head, _ = chained([handoff("s", 8, "completed")], head_before)
-                patch = SessionPatch(cursor={"hd": head, "hn": 5})
+                linked, chain = chained([handoff("s", 8, "completed")], AuditChain(head_before))
+                patch = SessionPatch(cursor={"hd": chain.head, "hn": 5})
                 await self.commit(await claimed(self), step(*linked, patch=patch))
             return await super().events(session_id, **page)
 
@@ -270,8 +271,8 @@ class TestAgainstAnExport:
         await write(store, story())
         lines = await exported(store)
         row = await store.get("s")
-        linked, head, _ = chained([handoff("s", 8, "completed")], row.cursor["hd"])
-        patch = SessionPatch(cursor={"hd": head, "hn": 5})
+        linked, chain = chained([handoff("s", 8, "completed")], AuditChain(row.cursor["hd"]))
+        patch = SessionPatch(cursor={"hd": chain.head, "hn": 5})
         await store.commit(await claimed(store), step(*linked, patch=patch))
         assert (await verify_audit(store, against=lines)).ok
 

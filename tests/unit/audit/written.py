@@ -65,8 +65,9 @@ def story(session_id: str = "s") -> list[Event]:
 
 async def write(store: Store, events: Sequence[Event], *, unhashed: Sequence[Event] = ()) -> None:
     """Store the events of one session, chained; `unhashed` come before them, as they are."""
-    linked, head, count = chained(events)
-    cursor = {"hd": head, "hn": count} if count else {}
+    linked, chain = chained(events)
+    cursor: dict[str, Any] = {}
+    chain.to_json(cursor)
     every = [*unhashed, *linked]
     claim = await claimed(store, every[0].session_id)
     patch = SessionPatch(cursor=cursor)

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ekiden.bus.graph import Wait
-from ekiden.core.messages import AgentMessage, GroupMode, Letter, agent_queue, node_agent
+from ekiden.bus.waits.graph import Wait
+from ekiden.core.conversation.messages import (
+    AgentMessage,
+    GroupMode,
+    Letter,
+    agent_queue,
+    node_agent,
+)
 from ekiden.storage.base import MessageFilter, QueuePut, Store
 
 

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
 from ekiden.bus import Bus, BusSettings
-from ekiden.core.messages import AgentMessage
+from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.roles import Escalator
 from ekiden.storage.base import MessageState, Store
 

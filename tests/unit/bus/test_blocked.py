@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from ekiden.bus import Bus
-from ekiden.bus.blocked import blocked, blocking_of
-from ekiden.bus.deadlocks import break_deadlock
-from ekiden.core.inbox_item import InboxItem
-from ekiden.core.messages import AgentMessage, BlockingContext
+from ekiden.bus.waits.deadlocks import break_deadlock
+from ekiden.bus.waits.stored import blocked
+from ekiden.core.conversation.messages import AgentMessage, BlockingContext
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.storage.base import DocumentWrite, MessageSettle, QueuePut
 from ekiden.storage.memory import MemoryStore
@@ -37,7 +37,6 @@ def shown(contexts: list[BlockingContext]) -> list[tuple[str, str, tuple[str, ..
 
 async def test_nobody_waits_where_nothing_is_stored(store: MemoryStore) -> None:
     assert await blocked(store) == []
-    assert await blocking_of(store, "a") == BlockingContext(agent="a")
 
 
 async def test_who_waits_for_an_agent_is_blocked_until_its_query_is_settled(
@@ -50,7 +49,6 @@ async def test_who_waits_for_an_agent_is_blocked_until_its_query_is_settled(
     assert (found.agent, found.status, found.waiting_for) == ("pm", "internal", ("sales",))
     assert (found.reason, found.message_id, found.session_id) == ("customer data", "m1", "s1")
     assert found.started_at is not None
-    assert await blocking_of(store, "pm") == found
     await store.settle_messages([MessageSettle(key="m1", state="answered", answer={})])
     assert await blocked(store) == []
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from ekiden.bus import Bus, BusSettings, MessageRecord
+from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import BusError
-from ekiden.core.inbox_item import InboxAnswer, InboxItem
-from ekiden.core.messages import AgentMessage
+from ekiden.core.questions.inbox_item import InboxAnswer, InboxItem
 from ekiden.inbox import Inbox
 from ekiden.storage.memory import MemoryStore
 from tests.support.cases import each_case

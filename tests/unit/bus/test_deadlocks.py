@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.bus.deadlocks import (
+from ekiden.bus.waits.deadlocks import (
     DEADLOCKS,
     Deadlock,
     break_deadlock,
@@ -14,11 +14,11 @@ from ekiden.bus.deadlocks import (
     deadlocks,
     find_present,
 )
-from ekiden.core.documents import from_json, to_json
+from ekiden.core.conversation.messages import AgentMessage, error_of
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import DeadlockError
-from ekiden.core.jsonio import dumps
-from ekiden.core.messages import AgentMessage, error_of
+from ekiden.core.values.documents import from_json, to_json
+from ekiden.core.values.jsonio import dumps
 from ekiden.storage.base import MessageFilter, MessageSettle, NewSession, QueuePut
 from ekiden.storage.memory import MemoryStore
 from tests.unit.bus.asked import ask, open_waits, query, states

@@ -9,10 +9,10 @@ from typing import TypeAlias
 import pytest
 from hypothesis import given, settings
 
-from ekiden.bus.deadlocks import break_deadlock, break_deadlocks, deadlocks, find_present
-from ekiden.bus.graph import Need, Wait
+from ekiden.bus.waits.deadlocks import break_deadlock, break_deadlocks, deadlocks, find_present
+from ekiden.bus.waits.graph import Need, Wait
+from ekiden.core.conversation.messages import VictimPolicy
 from ekiden.core.errors import StoreUnavailable
-from ekiden.core.messages import VictimPolicy
 from ekiden.storage.base import Batch, MessageFilter, MessageSettle, StoredMessage, Written
 from ekiden.storage.memory import MemoryStore
 from tests.unit.bus.asked import as_put, ask, open_waits, states

@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ekiden.bus.graph import Need, Wait, WaitGraph, victim_of
-from ekiden.core.messages import VictimPolicy
+from ekiden.bus.waits.graph import Need, Wait, WaitGraph, victim_of
+from ekiden.core.conversation.messages import VictimPolicy
 from tests.unit.bus.wait_oracle import (
     holding_cycles,
     holds,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ekiden.bus.delivery import Delivery
-from ekiden.bus.line import Line
-from ekiden.core.messages import AgentMessage
+from ekiden.bus.serving.delivery import Delivery, DeliveryQueue
+from ekiden.core.conversation.messages import AgentMessage
 
 
 def delivery(number: int, priority: int) -> Delivery:
@@ -23,7 +22,7 @@ def delivery(number: int, priority: int) -> Delivery:
 def test_it_is_the_first_of_the_highest_priority_or_now_and_then_the_oldest(
     steps: list[int | str], oldest_every: int
 ) -> None:
-    line, model, pops, number = Line(oldest_every), list[Delivery](), 0, 0
+    line, model, pops, number = DeliveryQueue(oldest_every), list[Delivery](), 0, 0
     for step in steps:
         if isinstance(step, int):
             number += 1
@@ -48,7 +47,7 @@ def test_it_is_the_first_of_the_highest_priority_or_now_and_then_the_oldest(
 
 
 def test_a_message_may_stand_in_line_again() -> None:
-    line = Line(8)
+    line = DeliveryQueue(8)
     first = delivery(1, 2)
     line.push(first)
     line.leave(first)
@@ -59,7 +58,7 @@ def test_a_message_may_stand_in_line_again() -> None:
 
 
 def test_a_line_that_is_never_empty_does_not_grow() -> None:
-    line = Line(1_000_000)
+    line = DeliveryQueue(1_000_000)
     line.push(delivery(0, 1))
     for number in range(1, 5000):
         line.push(delivery(number, 4))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import (
     AgentUnavailableError,
@@ -15,7 +16,6 @@ from ekiden.core.errors.messages import (
     QueryFailed,
     QueryTimeout,
 )
-from ekiden.core.messages import AgentMessage
 from tests.unit.bus.places import Desk, Place, becomes, echo, everywhere, holds
 
 

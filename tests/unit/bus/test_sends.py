@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import MailboxFull, MessageNotFound
-from ekiden.core.messages import AgentMessage
 from tests.unit.bus.places import Desk, Place, becomes, everywhere, holds
 
 
@@ -148,7 +148,9 @@ async def test_a_message_whose_handler_fails_is_tried_again_and_then_dead(place:
 
         desk.answer = None
         assert await bus.dead_letters(agent="stock") == []
-        assert await bus.requeue([message_id, "unknown"]) == 1
+        with pytest.raises(MessageNotFound, match="unknown"):
+            await bus.requeue([message_id, "unknown"])
+        assert await bus.requeue([message_id, message_id]) == 1
         await becomes(bus, message_id, "answered")
         assert desk.seen[-1].redelivered is False
     assert await bus.dead_letters() == []

@@ -11,9 +11,9 @@ import pytest
 from ekiden.bus import LATER, Bus, BusSettings
 from ekiden.bus.presence import PRESENCE
 from ekiden.core.acting import acting_agent
+from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.errors.messages import MessageNotFound, QueryFailed, SenderForged
-from ekiden.core.messages import AgentMessage, Letter, agent_queue
 from ekiden.storage.base import DocumentWrite, MessageFilter, QueuePut, Store
 from ekiden.storage.memory import MemoryStore
 from tests.unit.bus.places import Desk, Place, becomes, echo, everywhere, holds, until
@@ -407,3 +407,28 @@ class Unreliable(MemoryStore):
     async def is_back(self) -> bool:
         """Whether it can be reached."""
         return self.away == 0
+
+
+class Slow(MemoryStore):
+    """Each look at documents takes longer than a short presence lasts."""
+
+    shared = True
+
+    async def now_us(self) -> int:
+        await asyncio.sleep(0.05)
+        return await super().now_us()
+
+    async def list_documents(self, *args: Any, **kwargs: Any) -> Any:
+        await asyncio.sleep(0.05)
+        return await super().list_documents(*args, **kwargs)
+
+
+async def test_a_slow_store_does_not_keep_an_agent_from_being_served() -> None:
+    settings = BusSettings(visibility_s=0.1)
+    async with (
+        Slow() as store,
+        Bus(store, settings=settings) as bus,
+        Bus(store, settings=settings) as asker,
+        bus.serve("sales", Desk("yes")),
+    ):
+        assert await asker.agent("pm").ask("sales", "anybody there?") == "yes"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.bus import Bus
-from ekiden.core.asking import Ask
+from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import (
     AgentUnavailableError,
@@ -16,7 +16,7 @@ from ekiden.core.errors.messages import (
     MailboxFull,
     QueryFailed,
 )
-from ekiden.core.messages import AgentMessage
+from ekiden.core.questions.asking import Ask
 from tests.unit.bus.places import Desk, Place, echo, everywhere, until
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from ekiden.bus import LATER, Bus, BusSettings
 from ekiden.bus.presence import PRESENCE, Presence
-from ekiden.core.asking import Ask
+from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.errors.messages import MailboxFull, MessageNotFound, QueryFailed, QueryTimeout
-from ekiden.core.messages import AgentMessage, Letter, agent_queue
+from ekiden.core.questions.asking import Ask
 from ekiden.storage.base import DocumentWrite, MessageFilter, QueueMessage, QueuePut, Store
 from ekiden.storage.memory import MemoryStore
 from tests.unit.bus.places import Desk, Place, becomes, echo, everywhere, holds, until
@@ -303,7 +303,7 @@ async def test_only_what_cannot_be_stored_is_refused_of_what_is_written_together
 async def test_a_handler_that_cannot_be_stopped_does_not_stop_the_end(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("ekiden.bus.service._STUBBORN_S", 0.01)
+    monkeypatch.setattr("ekiden.bus.serving.service._STUBBORN_S", 0.01)
     go, came = asyncio.Event(), asyncio.Event()
 
     async def stubborn(message: AgentMessage) -> None:

@@ -10,11 +10,11 @@ import pytest
 
 from ekiden import Agent
 from ekiden.capabilities import CapabilityMatcher, Fit, Match
-from ekiden.core.documents import to_json
 from ekiden.core.errors import UnknownAgent, UserError
-from ekiden.core.jsonio import dumps
 from ekiden.core.profile import Capability
 from ekiden.core.team import Team
+from ekiden.core.values.documents import to_json
+from ekiden.core.values.jsonio import dumps
 
 
 def skill(name: str, proficiency: float = 1.0, *tags: str) -> Capability:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.app.settings import SETTINGS
 from ekiden.cli.main import main
+from ekiden.project.settings import SETTINGS
 
 Captured = pytest.CaptureFixture[str]
 
@@ -90,6 +90,7 @@ def test_values_are_printed_plain_and_groups_as_objects(capsys: Captured) -> Non
         ["set", "routing.strategy", "magic"],
         ["set", "routing.stratgy", "rule"],
         ["set", "agents", "{}"],
+        ["set", "mcpServers.x", '{"url": "ftp://b"}'],
         ["set", "chat.history"],
         ["get", "nothing"],
         ["get", "mcpServers.nobody"],

@@ -14,7 +14,7 @@ from ekiden.cli.errors import (
 )
 from ekiden.cli.exits import Exit, exit_for_error, exit_for_outcome
 from ekiden.core import errors
-from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
+from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from tests.support.cases import each_case
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from ekiden.cli.inbox_watching import keeping_time
-from ekiden.core.inbox_item import InboxItem
+from ekiden.cli.views.inbox import keeping_time
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.inbox import Inbox
 from ekiden.storage.memory import MemoryStore
 

@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, CodeContext, MemoryStore, Session, Team
-from ekiden.app.parking import questions_to_people
-from ekiden.app.relay import begin, ended, go_on
 from ekiden.cli.errors import Interrupted, UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.run.local import LocalRun
 from ekiden.cli.run.onlooker import Onlooker
-from ekiden.cli.run.watching import Patience, Watch
+from ekiden.cli.run.watching import WaitPolicy, Watch
 from ekiden.cli.views.questions import tell_questions
 from ekiden.core.errors import StoreUnavailable, UnknownAgent
-from ekiden.core.inbox_item import InboxItem
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.inbox import Inbox
+from ekiden.project.runs.reading import questions_to_people
+from ekiden.project.runs.watching import begin, ended, go_on
 from ekiden.runtime import RunConfig, Runner
 from ekiden.storage.base import SessionRow
 
 Captured = pytest.CaptureFixture[str]
-STAY = Patience(stays=True)
+STAY = WaitPolicy(stays=True)
 
 
 async def desk(ctx: CodeContext[Any]) -> str:
@@ -43,7 +43,7 @@ class Watched:
 
     run: LocalRun
 
-    async def watch(self, patience: Patience) -> int:
+    async def watch(self, patience: WaitPolicy) -> int:
         return await Watch(run=self.run, onlooker=self.run.onlooker).watch(patience)
 
 
@@ -112,7 +112,7 @@ async def answer_all(store: MemoryStore, told: Told | None = None) -> None:
 
 async def test_whoever_does_not_stay_is_told_how_to_answer(capsys: Captured) -> None:
     store = MemoryStore()
-    assert await watched(store).watch(Patience()) == Exit.WAITING
+    assert await watched(store).watch(WaitPolicy()) == Exit.WAITING
     shown = capsys.readouterr()
     item = await asked(store)
     assert shown.out == ""
@@ -127,7 +127,7 @@ async def test_whoever_does_not_stay_is_told_how_to_answer(capsys: Captured) -> 
 
 async def test_programs_are_told_the_ids(capsys: Captured) -> None:
     store = MemoryStore()
-    assert await watched(store, as_json=True).watch(Patience()) == Exit.WAITING
+    assert await watched(store, as_json=True).watch(WaitPolicy()) == Exit.WAITING
     shown = capsys.readouterr()
     record = json.loads(shown.out)
     item = await asked(store)
@@ -148,7 +148,7 @@ async def test_programs_are_told_the_ids(capsys: Captured) -> None:
 
 
 async def test_where_nothing_is_kept_nobody_is_told_to_answer(capsys: Captured) -> None:
-    await watched(MemoryStore(), hint="").watch(Patience())
+    await watched(MemoryStore(), hint="").watch(WaitPolicy())
     assert "ekiden" not in capsys.readouterr().err
 
 
@@ -213,7 +213,7 @@ async def test_ctrl_c_leaves_the_session_parked(capsys: Captured) -> None:
 
 async def test_patience_has_an_end(capsys: Captured) -> None:
     store = MemoryStore()
-    code = await watched(store).watch(Patience(stays=True, timeout_s=0.001))
+    code = await watched(store).watch(WaitPolicy(stays=True, timeout_s=0.001))
     assert code == Exit.WAITING
     lines = capsys.readouterr().err.splitlines()
     assert lines[-1] == "nobody answered within 0.001 s; the session waits on"
@@ -279,10 +279,12 @@ async def test_a_store_that_is_away_is_told_of(
 
 
 def test_options_make_patience() -> None:
-    assert Patience.of(wait=False, timeout_s=None, store="memory:") == Patience()
-    assert Patience.of(wait=False, timeout_s=5, store="x.db") == Patience(stays=True, timeout_s=5)
+    assert WaitPolicy.of(wait=False, timeout_s=None, store="memory:") == WaitPolicy()
+    assert WaitPolicy.of(wait=False, timeout_s=5, store="x.db") == WaitPolicy(
+        stays=True, timeout_s=5
+    )
     with pytest.raises(UsageError, match="nobody could answer in memory:"):
-        Patience.of(wait=True, timeout_s=None, store="memory:")
+        WaitPolicy.of(wait=True, timeout_s=None, store="memory:")
 
 
 async def test_whoever_is_too_late_to_go_on_looks_again() -> None:

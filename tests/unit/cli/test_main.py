@@ -61,6 +61,21 @@ def test_a_wrong_command_line_is_exit_2(arguments: list[str], capsys: Captured) 
     assert shown.out == ""
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "--max-tokens", "1.5", "hello"],
+        ["session", "list", "--limit=2.5"],
+        ["message", "list", "--limit", "7."],
+        ["state", "show", "s", "--at", "1.5"],
+        ["worker", "--concurrency", "0.5"],
+    ],
+)
+def test_a_fraction_is_no_whole_number(arguments: list[str], capsys: Captured) -> None:
+    assert main(arguments) == 2
+    assert "unable to convert" in capsys.readouterr().err
+
+
 def test_errors_are_json_when_json_was_asked_for(capsys: Captured) -> None:
     assert main(["run", "--json"]) == 2
     error = json.loads(capsys.readouterr().err)["error"]
@@ -110,7 +125,7 @@ def test_the_parser_is_named_as_the_command() -> None:
 def test_help_and_version_load_no_command_and_nothing_heavy(tmp_path: Path) -> None:
     code = (
         "import sys; from ekiden.cli.main import main; main([sys.argv[1]]); "
-        "heavy = ('pydantic', 'apsw', 'asyncpg', 'openai', 'ekiden.runtime', 'ekiden.app'); "
+        "heavy = ('pydantic', 'apsw', 'asyncpg', 'openai', 'ekiden.runtime', 'ekiden.project'); "
         "print([name for name in heavy if name in sys.modules], file=sys.stderr)"
     )
     for option in ("--help", "--version"):

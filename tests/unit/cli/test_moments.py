@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ekiden.cli.errors import UsageError
-from ekiden.cli.moments import ahead, moment
+from ekiden.cli.options import ahead, moment
 from tests.support.cases import each_case
 
 NOW = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, CodeContext, MemoryStore, Session, Team, Waiting
-from ekiden.app.relay import begin, go_on
 from ekiden.cli.errors import Interrupted
 from ekiden.cli.run.onlooker import Onlooker, problem_of, resume_command
 from ekiden.core.errors import UserError
-from ekiden.core.outcomes import Refused
 from ekiden.core.roles import Assignment
+from ekiden.core.runs import Refused
+from ekiden.project.runs.watching import begin, go_on
 from ekiden.runtime import Limits, RunConfig
 from ekiden.testing import ScriptedModel, stream
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ekiden import MemoryStore
 from ekiden.api.local.agents import presences
-from ekiden.core.documents import to_json
-from ekiden.core.messages import BlockingContext, BlockingStatus
+from ekiden.core.conversation.messages import BlockingContext, BlockingStatus
+from ekiden.core.values.documents import to_json
 from ekiden.storage.base import NewSession
 
 

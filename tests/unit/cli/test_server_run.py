@@ -14,14 +14,14 @@ from ekiden.cli.errors import Interrupted
 from ekiden.cli.exits import Exit
 from ekiden.cli.run.at_server import RemoteResult, ServerRun
 from ekiden.cli.run.onlooker import Onlooker, problem_of
-from ekiden.cli.run.watching import Patience, Watch
+from ekiden.cli.run.watching import WaitPolicy, Watch
 from ekiden.client import AsyncClient
-from ekiden.core.documents import from_json
 from ekiden.core.errors import SessionBusy
 from ekiden.core.errors.server import Forbidden
 from ekiden.core.runs import Run
-from ekiden.server.application import OpenGate
+from ekiden.core.values.documents import from_json
 from tests.support.cases import each_case
+from tests.support.gates import OpenGate
 from tests.support.relay_team import relay_team
 from tests.support.serving import application, served
 
@@ -93,7 +93,7 @@ async def watched(
         **options,
     )
     async with asyncio.timeout(60):
-        return await Watch(run=run, onlooker=onlooker).watch(Patience())
+        return await Watch(run=run, onlooker=onlooker).watch(WaitPolicy())
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ import pytest
 
 from ekiden.api.local.events import LocalEvents
 from ekiden.api.local.place import Here
-from ekiden.app.settings import Settings
 from ekiden.cli.exits import Exit
 from ekiden.cli.main import main
 from ekiden.cli.spectating import Spectator
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.events import Event
+from ekiden.project.settings import Settings
 from ekiden.storage.base import Batch
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore

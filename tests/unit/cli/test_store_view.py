@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from ekiden.app.copying import BackupReport, CopiedTenant, CopyReport, CopyStep, StoreFindings
 from ekiden.audit import BrokenLink, Verification
 from ekiden.cli.views.stores import StepLine, print_backup, print_findings, print_info, print_report
+from ekiden.project.copying import BackupReport, CopiedTenant, CopyReport, CopyStep, StoreFindings
 from ekiden.storage.copying import TABLES
 
 COUNTS: dict[str, int] = dict.fromkeys(TABLES, 2)

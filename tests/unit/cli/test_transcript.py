@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ekiden.cli.transcript import Line, shorten, transcript
-from ekiden.core.events import Event, EventType
-from ekiden.core.items import (
+from ekiden.cli.transcript import TranscriptLine, shorten, transcript
+from ekiden.core.conversation.items import (
     Item,
     assistant_message,
     function_call,
     function_output,
     user_message,
 )
+from ekiden.core.events import Event, EventType
 
 
 class Story:
@@ -32,7 +32,10 @@ class Story:
 
 def test_what_was_said_has_its_speaker() -> None:
     story = Story().tell("message", user_message("hi")).tell("llm_call", assistant_message("hello"))
-    assert transcript(story.events) == [Line("user", "hi"), Line("triage", "hello")]
+    assert transcript(story.events) == [
+        TranscriptLine("user", "hi"),
+        TranscriptLine("triage", "hello"),
+    ]
 
 
 def test_a_handoff_is_one_line_with_its_reason_and_its_call_is_not_shown_twice() -> None:
@@ -45,7 +48,7 @@ def test_a_handoff_is_one_line_with_its_reason_and_its_call_is_not_shown_twice()
             details={"from": "triage", "to": "orders", "status": "completed", "reason": "a parcel"},
         )
     )
-    assert transcript(story.events) == [Line("handoff", "triage → orders: a parcel")]
+    assert transcript(story.events) == [TranscriptLine("handoff", "triage → orders: a parcel")]
 
 
 def test_a_handoff_that_was_undone_says_so_and_what_it_undid_is_not_shown() -> None:
@@ -59,9 +62,9 @@ def test_a_handoff_that_was_undone_says_so_and_what_it_undid_is_not_shown() -> N
         .tell("handoff", function_output("c1", "Error"), details=undone, error="it is away")
     )
     assert transcript(story.events) == [
-        Line("user", "hi"),
-        Line("handoff", "triage → orders"),
-        Line("handoff", "triage → orders (rolled_back): it is away"),
+        TranscriptLine("user", "hi"),
+        TranscriptLine("handoff", "triage → orders"),
+        TranscriptLine("handoff", "triage → orders (rolled_back): it is away"),
     ]
 
 
@@ -69,8 +72,8 @@ def test_a_tool_call_shows_its_arguments_and_its_output() -> None:
     call = function_call("c1", "lookup", '{"order_id":"七","n":2}')
     story = Story().tell("tool_call", call, function_output("c1", {"status": "shipped"}))
     assert transcript(story.events) == [
-        Line("triage", 'lookup(order_id="七", n=2)'),
-        Line("lookup", '{"status":"shipped"}'),
+        TranscriptLine("triage", 'lookup(order_id="七", n=2)'),
+        TranscriptLine("lookup", '{"status":"shipped"}'),
     ]
 
 
@@ -90,9 +93,9 @@ def test_a_refusal_and_a_failure_are_shown() -> None:
         .tell("agent_error")
     )
     assert transcript(story.events) == [
-        Line("triage", "I will not"),
-        Line("!", "the provider is down"),
-        Line("!", "failed"),
+        TranscriptLine("triage", "I will not"),
+        TranscriptLine("!", "the provider is down"),
+        TranscriptLine("!", "failed"),
     ]
 
 
@@ -120,7 +123,7 @@ def test_an_answer_that_a_guardrail_did_not_let_through_is_not_shown_as_said() -
         .tell("llm_call", assistant_message("good words"))
     )
     assert transcript(story.events) == [
-        Line("guardrail", "guardrail 'words' did not let it through"),
-        Line("guardrail", "style (warned)"),
-        Line("triage", "good words"),
+        TranscriptLine("guardrail", "guardrail 'words' did not let it through"),
+        TranscriptLine("guardrail", "style (warned)"),
+        TranscriptLine("triage", "good words"),
     ]

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, CodeContext, MemoryStore, Session, SessionBusy
-from ekiden.app.relay import begin
 from ekiden.cli.exits import exit_for_outcome
 from ekiden.cli.run.onlooker import Onlooker
 from ekiden.cli.run.watching import read_in_turn
+from ekiden.project.runs.watching import begin
 from ekiden.runtime import RunConfig, RunResultStreaming
 from ekiden.storage.base import Claim, NewSession
 

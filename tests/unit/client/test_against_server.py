@@ -10,6 +10,7 @@ import pytest
 
 from ekiden.api.events import LiveEvent, Position
 from ekiden.client import AsyncClient, Client, ServerUnavailable
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import (
     EkidenError,
     HandoffNotFound,
@@ -22,7 +23,6 @@ from ekiden.core.errors.memory import MemoryNotFound
 from ekiden.core.errors.server import NotServed, PreconditionFailed, Unauthenticated
 from ekiden.core.errors.state import StaleState
 from ekiden.core.events import Event
-from ekiden.core.model import ModelDelta
 from ekiden.core.runs import Begun, Run
 from tests.support.proxy import Proxy
 from tests.support.relay_team import relay_team

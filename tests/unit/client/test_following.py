@@ -10,9 +10,9 @@ import httpx2
 import pytest
 
 from ekiden.client import AsyncClient, Client, ServerProblem, ServerUnavailable
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import SessionBusy
 from ekiden.core.events import Event
-from ekiden.core.model import ModelDelta
 from ekiden.core.runs import Begun, Run
 
 END = {"run_id": "s:1", "session_id": "s", "status": "done", "output": "42"}

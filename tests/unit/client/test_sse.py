@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ekiden.client import sse
 from ekiden.client.errors import ServerProblem
-from ekiden.client.sse import Message, Reader
+from ekiden.client.sse import SseMessage, SseReader
 
 TEXT = (
     "retry: 1000\n\n: alive\n\n"
@@ -20,36 +20,36 @@ TEXT = (
     "id: 9\nnothing: here\n\n"
 )
 FOUND = [
-    Message(event="message", data='{"a":1}', id="7"),
-    Message(event="delta", data="你"),
-    Message(event="message", data="one\ntwo"),
+    SseMessage(event="message", data='{"a":1}', id="7"),
+    SseMessage(event="delta", data="你"),
+    SseMessage(event="message", data="one\ntwo"),
 ]
 
 
 @given(st.lists(st.integers(min_value=0, max_value=len(TEXT.encode())), max_size=12))
 def test_messages_are_the_same_wherever_the_bytes_are_cut(cuts: list[int]) -> None:
-    reader, data = Reader(), TEXT.encode()
+    reader, data = SseReader(), TEXT.encode()
     places = [0, *sorted(cuts), len(data)]
-    found: list[Message] = []
+    found: list[SseMessage] = []
     for start, end in pairwise(places):
         found += reader.feed(data[start:end])
     assert found == FOUND
 
 
 def test_half_a_message_is_none() -> None:
-    reader = Reader()
+    reader = SseReader()
     assert list(reader.feed(b"id: 1\ndata: half")) == []
     assert list(reader.feed(b"\n")) == []
-    assert list(reader.feed(b"\n")) == [Message(event="message", data="half", id="1")]
+    assert list(reader.feed(b"\n")) == [SseMessage(event="message", data="half", id="1")]
 
 
 def test_what_is_not_utf_8_does_not_end_the_stream() -> None:
-    assert list(Reader().feed(b"data: \xff\n\n")) == [Message(event="message", data="\ufffd")]
+    assert list(SseReader().feed(b"data: \xff\n\n")) == [SseMessage(event="message", data="\ufffd")]
 
 
 def test_a_message_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "MAX_MESSAGE", 100)
-    reader = Reader()
+    reader = SseReader()
     with pytest.raises(ServerProblem, match="longer than"):
         for _ in range(10):
             list(reader.feed(b"data: 0123456789012345\n"))

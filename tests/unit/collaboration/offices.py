@@ -16,11 +16,11 @@ from ekiden.collaboration import (
 )
 from ekiden.collaboration.drafting import Drafts
 from ekiden.collaboration.ledger import Ledger
-from ekiden.collaboration.moves import is_legal
-from ekiden.collaboration.signing import Signer
-from ekiden.collaboration.wire import from_agent_message, to_agent_message
+from ekiden.collaboration.protocol.moves import WAYS
+from ekiden.collaboration.protocol.signing import Signer
+from ekiden.collaboration.protocol.wire import from_agent_message, to_agent_message
+from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue
 from ekiden.core.events import Event
-from ekiden.core.messages import AgentMessage, Letter, agent_queue
 from ekiden.core.roles import Clock
 from ekiden.storage.base import MessageFilter
 from ekiden.storage.memory import MemoryStore
@@ -103,6 +103,7 @@ class Office:
 def path(found: Collaboration) -> list[str]:
     """The phases through which it went; they are a way that there is."""
     phases = tuple(phase for phase, _ in found.phases)
-    assert is_legal(phases)
+    for before, phase in zip((None, *phases), phases, strict=False):
+        assert phase in WAYS[before]
     assert phases[-1] == found.phase
     return list(phases)

@@ -11,7 +11,6 @@ from ekiden.bus import BusSettings
 from ekiden.capabilities import CapabilityMatcher
 from ekiden.collaboration import CollaborationSettings, capability_bid, matcher_bid
 from ekiden.core.agent import Agent
-from ekiden.core.clock import SYSTEM_CLOCK
 from ekiden.core.errors import UserError
 from ekiden.core.errors.collaboration import (
     AnsweredAlready,
@@ -21,6 +20,7 @@ from ekiden.core.errors.collaboration import (
 )
 from ekiden.core.errors.messages import MailboxFull
 from ekiden.core.profile import Capability
+from ekiden.core.values.clock import SYSTEM_CLOCK
 from tests.unit.collaboration.offices import Office, path
 
 ALL = ["bob", "cy", "dee"]

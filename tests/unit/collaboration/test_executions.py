@@ -10,10 +10,10 @@ import pytest
 
 from ekiden.collaboration import Collaboration, Collaborations, CollaborationSettings, run_due
 from ekiden.collaboration.ledger import EXECUTIONS
-from ekiden.core.clock import SYSTEM_CLOCK
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.errors.collaboration import ProtocolError
-from ekiden.core.handoff_record import HandoffFailure, HandoffResult
+from ekiden.core.handoff_terms import HandoffFailure, HandoffResult
+from ekiden.core.values.clock import SYSTEM_CLOCK
 from ekiden.storage.base import DocumentWrite
 from tests.unit.collaboration.offices import SETTINGS, Office, Recorder, path
 

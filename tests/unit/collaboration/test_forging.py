@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from ekiden.collaboration import Collaborations, CollaborationSettings
-from ekiden.collaboration.signing import KEY, KEYS
+from ekiden.collaboration.protocol.signing import KEY, KEYS
 from ekiden.core.acting import acting_as
+from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors.collaboration import (
     CollaborationUnreadable,
     MessageExpired,
@@ -22,7 +23,6 @@ from ekiden.core.errors.collaboration import (
     TermsSuperseded,
 )
 from ekiden.core.errors.messages import SenderForged
-from ekiden.core.messages import AgentMessage
 from ekiden.storage.base import DocumentWrite
 from tests.unit.collaboration.offices import Office
 

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ekiden.collaboration import CollaborationSettings
+from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors.collaboration import CollaborationError, MessageMalformed, SignatureInvalid
-from ekiden.core.messages import AgentMessage
 from tests.support.examples import examples
 from tests.unit.collaboration.offices import Office
 

@@ -15,7 +15,7 @@ import pytest
 from ekiden.bus import Bus
 from ekiden.collaboration import Collaborations
 from ekiden.collaboration.ledger import EXECUTIONS
-from ekiden.core.messages import agent_queue
+from ekiden.core.conversation.messages import agent_queue
 from ekiden.storage.base import MessageFilter
 from ekiden.storage.sqlite import SqliteStore
 from tests.support.forked import ForkedPopen

@@ -10,11 +10,11 @@ import pytest
 
 from ekiden.collaboration import Collaboration, Incoming, Offer
 from ekiden.core.agent import Agent
-from ekiden.core.clock import SYSTEM_CLOCK
+from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.collaboration import MessageReplayed
-from ekiden.core.messages import AgentMessage
 from ekiden.core.profile import Capability
+from ekiden.core.values.clock import SYSTEM_CLOCK
 from tests.unit.collaboration.offices import Office, Recorder
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-import ekiden.realtime
+import ekiden.integrations.realtime
 from ekiden.compat.agents import realtime
 from tests.support.cases import each_case
 
@@ -23,6 +23,10 @@ def test_every_module_gives_what_the_package_gives(name: str) -> None:
 
 
 def test_the_objects_are_our_own() -> None:
-    assert realtime.RealtimeAgent is ekiden.realtime.RealtimeAgent
-    assert realtime.OpenAIRealtimeWebSocketModel is ekiden.realtime.RealtimeWebSocketModel
-    assert realtime.RealtimeSessionModelSettings is ekiden.realtime.RealtimeModelSettings
+    assert realtime.RealtimeAgent is ekiden.integrations.realtime.RealtimeAgent
+    assert (
+        realtime.OpenAIRealtimeWebSocketModel is ekiden.integrations.realtime.RealtimeWebSocketModel
+    )
+    assert (
+        realtime.RealtimeSessionModelSettings is ekiden.integrations.realtime.RealtimeModelSettings
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ekiden.core.messages import AgentMessage, Letter
+from ekiden.core.conversation.messages import AgentMessage, Letter
 
 
 def test_a_letter_is_read_as_it_was_written() -> None:

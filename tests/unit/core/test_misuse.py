@@ -63,7 +63,16 @@ async def invoke(ctx: Any, arguments: str) -> str:
 
 
 MISUSE: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
-    "text for texts": (Triggers, {"keywords": "error"}, r"list of texts, not 'error'.*\['error'\]"),
+    "text for texts": (Triggers, {"keywords": "error"}, r"list of .*not 'error'.*\['error'\]"),
+    "empty keyword": (Triggers, {"keywords": ["error", ""]}, "Triggers.keywords must be a list of"),
+    "blank keyword": (Triggers, {"keywords": (" ",)}, "Triggers.keywords must be a list of"),
+    "empty pattern": (Triggers, {"patterns": ("",)}, "Triggers.patterns must be a list of"),
+    "empty example": (Triggers, {"examples": ("\n",)}, "Triggers.examples must be a list of"),
+    "empty capability": (handoff, {"agent": HELPER, "capabilities": [""]}, "list of names"),
+    "empty error": (HandoffTrigger, {"type": "error", "errors": [""]}, "HandoffTrigger.errors"),
+    "empty tag": (Capability, {"name": "x", "tags": ("",)}, "list of names"),
+    "empty label": (Agent, {"name": "a", "runs_on": {""}}, "label"),
+    "empty name": (Agent, {"name": "a", "can_ask": [""]}, "must be a list of names"),
     "pattern": (Triggers, {"patterns": ("(",)}, "Triggers.patterns has"),
     "priority": (Triggers, {"priority": 101}, "from 0 to 100"),
     "capability": (

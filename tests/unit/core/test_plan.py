@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ekiden.core.agent import Agent
-from ekiden.core.documents import to_json
 from ekiden.core.errors import UserError
 from ekiden.core.plan import (
     AgentResult,
@@ -19,6 +18,7 @@ from ekiden.core.plan import (
     PlanSettings,
     TaskDecomposition,
 )
+from ekiden.core.values.documents import to_json
 from tests.support.cases import each_case
 
 

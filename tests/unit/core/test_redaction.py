@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ekiden.core.errors import UserError
 from ekiden.core.privacy.redaction import (
     SENSITIVE_KINDS,
-    Found,
+    SensitiveSpan,
     find_sensitive,
     redact_json,
     redact_text,
@@ -257,7 +257,7 @@ def test_the_kinds_can_be_chosen() -> None:
     text = "ana@example.com, 13812345678"
     assert redact_text(text, kinds=["email"]) == "[email], 13812345678"
     assert redact_text(text, kinds=()) is text
-    assert find_sensitive(text, kinds=["phone"]) == [Found("phone", 17, 28)]
+    assert find_sensitive(text, kinds=["phone"]) == [SensitiveSpan("phone", 17, 28)]
 
 
 def test_the_mask_can_be_chosen() -> None:

@@ -11,11 +11,17 @@ import pytest
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage
 
 from ekiden.core.agent import Agent
-from ekiden.core.item_helpers import ItemHelpers
-from ekiden.core.items import Item, assistant_message, function_call, function_output, user_message
-from ekiden.core.model import ModelResponse
-from ekiden.core.run_items import (
+from ekiden.core.conversation.items import (
+    Item,
+    assistant_message,
+    function_call,
+    function_output,
+    user_message,
+)
+from ekiden.core.conversation.model import ModelResponse
+from ekiden.core.conversation.run_items import (
     HandoffOutputItem,
+    ItemHelpers,
     MessageOutputItem,
     RunItem,
     RunItemBase,

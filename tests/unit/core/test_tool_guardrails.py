@@ -9,7 +9,7 @@ import pytest
 
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import EkidenError, UserError
-from ekiden.core.guardrail_errors import (
+from ekiden.core.guardrails import (
     GuardrailError,
     GuardrailFailed,
     ToolInputGuardrailTripwireTriggered,

@@ -13,7 +13,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.team import Team
 from ekiden.engine import Worker
 from ekiden.engine.agreeing import Agreeing
-from ekiden.handoff.records import read_handoffs
+from ekiden.handoff.records.records import read_handoffs
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.storage.memory import MemoryStore
 

@@ -10,13 +10,13 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import StoreUnavailable
-from ekiden.core.retention import Retention
 from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.engine.agreeing import Agreeing
 from ekiden.engine.housekeeping import Housekeeping
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.sessions import Session
+from ekiden.sessions.retention import Retention
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore
 from tests.unit.bus.asked import ask, open_waits

@@ -13,10 +13,10 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
-from ekiden.engine.enlisting import Enlisting
 from ekiden.engine.registry import (
     BEATS,
     WORKERS,
+    Enlisting,
     WorkerRecord,
     list_workers,
     prune_workers,

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.handoff import HandoffInputData
-from ekiden.core.items import Item
-from ekiden.core.run_items import (
+from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.run_items import (
     MessageOutputItem,
     ReasoningItem,
     RunItem,
     ToolCallItem,
     ToolCallOutputItem,
 )
+from ekiden.core.handoff import HandoffInputData
 
 _WRAP: dict[str, Callable[[Agent[Any], Item], RunItem]] = {
     "function_call": ToolCallItem,

@@ -10,8 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ekiden.core.handoff import HandoffInputData
-from ekiden.core.items import (
+from ekiden.core.conversation.items import (
     Item,
     assistant_message,
     function_call,
@@ -19,6 +18,7 @@ from ekiden.core.items import (
     to_items,
     user_message,
 )
+from ekiden.core.handoff import HandoffInputData
 from ekiden.core.privacy.redaction import find_sensitive
 from ekiden.handoff import (
     HandoffFilter,
@@ -31,9 +31,9 @@ from ekiden.handoff import (
     shorten_tool_outputs,
     summarise,
 )
-from ekiden.handoff.filter_report import filter_report
-from ekiden.handoff.summary_text import parse_summary
-from ekiden.handoff.transcript import parse_transcript
+from ekiden.handoff.filters.report import filter_report
+from ekiden.handoff.filters.summary_text import parse_summary
+from ekiden.handoff.filters.transcript import parse_transcript
 
 Make = Callable[..., HandoffInputData]
 Talk = tuple[list[Item], list[Item], list[Item]]

@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 
+from ekiden.core.conversation.items import (
+    Item,
+    assistant_message,
+    function_call,
+    function_output,
+    user_message,
+)
 from ekiden.core.handoff import HandoffInputData
-from ekiden.core.items import Item, assistant_message, function_call, function_output, user_message
 from ekiden.handoff import (
     HandoffFilter,
     keep_first_and_last,
@@ -20,7 +26,7 @@ from ekiden.handoff import (
     shorten_tool_outputs,
     summarise,
 )
-from ekiden.handoff.filter_report import FilterReport, filter_report
+from ekiden.handoff.filters.report import FilterReport, filter_report
 
 Make = Callable[..., HandoffInputData]
 

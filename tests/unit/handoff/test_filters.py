@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ekiden.core.errors import UserError
-from ekiden.core.handoff import HandoffInputData
-from ekiden.core.items import (
+from ekiden.core.conversation.items import (
     Item,
     assistant_message,
     function_call,
@@ -20,7 +18,9 @@ from ekiden.core.items import (
     to_items,
     user_message,
 )
-from ekiden.core.run_items import ToolCallOutputItem
+from ekiden.core.conversation.run_items import ToolCallOutputItem
+from ekiden.core.errors import UserError
+from ekiden.core.handoff import HandoffInputData
 from ekiden.handoff import (
     compose,
     keep_first_and_last,
@@ -29,7 +29,7 @@ from ekiden.handoff import (
     remove_all_tools,
     shorten_tool_outputs,
 )
-from ekiden.handoff.filters import SyncFilter
+from ekiden.handoff.filters.filters import SyncFilter
 
 Make = Callable[..., HandoffInputData]
 

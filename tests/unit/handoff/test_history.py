@@ -8,9 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ekiden.core.conversation.items import (
+    Item,
+    assistant_message,
+    function_call,
+    function_output,
+    user_message,
+)
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import HandoffInputData
-from ekiden.core.items import Item, assistant_message, function_call, function_output, user_message
 from ekiden.handoff import (
     default_handoff_history_mapper,
     get_conversation_history_wrappers,
@@ -18,7 +24,7 @@ from ekiden.handoff import (
     reset_conversation_history_wrappers,
     set_conversation_history_wrappers,
 )
-from ekiden.handoff.transcript import parse_transcript, render_transcript
+from ekiden.handoff.filters.transcript import parse_transcript, render_transcript
 from tests.support.cases import each_case
 
 Make = Callable[..., HandoffInputData]

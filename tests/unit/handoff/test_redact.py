@@ -8,9 +8,15 @@ from collections.abc import Callable
 import pytest
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import (
+    Item,
+    assistant_message,
+    function_call,
+    function_output,
+    user_message,
+)
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import HandoffInputData
-from ekiden.core.items import Item, assistant_message, function_call, function_output, user_message
 from ekiden.handoff import (
     compose,
     declared_handoff,
@@ -20,7 +26,7 @@ from ekiden.handoff import (
     redact,
     remove_all_tools,
 )
-from ekiden.handoff.transcript import parse_transcript
+from ekiden.handoff.filters.transcript import parse_transcript
 from ekiden.runtime import Runner
 from ekiden.testing import ScriptedModel, say, transfer
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import (
+    Item,
+    assistant_message,
+    function_call,
+    function_output,
+    user_message,
+)
 from ekiden.core.events import PRIVATE, Event
-from ekiden.core.items import Item, assistant_message, function_call, function_output, user_message
 from ekiden.handoff import handoff, summarise
-from ekiden.handoff.shown import MOST_SHOWN, role_of, shown_conversation, text_shown
-from ekiden.handoff.views import view_before
+from ekiden.handoff.filters.shown import MOST_SHOWN, role_of, shown_conversation, text_shown
+from ekiden.handoff.records.views import view_before
 from ekiden.runtime import Runner
 from ekiden.sessions import Session, is_transfer
 from ekiden.storage.memory import MemoryStore

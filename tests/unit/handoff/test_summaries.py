@@ -11,11 +11,17 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
+from ekiden.core.conversation.items import (
+    Item,
+    assistant_message,
+    function_call,
+    function_output,
+    user_message,
+)
+from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import ModelError, UserError
 from ekiden.core.handoff import HandoffInputData
-from ekiden.core.items import Item, assistant_message, function_call, function_output, user_message
-from ekiden.core.model import ModelEvent, ModelRequest, ModelResponse
-from ekiden.core.usage import Usage
 from ekiden.handoff import (
     handoff,
     keep_last,
@@ -24,7 +30,7 @@ from ekiden.handoff import (
     summarise,
     summarise_with,
 )
-from ekiden.handoff.summary_text import parse_summary
+from ekiden.handoff.filters.summary_text import parse_summary
 from ekiden.runtime import Runner
 from ekiden.testing import ScriptedModel, fail, hang, say, transfer
 

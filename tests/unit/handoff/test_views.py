@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.items import Item, text_of
+from ekiden.core.conversation.items import Item, text_of
 from ekiden.handoff import handoff, keep_last, remove_all_tools
-from ekiden.handoff.filter_report import filter_report
-from ekiden.handoff.records import read_handoff, read_handoffs, records_of
-from ekiden.handoff.views import HandoffViews, read_views, words_of
+from ekiden.handoff.filters.report import filter_report
+from ekiden.handoff.records.records import read_handoff, read_handoffs, records_of
+from ekiden.handoff.records.views import HandoffViews, read_views, words_of
 from ekiden.runtime import HandoffController, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

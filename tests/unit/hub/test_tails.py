@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Iterable
 import pytest
 
 from ekiden import MemoryStore
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
-from ekiden.core.model import ModelDelta
 from ekiden.hub import EventHub, SessionTails, Tail
 from ekiden.storage.base import Claim, Commit, NewSession, SessionPatch
 

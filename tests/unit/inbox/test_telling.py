@@ -8,8 +8,7 @@ import pytest
 
 from ekiden.audit.record import records_of
 from ekiden.core.errors.inbox import InboxAnswerInvalid
-from ekiden.core.events import Event
-from ekiden.inbox import Inbox, new_item_notice, posted_details
+from ekiden.inbox import Inbox, new_item_notice
 from ekiden.storage.memory import MemoryStore
 from tests.unit.inbox.conftest import confirmation, question
 
@@ -75,11 +74,3 @@ async def test_a_new_item_is_pushed_with_what_a_person_needs(inbox: Inbox) -> No
     assert notice["payload"]["context"] == {"客户": 1}
     assert notice["payload"]["options"] == ["yes", "no"]
     assert notice["created_at"] == item.created_at_us / 1e6
-
-
-async def test_a_sessions_own_event_of_a_new_item_reads_like_the_inboxes(inbox: Inbox) -> None:
-    item = await inbox.post(question(session_id="s"))
-    details = posted_details(item)
-    event = Event(session_id="s", seq=1, type="inbox", at_us=1, agent="sales", details=details)
-    assert (details["change"], details["item"], details["task"]) == ("posted", item.id, "s")
-    assert str(records_of(event)[0].actor) == "agent sales"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ekiden.app.settings.model import Settings
 from ekiden.core.profile import MemoryScope, MemorySettings
 from ekiden.embeddings.hashing import HashingEmbedder
 from ekiden.memory import Memory, MirrorHit, space_of
+from ekiden.project.settings.model import Settings
 from ekiden.storage.base import Store
 from tests.unit.memory.conftest import Shelf
 

@@ -11,9 +11,9 @@ import pytest
 
 from ekiden.core.errors import UserError
 from ekiden.core.errors.memory import BackendUnavailable
-from ekiden.memory import pinecone as module
+from ekiden.integrations import pinecone as module
+from ekiden.integrations.pinecone import PineconeBackend, open_backend
 from ekiden.memory.base import BackendOptions, MemoryBackend, MirrorEntry
-from ekiden.memory.pinecone import PineconeBackend, open_backend
 from tests.support.pinecone_server import PineconeServer
 from tests.support.vendor import DROP, GARBLED, HANG, Trouble, status
 

@@ -10,10 +10,10 @@ import pytest
 from ekiden import Agent, Runner, Session
 from ekiden.core.profile import MemorySettings
 from ekiden.embeddings.hashing import HashingEmbedder
+from ekiden.integrations.pinecone import open_backend
 from ekiden.memory import Memory, backend, register_backend
 from ekiden.memory import backends as registry
 from ekiden.memory import mirror as mirrors
-from ekiden.memory.pinecone import open_backend
 from ekiden.runtime import RunConfig
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say

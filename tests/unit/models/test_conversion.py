@@ -32,8 +32,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from ekiden.core.errors import ModelBehaviorError, UserError
-from ekiden.core.items import (
+from ekiden.core.conversation.items import (
     Item,
     assistant_message,
     function_call,
@@ -42,7 +41,8 @@ from ekiden.core.items import (
     text_of,
     user_message,
 )
-from ekiden.core.model import ModelDelta
+from ekiden.core.conversation.model import ModelDelta
+from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.models.answers import Deltas, to_response
 from ekiden.models.content import assistant_texts
 from ekiden.models.history import Receiver, to_messages

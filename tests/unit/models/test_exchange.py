@@ -8,9 +8,9 @@ import pytest
 from pydantic import BaseModel, ValidationError
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, ModelTimeoutError
 
+from ekiden.core.conversation.items import function_call, function_output, user_message
+from ekiden.core.conversation.model import ModelRequest, OutputSpec
 from ekiden.core.errors import ModelBehaviorError, ModelError, ModelTimeout
-from ekiden.core.items import function_call, function_output, user_message
-from ekiden.core.model import ModelRequest, OutputSpec
 from ekiden.models import ModelOptions
 from ekiden.models.exchange import Exchange
 from ekiden.models.providers import BUILT_IN

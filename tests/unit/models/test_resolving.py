@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ekiden import models
+from ekiden.core.conversation.items import assistant_message, user_message
+from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
 from ekiden.core.errors import UserError
-from ekiden.core.items import assistant_message, user_message
-from ekiden.core.model import ModelEvent, ModelRequest, ModelResponse
 from ekiden.models import (
     ModelOptions,
     RetryPolicy,

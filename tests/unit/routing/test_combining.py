@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ekiden import Agent
-from ekiden.core.items import function_call
-from ekiden.core.model import ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.items import function_call
+from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
 from ekiden.routing import RouteDecision, Router
 from tests.unit.routing.doubles import Guess
 

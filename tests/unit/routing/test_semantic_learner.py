@@ -7,10 +7,11 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.profile import Triggers
-from ekiden.routing import semantic_learner, semantic_texts
-from ekiden.routing.semantic_calibration import Calibration, calibrate
-from ekiden.routing.semantic_learner import Learner, Views
-from ekiden.routing.semantic_texts import texts_of
+from ekiden.routing.meaning import learner as semantic_learner
+from ekiden.routing.meaning import texts as semantic_texts
+from ekiden.routing.meaning.learner import Learner, Views
+from ekiden.routing.meaning.semantic import Calibration, calibrate
+from ekiden.routing.meaning.texts import texts_of
 
 
 def _views(count: int, seed: int = 3) -> tuple[Views, np.ndarray]:
@@ -88,7 +89,7 @@ def test_the_line_keeps_nineteen_of_twenty() -> None:
 
 def test_examples_are_believed_most_and_the_best_evidence_fully() -> None:
     with_examples = Agent(
-        "billing-desk", description="Money.", triggers=Triggers(examples=("pay", "pay", " "))
+        "billing-desk", description="Money.", triggers=Triggers(examples=("pay", "pay"))
     )
     found = texts_of([with_examples, Agent("oneWord", description="One. Two."), Agent("42")])
     assert [(each.agent, each.text, each.weight) for each in found] == [

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import EkidenError
 from ekiden.core.events import Event
 from ekiden.core.guardrails import (
@@ -17,7 +18,6 @@ from ekiden.core.guardrails import (
     Violation,
 )
 from ekiden.core.handoff import Handoff
-from ekiden.core.model import ModelRequest
 from ekiden.core.tool import FunctionTool
 from ekiden.core.tool_guardrails import (
     ToolGuardrailFunctionOutput,

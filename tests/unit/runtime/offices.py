@@ -8,11 +8,11 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
-from ekiden.core.handoff_record import HandoffResult
+from ekiden.core.handoff_terms import HandoffResult
 from ekiden.core.team import Team
 from ekiden.handoff import handoff
-from ekiden.handoff.records import records_of
-from ekiden.handoff.request_documents import REQUESTS, Asked, document_of
+from ekiden.handoff.records.records import records_of
+from ekiden.handoff.records.requests import REQUESTS, Asked, document_of
 from ekiden.runtime import HandoffController, RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.base import Document, DocumentWrite, Store

@@ -11,23 +11,21 @@ from pydantic import BaseModel
 
 from ekiden.audit import verify_audit
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import ModelBehaviorError, ModelError
-from ekiden.core.guardrail_errors import (
-    GuardrailError,
-    InputGuardrailTripwireTriggered,
-    OutputGuardrailTripwireTriggered,
-)
 from ekiden.core.guardrails import (
+    GuardrailError,
     GuardrailFunctionOutput,
     InputGuardrail,
+    InputGuardrailTripwireTriggered,
     OutputGuardrail,
+    OutputGuardrailTripwireTriggered,
     Violation,
     input_guardrail,
     output_guardrail,
 )
 from ekiden.core.handoff_terms import HandoffTrigger
-from ekiden.core.model import ModelDelta
-from ekiden.core.outcomes import OutOfBudget
+from ekiden.core.runs import OutOfBudget
 from ekiden.handoff import handoff
 from ekiden.runtime import Limits, RunConfig, Runner
 from ekiden.sessions import Session

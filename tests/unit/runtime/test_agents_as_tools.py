@@ -8,13 +8,13 @@ import pytest
 from pydantic import BaseModel
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.core.handoff_terms import Budget
-from ekiden.core.items import text_of
-from ekiden.core.outcomes import Done, Waiting
 from ekiden.core.profile import Confirmation
-from ekiden.core.usage import Usage
+from ekiden.core.runs import Done, Waiting
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
 from ekiden.runtime.supervisor import Supervisor

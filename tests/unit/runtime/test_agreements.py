@@ -10,11 +10,11 @@ import pytest
 from ekiden.bus import Bus
 from ekiden.collaboration import Collaboration, Collaborations, negotiation_tools
 from ekiden.core.agent import Agent
-from ekiden.core.items import text_of
-from ekiden.core.model import ModelRequest
+from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.team import Team
 from ekiden.engine import TeamOnBus, Worker
-from ekiden.handoff.records import read_handoffs
+from ekiden.handoff.records.records import read_handoffs
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, HandoffExecutor, Runner
 from ekiden.sessions import Session

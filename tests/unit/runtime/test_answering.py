@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import text_of
 from ekiden.core.errors import SessionNotFound, SessionNotWaiting, UserError
-from ekiden.core.handoff_record import Actor
-from ekiden.core.items import text_of
-from ekiden.core.outcomes import Done, Waiting
+from ekiden.core.handoff_terms import Actor
+from ekiden.core.runs import Done, Waiting
 from ekiden.handoff import handoff, person
-from ekiden.handoff.history_query import HandoffQuery, open_requests
-from ekiden.handoff.records import records_of
-from ekiden.handoff.request_documents import REQUESTS, Asked, document_of
+from ekiden.handoff.records.query import HandoffQuery, open_requests
+from ekiden.handoff.records.records import records_of
+from ekiden.handoff.records.requests import REQUESTS, Asked, document_of
 from ekiden.runtime import HandoffController, RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.base import NewSession

@@ -63,7 +63,7 @@ async def test_an_always_is_of_its_session_and_a_branch_asks_again() -> None:
     await Runner.run(payer(), "pay", session=later, run_config=config)
     assert person.asked == 2
     await rewind_session(store, later.session_id, to_seq=(await session.row()).seq)
-    assert not Cursor.from_json((await later.row()).cursor).always
+    assert not Cursor.from_json((await later.row()).cursor).questions.always
     earlier = await fork_session(store, "s", at_seq=before)
     await Runner.run(payer(), "pay", session=earlier, run_config=config)
     assert person.asked == 3
@@ -79,7 +79,7 @@ async def test_a_step_back_before_an_always_takes_it_back(back: int) -> None:
     events = await session.events()
     asked = next(event.seq for event in events if event.type == "tool_confirmation")
     await rewind_session(store, "s", to_seq=before if back else asked - 1)
-    assert not Cursor.from_json((await session.row()).cursor).always
+    assert not Cursor.from_json((await session.row()).cursor).questions.always
     if back:
         await Runner.run(payer(), "pay", session=session, run_config=config)
     assert person.asked == 1 + back
@@ -214,7 +214,7 @@ async def test_a_branch_has_no_purse_but_what_was_spent() -> None:
     cursor |= {"ou": {"input_tokens": 5}, "ba": {"a": [5, 1.0, 0.5]}}
     await store.commit(claim, Commit(patch=SessionPatch(cursor=cursor), release=True))
     past = await past_of(store, await store.get("s"), row.seq)
-    assert (past.cursor.purse, past.cursor.levels) == (None, [])
+    assert (past.cursor.budget.purse, past.cursor.budget.levels) == (None, ())
     branch = await (await fork_session(store, "s", at_seq=row.seq)).row()
     assert "pz" not in branch.cursor
     assert (branch.cursor["ou"], branch.cursor["ba"]) == (cursor["ou"], cursor["ba"])

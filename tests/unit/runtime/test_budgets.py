@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import assistant_message
+from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse, ModelSettings
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import UserError
 from ekiden.core.handoff_terms import Budget
-from ekiden.core.items import assistant_message
-from ekiden.core.model import ModelEvent, ModelRequest, ModelResponse, ModelSettings
-from ekiden.core.outcomes import OutOfBudget
 from ekiden.core.plan import AgentTask, AskModel, Member, TaskDecomposition
+from ekiden.core.runs import OutOfBudget
 from ekiden.core.team import Team
-from ekiden.core.usage import Usage
 from ekiden.engine import Worker, submit
 from ekiden.runtime import Limits, Price, RunConfig, Runner
 from ekiden.runtime.supervisor import Supervisor

@@ -12,7 +12,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import CallChanged
 from ekiden.core.events import Event
-from ekiden.core.outcomes import Waiting
+from ekiden.core.runs import Waiting
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, HandoffController, Runner
 from ekiden.sessions import Session

@@ -13,7 +13,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ToolError, UserError
 from ekiden.core.hooks import RunHooks
-from ekiden.core.outcomes import OutOfBudget
+from ekiden.core.runs import OutOfBudget
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
 from ekiden.sessions import Session

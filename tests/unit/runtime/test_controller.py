@@ -11,11 +11,11 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
-from ekiden.core.handoff_record import Decline, HandoffRequest
+from ekiden.core.handoff_terms import Decline, HandoffRequest
 from ekiden.core.profile import Capability
 from ekiden.handoff import handoff
-from ekiden.handoff.lifecycle import MOVES, IllegalMove, Lifecycle, is_legal
-from ekiden.handoff.records import records_of
+from ekiden.handoff.records.lifecycle import MOVES, IllegalMove, Lifecycle, is_legal
+from ekiden.handoff.records.records import records_of
 from ekiden.runtime import Limits, RunConfig, Runner, RunResult
 from ekiden.sessions import Session
 from ekiden.storage.base import NewSession

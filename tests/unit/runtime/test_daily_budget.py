@@ -7,7 +7,7 @@ from typing import Any
 
 from ekiden import Agent, Budget, Price, RunConfig, Runner, Session, Usage
 from ekiden.core.errors import OutOfBudgetError
-from ekiden.core.outcomes import Done, OutOfBudget
+from ekiden.core.runs import Done, OutOfBudget
 from ekiden.runtime import CodeContext
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ManualClock, ScriptedModel, call, say

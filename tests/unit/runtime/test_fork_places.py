@@ -10,8 +10,7 @@ from ekiden.audit import verify_audit
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.errors import UserError
-from ekiden.core.handoff_record import Actor
-from ekiden.core.handoff_terms import HandoffTrigger
+from ekiden.core.handoff_terms import Actor, HandoffTrigger
 from ekiden.core.roles import Assignment
 from ekiden.core.team import Team
 from ekiden.handoff import handoff

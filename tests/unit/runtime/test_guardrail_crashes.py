@@ -11,8 +11,8 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
-from ekiden.core.guardrail_errors import GuardrailFailed
 from ekiden.core.guardrails import (
+    GuardrailFailed,
     GuardrailFunctionOutput,
     HandoffGuardrail,
     InputGuardrail,

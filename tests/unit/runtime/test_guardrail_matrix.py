@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ekiden.core.guardrail_errors import (
+from ekiden.core.guardrails import (
     HandoffGuardrailTripwireTriggered,
     InputGuardrailTripwireTriggered,
     OutputGuardrailTripwireTriggered,

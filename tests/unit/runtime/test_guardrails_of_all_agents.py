@@ -11,24 +11,21 @@ from hypothesis import strategies as st
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import EkidenError
-from ekiden.core.guardrail_errors import (
-    GuardrailError,
-    HandoffGuardrailTripwireTriggered,
-    InputGuardrailTripwireTriggered,
-    OutputGuardrailTripwireTriggered,
-)
 from ekiden.core.guardrails import (
+    GuardrailError,
     GuardrailFunctionOutput,
     HandoffGuardrail,
+    HandoffGuardrailTripwireTriggered,
     InputGuardrail,
+    InputGuardrailTripwireTriggered,
     OutputGuardrail,
+    OutputGuardrailTripwireTriggered,
     handoff_guardrail,
 )
-from ekiden.core.handoff_record import HandoffRequest
-from ekiden.core.handoff_terms import HandoffTrigger
-from ekiden.core.outcomes import Waiting
+from ekiden.core.handoff_terms import HandoffRequest, HandoffTrigger
 from ekiden.core.remote import AgentReply
 from ekiden.core.roles import Assignment
+from ekiden.core.runs import Waiting
 from ekiden.core.team import Team
 from ekiden.handoff import handoff, keep_last, person
 from ekiden.inbox import Inbox

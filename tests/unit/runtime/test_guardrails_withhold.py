@@ -12,29 +12,27 @@ import pytest
 from pydantic import BaseModel
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import assistant_message, text_of
+from ekiden.core.conversation.model import ModelDelta, ModelRequest, ModelResponse
 from ekiden.core.errors import ModelBehaviorError
-from ekiden.core.guardrail_errors import (
-    GuardrailFailed,
-    HandoffGuardrailTripwireTriggered,
-    InputGuardrailTripwireTriggered,
-    OutputGuardrailTripwireTriggered,
-)
 from ekiden.core.guardrails import (
+    GuardrailFailed,
     GuardrailFunctionOutput,
     HandoffGuardrail,
+    HandoffGuardrailTripwireTriggered,
     InputGuardrail,
+    InputGuardrailTripwireTriggered,
     OutputGuardrail,
+    OutputGuardrailTripwireTriggered,
     Violation,
 )
-from ekiden.core.items import assistant_message, text_of
-from ekiden.core.model import ModelDelta, ModelRequest, ModelResponse
 from ekiden.core.profile import Confirmation
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.guardrails import schema_guardrail
 from ekiden.handoff import handoff
 from ekiden.runtime import RunConfig, Runner
 from ekiden.sessions import Session
-from ekiden.sessions.mirroring import mirror_sessions
+from ekiden.sessions.mirror.feeding import mirror_sessions
 from ekiden.sessions.search import search_sessions
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore

@@ -11,12 +11,11 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import Handoff
-from ekiden.core.handoff_record import Decline
-from ekiden.core.handoff_terms import HandoffTrigger
+from ekiden.core.handoff_terms import Decline, HandoffTrigger
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.team import Team
 from ekiden.handoff import handoff, redact
-from ekiden.handoff.records import records_of
+from ekiden.handoff.records.records import records_of
 from ekiden.runtime import (
     CodeContext,
     HandoffController,
@@ -178,8 +177,8 @@ async def test_what_an_earlier_version_left_in_the_middle_of_a_handoff_is_read()
         "ph": ["s.h1", "a", "b", "call_1", 3, None, 0, None],
     }  # fmt: skip
     cursor = Cursor.from_json(stored)
-    assert cursor.pending is not None
-    assert (cursor.pending.source, cursor.pending.target) == ("a", "b")
+    assert cursor.handoffs.pending is not None
+    assert (cursor.handoffs.pending.source, cursor.handoffs.pending.target) == ("a", "b")
     again = Cursor.from_json(cursor.to_json())
     assert again == cursor
 

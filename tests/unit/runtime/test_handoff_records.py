@@ -19,9 +19,9 @@ from ekiden import (
     handoff,
 )
 from ekiden.audit import find_records
-from ekiden.core.handoff_record import HandoffContext, HandoffRequest, HandoffResult
-from ekiden.core.inbox_item import InboxItem
-from ekiden.core.outcomes import Waiting
+from ekiden.core.handoff_terms import HandoffContext, HandoffRequest, HandoffResult
+from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.runs import Waiting
 from ekiden.inbox import Inbox
 from ekiden.storage.base import Store
 from ekiden.testing import ScriptedModel, call, say, transfer

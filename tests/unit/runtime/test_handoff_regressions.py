@@ -8,14 +8,13 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import UserError
-from ekiden.core.handoff_record import Decline, HandoffRequest
-from ekiden.core.handoff_terms import Budget, HandoffTrigger
+from ekiden.core.handoff_terms import Budget, Decline, HandoffRequest, HandoffTrigger
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.team import Team
-from ekiden.core.usage import Usage
 from ekiden.handoff import handoff, person
-from ekiden.handoff.records import records_of
+from ekiden.handoff.records.records import records_of
 from ekiden.runtime import HandoffController, Limits, RunConfig, Runner
 from ekiden.sessions import Session, variables_at
 from ekiden.testing import ScriptedModel, call, fail, say, transfer

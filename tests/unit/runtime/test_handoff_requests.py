@@ -10,11 +10,11 @@ import pytest
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.errors import HandoffNotFound, SessionNotFound, UserError
-from ekiden.core.handoff_record import Actor, HandoffContext, HandoffRequest
+from ekiden.core.handoff_terms import Actor, HandoffContext, HandoffRequest
 from ekiden.core.profile import Capability
 from ekiden.core.team import Team
 from ekiden.handoff import handoff
-from ekiden.handoff.records import records_of
+from ekiden.handoff.records.records import records_of
 from ekiden.runtime import HandoffController, RunConfig, Runner
 from ekiden.runtime.history.fork import fork_session
 from ekiden.sessions import Session
@@ -356,6 +356,24 @@ async def test_a_task_that_has_no_session_gets_one_with_its_past_and_its_state()
     assert model.calls[-1].input[0]["content"] == "my money back"
 
 
+@pytest.mark.parametrize(("given", "told"), [(None, 20.0), (300.0, 300.0), (5.0, 5.0)])
+async def test_the_time_of_the_caller_comes_before_that_of_the_way(
+    given: float | None, told: float
+) -> None:
+    seen: list[float | None] = []
+
+    def accepts(context: RunContextWrapper[Any], request: HandoffRequest) -> bool:
+        seen.append(request.context.timeout)
+        return True
+
+    team, _ = team_of(b={"accepts": accepts}, edge={"timeout_s": 20})
+    request = HandoffRequest(
+        source="a", target="b", context=HandoffContext(task_id="t", timeout=given)
+    )
+    result = await HandoffController(team, MemoryStore()).initiate(request)
+    assert (result.status, seen) == ("completed", [told])
+
+
 async def test_a_task_that_somebody_else_has_is_not_handed_over() -> None:
     store = MemoryStore()
     team, _ = team_of()
@@ -379,10 +397,40 @@ async def test_the_caller_may_require_capabilities() -> None:
     assert (await controller.start("s", to="b", capabilities=("sql",))).status == "completed"
 
 
+async def test_an_empty_capability_is_refused() -> None:
+    team, _ = team_of()
+    with pytest.raises(UserError, match="are names"):
+        await HandoffController(team, MemoryStore()).start("s", to="b", capabilities=("sql", " "))
+
+
 async def test_a_time_that_makes_no_sense_is_refused() -> None:
     team, _ = team_of()
     with pytest.raises(UserError, match="above 0"):
         await HandoffController(team, MemoryStore()).start("s", to="b", timeout_s=0)
+
+
+@pytest.mark.parametrize("odd", ["a\nb", "a\x1b[2J", "a\u2028b", "a\ud800", ""])
+async def test_identifiers_are_one_line_of_text(odd: str) -> None:
+    team, store = team_of()[0], MemoryStore()
+    controller = HandoffController(team, store)
+
+    async def refused(source: str = "a", target: str = "b", **metadata: Any) -> None:
+        context = HandoffContext(task_id="t", metadata=metadata)
+        with pytest.raises(UserError):
+            await controller.initiate(HandoffRequest(source=source, target=target, context=context))
+
+    await refused(source=odd)
+    await refused(target=odd)
+    await refused(handoff_chain=["user", odd])
+    if odd:
+        await refused(correlation_id=odd)
+    with pytest.raises(UserError):
+        await controller.start("s", to=odd)
+    for named in ({"correlation_id": odd}, {"user_id": odd}):
+        with pytest.raises(UserError, match="a text of 1 to|control characters"):
+            Session("s", store=store, **named)
+    with pytest.raises(SessionNotFound):
+        await store.get("t")
 
 
 async def test_the_depth_counts_for_requests_too() -> None:

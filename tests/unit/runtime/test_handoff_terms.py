@@ -9,13 +9,13 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import UserError
 from ekiden.core.handoff_terms import Budget, HandoffTerms
-from ekiden.core.outcomes import OutOfBudget
 from ekiden.core.roles import Approval, ConfirmationRequest
-from ekiden.core.usage import Usage
+from ekiden.core.runs import OutOfBudget
 from ekiden.handoff import handoff, redact
-from ekiden.handoff.records import records_of
+from ekiden.handoff.records.records import records_of
 from ekiden.runtime import CodeContext, Limits, Price, RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

@@ -24,9 +24,9 @@ from ekiden import (
     cost_report,
     function_tool,
 )
-from ekiden.core.items import assistant_message
-from ekiden.core.model import ModelEvent, ModelRequest
-from ekiden.core.outcomes import Done, OutOfBudget
+from ekiden.core.conversation.items import assistant_message
+from ekiden.core.conversation.model import ModelEvent, ModelRequest
+from ekiden.core.runs import Done, OutOfBudget
 from ekiden.engine import Worker, submit
 from ekiden.runtime import CodeContext
 from ekiden.storage.memory import MemoryStore

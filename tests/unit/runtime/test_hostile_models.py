@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.model import ModelRequest, ModelResponse
 from ekiden.core.errors import EkidenError, ModelBehaviorError, UserError
-from ekiden.core.model import ModelRequest, ModelResponse
 from ekiden.handoff import handoff, keep_last
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
 from ekiden.sessions import Session, open_calls

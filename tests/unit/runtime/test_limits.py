@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import MaxTurnsExceeded, OutOfBudgetError, StoreUnavailable, UserError
-from ekiden.core.outcomes import OutOfBudget
-from ekiden.core.usage import Usage
+from ekiden.core.runs import OutOfBudget
 from ekiden.engine import Worker, submit
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
 from ekiden.sessions import Session

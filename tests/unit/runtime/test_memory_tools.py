@@ -12,12 +12,12 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.errors import UserError
 from ekiden.core.errors.memory import NoMemory
-from ekiden.core.jsonio import loads
 from ekiden.core.profile import MemorySettings, Triggers
 from ekiden.core.team import Team
+from ekiden.core.values.jsonio import loads
 from ekiden.embeddings.hashing import HashingEmbedder
 from ekiden.engine import Worker, submit
-from ekiden.engine.posting import Posting
+from ekiden.engine.beside import Posting
 from ekiden.memory import Memory, MemoryBackend, register_backend
 from ekiden.runtime import CodeContext, RunConfig, Runner, RunResult
 from ekiden.runtime.supervisor import Supervisor

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import assistant_message
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.inbox import InboxItemClosed
-from ekiden.core.items import assistant_message
-from ekiden.core.outcomes import Waiting
 from ekiden.core.remote import AgentReply, RemoteTask
+from ekiden.core.runs import Waiting
 from ekiden.core.team import Team
-from ekiden.core.usage import Usage
 from ekiden.handoff import handoff, person
-from ekiden.handoff.records import records_of
+from ekiden.handoff.records.records import records_of
 from ekiden.inbox import Inbox
 from ekiden.runtime import HandoffController, Runner
 from ekiden.sessions import Session

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import assistant_message
+from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.events import Event
 from ekiden.core.handoff_terms import Budget
-from ekiden.core.items import assistant_message
-from ekiden.core.jsonio import dumps
-from ekiden.core.model import ModelEvent, ModelRequest, ModelResponse
-from ekiden.core.outcomes import Done
 from ekiden.core.plan import AgentTask, PlanFailed, PlanSettings
+from ekiden.core.runs import Done
 from ekiden.core.team import Team
-from ekiden.core.usage import Usage
+from ekiden.core.values.jsonio import dumps
 from ekiden.engine import Worker
 from ekiden.handoff import handoff
 from ekiden.inbox import Inbox, InboxQuery

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ekiden.bus import Bus
+from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.sessions import SessionImportInvalid
-from ekiden.core.messages import AgentMessage
 from ekiden.engine import TeamOnBus, Worker, submit
 from ekiden.runtime import CodeContext, Runner
 from ekiden.runtime.history.exporting import export_session

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from ekiden.core.context import RunContextWrapper
-from ekiden.core.handoff_record import HandoffRequest
-from ekiden.core.outcomes import OutOfBudget
+from ekiden.core.handoff_terms import HandoffRequest
 from ekiden.core.roles import Approval, ConfirmationRequest
-from ekiden.handoff.records import records_of
-from ekiden.handoff.request_documents import REQUESTS, removal_of, request_key
+from ekiden.core.runs import OutOfBudget
+from ekiden.handoff.records.records import records_of
+from ekiden.handoff.records.requests import REQUESTS, removal_of, request_key
 from ekiden.runtime import RunConfig, Runner
 from ekiden.storage.base import Claim, DocumentWrite, NewSession, SessionRow
 from ekiden.storage.memory import MemoryStore

@@ -10,14 +10,14 @@ from pydantic import BaseModel
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper, ToolContext
+from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.errors import (
     ModelBehaviorError,
     ModelRefused,
     ModelTimeout,
     UserError,
 )
-from ekiden.core.model import ModelSettings
-from ekiden.core.outcomes import Done, Refused
+from ekiden.core.runs import Done, Refused
 from ekiden.core.team import Team
 from ekiden.runtime import RunConfig, Runner
 from ekiden.sessions import Session

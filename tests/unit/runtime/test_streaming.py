@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
-from ekiden.core.model import ModelDelta
 from ekiden.core.remote import RemoteTask
 from ekiden.core.team import Team
 from ekiden.runtime import CodeContext, Runner

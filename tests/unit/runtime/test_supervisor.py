@@ -11,7 +11,6 @@ import pytest
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
-from ekiden.core.outcomes import Done
 from ekiden.core.plan import (
     AgentTask,
     AskModel,
@@ -20,6 +19,7 @@ from ekiden.core.plan import (
     PlanFailed,
     TaskDecomposition,
 )
+from ekiden.core.runs import Done
 from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.handoff import handoff

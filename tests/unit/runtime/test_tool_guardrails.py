@@ -10,7 +10,7 @@ import pytest
 from ekiden.core.agent import Agent
 from ekiden.core.errors import EkidenError, MaxTurnsExceeded, ToolError, UserError
 from ekiden.core.events import Event
-from ekiden.core.guardrail_errors import (
+from ekiden.core.guardrails import (
     GuardrailError,
     GuardrailFailed,
     ToolInputGuardrailTripwireTriggered,

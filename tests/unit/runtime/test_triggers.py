@@ -9,12 +9,12 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
+from ekiden.core.conversation.items import text_of
 from ekiden.core.errors import UserError
 from ekiden.core.handoff_terms import HandoffTrigger
-from ekiden.core.items import text_of
 from ekiden.core.profile import Capability
 from ekiden.handoff import handoff
-from ekiden.handoff.records import HandoffRecord, records_of
+from ekiden.handoff.records.records import HandoffRecord, records_of
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

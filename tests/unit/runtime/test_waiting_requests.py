@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.handoff_record import Actor
-from ekiden.handoff.request_documents import REQUESTS, Asked, sweep_requests
+from ekiden.core.handoff_terms import Actor
+from ekiden.handoff.records.requests import REQUESTS, Asked, sweep_requests
 from ekiden.runtime import HandoffController, RunConfig
 from ekiden.storage.base import NewSession
 from ekiden.storage.memory import MemoryStore

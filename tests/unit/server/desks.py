@@ -16,9 +16,9 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 
-from ekiden.app.desk import Desk
 from ekiden.cli.main import main
 from ekiden.core.team import Team
+from ekiden.project.service import Desk
 from ekiden.server import ServerConfig
 from ekiden.server.access.access import Caller, Gate
 from ekiden.storage.base import Store

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from ekiden.app.keys import Keys, NewKey
+from ekiden.project.keys import Keys, NewKey
 
 
 async def keys_of(app: FastAPI) -> Keys:

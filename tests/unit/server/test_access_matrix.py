@@ -18,8 +18,8 @@ import pytest_asyncio
 from fastapi import FastAPI
 from starlette.types import Message, Scope
 
-from ekiden.app.keys import SCOPES
-from ekiden.core.inbox_item import InboxItem
+from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.project.keys import SCOPES
 from ekiden.server import ServerConfig
 from ekiden.server.access.access import OPEN
 from ekiden.server.openapi.description import SCOPE, routes_of, scope_of

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ag_ui.core import Event as AguiEvent
 from pydantic import TypeAdapter
 
-from ekiden.core.documents import from_json
+from ekiden.core.conversation.items import function_call, function_output
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event, EventType
-from ekiden.core.inbox_item import InboxItem
-from ekiden.core.items import function_call, function_output
-from ekiden.core.model import ModelDelta
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.runs import Run
-from ekiden.server.agui.events import to_agui
-from ekiden.server.agui.interrupts import interrupt
+from ekiden.core.values.documents import from_json
+from ekiden.integrations.agui.events import AguiEvents
+from ekiden.integrations.agui.interrupts import interrupt
 
 EVENT: TypeAdapter[Any] = TypeAdapter(AguiEvent)
 
@@ -34,6 +35,15 @@ def record(status: str, **more: Any) -> Run:
     told = {"run_id": "s:1", "session_id": "s", "status": status, "usage": {"input_tokens": 2}}
     run: Run = from_json(Run, {**told, **more})
     return run
+
+
+def to_agui(shown: Iterable[Any], run: Run, questions: Sequence[InboxItem] = ()) -> Iterator[Any]:
+    """A run that happened already as AG-UI events; `run` is how it stands."""
+    events = AguiEvents(thread_id=run.session_id, run_id=run.run_id, our_run_id=run.run_id)
+    yield from events.start()
+    for each in shown:
+        yield from events.take(each)
+    yield from events.finish(run, questions)
 
 
 def told(*shown: Any, status: str = "done", **more: Any) -> list[dict[str, Any]]:

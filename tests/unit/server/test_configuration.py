@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.app.settings import Settings, load_settings
-from ekiden.app.settings.model import ServerSettings
+from ekiden.core.checks.host_names import parse_host, read_hosts
 from ekiden.core.errors import SettingsInvalid, UserError
-from ekiden.core.host_names import parse_host, read_hosts
+from ekiden.project.settings import Settings, load_settings
+from ekiden.project.settings.model import ServerSettings
 from ekiden.server import ServerConfig
 from ekiden.server.configuration import server_config
 

@@ -8,8 +8,6 @@ import pytest
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 
-from ekiden.app.keys import Keys, NewKey
-from ekiden.app.logins import LOGINS, Logins
 from ekiden.core.errors.server import (
     BadOrigin,
     CsrfFailed,
@@ -17,6 +15,7 @@ from ekiden.core.errors.server import (
     TooManyRequests,
     Unauthenticated,
 )
+from ekiden.project.keys import LOGINS, Keys, Logins, NewKey
 from ekiden.server import ServerConfig
 from ekiden.server.access.access import LOCAL
 from ekiden.server.access.cookies import csrf_token, kept_logins

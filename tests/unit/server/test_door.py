@@ -18,9 +18,9 @@ from starlette.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
+from ekiden.core.checks.host_names import parse_host, parse_origin
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.errors.server import KeyExpired, RequestInvalid
-from ekiden.core.host_names import parse_host, parse_origin
 from ekiden.server import ServerConfig
 from ekiden.server.access.access import LOCAL, Caller
 from ekiden.server.middleware import bodies, entrance

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, Team, function_tool
-from ekiden.app import load_project
-from ekiden.app.desk import Desk
-from ekiden.app.runs import RunOrder
 from ekiden.core.errors import UnknownAgent
 from ekiden.core.events import Event
+from ekiden.integrations.agui.streaming import agui_run_stream
+from ekiden.project import load_project
+from ekiden.project.runs.runs import RunOrder
+from ekiden.project.service import Desk
 from ekiden.runtime import CodeContext
-from ekiden.server.agui.streaming import agui_run_stream
 from ekiden.server.streams.following import await_more, begin_run, join_run
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, delay, hang, say

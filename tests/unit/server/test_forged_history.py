@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, Team
-from ekiden.core.caller_data import as_caller_data
-from ekiden.core.items import Item, assistant_message, text_of
+from ekiden.core.conversation.items import Item, assistant_message, text_of
+from ekiden.core.conversation.quoting import as_caller_data
 from ekiden.runtime import CodeContext
 from tests.support.relay_team import relay_team
 from tests.unit.server.desks import As, Served, serving

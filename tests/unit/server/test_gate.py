@@ -12,7 +12,6 @@ import pytest
 from fastapi import FastAPI
 from starlette.requests import HTTPConnection
 
-from ekiden.app.keys import Keys
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.errors.server import (
     KeyExpired,
@@ -20,11 +19,11 @@ from ekiden.core.errors.server import (
     TooManyRequests,
     Unauthenticated,
 )
+from ekiden.project.keys import Keys
 from ekiden.server import ServerConfig
 from ekiden.server.access.access import LOCAL
-from ekiden.server.access.gate import KeyGate, check_exposure, subprotocol_of
+from ekiden.server.access.gate import KeyGate, Rates, check_exposure, subprotocol_of
 from ekiden.server.access.keyring import FRESH_S, NOTED_EVERY_S, KeyRing
-from ekiden.server.access.rates import Rates
 from ekiden.server.chores import Chores
 from ekiden.storage.memory import MemoryStore
 from tests.support.serving import application, client_of

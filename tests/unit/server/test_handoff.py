@@ -69,7 +69,7 @@ async def test_the_history_of_an_agent_is_what_it_gave_and_got(desk: Served) -> 
     await desk("POST", "/handoff/initiate", task("t1", target_agent_id="closed"))
     history = await desk.get("/handoff/history/closed?limit=50")
     assert [each["id"] for each in history["items"]] == ["t1.h1"]
-    assert history["items"] == await desk.command("handoff", "history", "closed")
+    assert history["items"] == await desk.command("handoff", "list", "--agent", "closed")
     assert len((await desk.get("/handoff/history/triage"))["items"]) == 2
     assert (await desk.get(f"/handoff/history/{quote('陌生人')}"))["items"] == []
 

@@ -17,10 +17,10 @@ from starlette.types import Message, Receive, Scope, Send
 from ekiden.core.acting import AGENT_HEADER
 from ekiden.core.errors import SessionNotFound, StoreUnavailable
 from ekiden.core.errors.server import RequestInvalid, TooManyRequests
+from ekiden.integrations.mcp_server.mounting import IDLE_S, Guests
 from ekiden.server import ServerConfig, tidying
 from ekiden.server import idempotency as kept
 from ekiden.server.access.access import Caller
-from ekiden.server.mcp.guests import IDLE_S, Guests
 from ekiden.server.middleware import bodies
 from ekiden.server.middleware.bodies import check_json
 from ekiden.server.middleware.crowd import Crowd, Shares

@@ -12,16 +12,16 @@ import pytest
 from fastapi import FastAPI, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from ekiden.app.runs import RunOrder, StartedRun
 from ekiden.core.errors import SessionBusy, StaleDocument
 from ekiden.core.errors.server import IdempotencyConflict
+from ekiden.project.runs.runs import RunOrder, StartedRun
 from ekiden.server import idempotency
 from ekiden.server.idempotency import (
     COLLECTION,
     KEPT_S,
     LEASE_S,
-    Answer,
     Reservation,
+    StoredAnswer,
     Ticket,
     _new_session_id,
     prune,
@@ -41,7 +41,7 @@ RUNS = "/api/v1/runs"
 WORK = "/api/v1/work"
 BODY = {"input": "Where is my order 1042?"}
 TICKET = Ticket(key="k", digest="d")
-DONE = Answer(status=201, headers=[("content-type", "text/plain")], body=b"\xff done")
+DONE = StoredAnswer(status=201, headers=[("content-type", "text/plain")], body=b"\xff done")
 
 
 @pytest.fixture

@@ -17,9 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.responses import PlainTextResponse
 
 from ekiden import Agent, Team
-from ekiden.app.desk import Desk
-from ekiden.app.service import Service
 from ekiden.core.events import Event
+from ekiden.project.service import Desk, Service
 from ekiden.server.access.access import Caller
 from ekiden.server.metrics.counting import Counting
 from ekiden.server.metrics.metrics import CONTENT_TYPE, Metrics

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.messages import AgentMessage, Letter, agent_queue
+from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue
 from ekiden.storage.base import MessageSettle, QueuePut
 from tests.unit.server.counters import counter, done, nobody_works, posted
 from tests.unit.server.desks import As, Served, problem
@@ -111,7 +111,9 @@ async def test_messages_are_found_by_who_gets_them_and_what_became_of_them(desk:
     paged = await desk.pages("/messages", limit=1)
     assert [each["message"]["id"] for each in paged] == ["m0", "m1", "m2", "odd"]
     problem(await desk("GET", "/messages/not-a-letter"), 404, "bus.not_found")
-    again = done(await desk("POST", "/messages/requeue", {"ids": ["m2", "m0", "none", "m2"]}))
+    unknown = await desk("POST", "/messages/requeue", {"ids": ["m2", "none"]})
+    problem(unknown, 404, "bus.not_found")
+    again = done(await desk("POST", "/messages/requeue", {"ids": ["m2", "m0", "m2"]}))
     assert again == {"requeued": 1}
     assert await ids("?state=dead") == []
 

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.server.agui.messages import is_said, read_messages
+from ekiden.integrations.agui.routes import is_said, read_messages
 from tests.support.serving import application, client_of
 
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
+from ekiden.core.conversation.items import assistant_message
 from ekiden.core.errors.server import RunNotFound
-from ekiden.core.inbox_item import InboxItem
-from ekiden.core.items import assistant_message
-from ekiden.server.openai.bodies import CHAT_REFUSED, ChatRequest, refuse, shows
-from ekiden.server.openai.errors import BadRequest
-from ekiden.server.openai.messages import read_chat
-from ekiden.server.openai.notices import read_command, waiting_notice
-from ekiden.server.openai.response_items import read_response_input
-from ekiden.server.openai.response_models import ResponseId
-from ekiden.server.openai.response_output import Output, approval_request
+from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.integrations.openai_api.bodies import CHAT_REFUSED, ChatRequest, refuse, shows
+from ekiden.integrations.openai_api.errors import BadRequest
+from ekiden.integrations.openai_api.messages import read_chat
+from ekiden.integrations.openai_api.notices import read_command, waiting_notice
+from ekiden.integrations.openai_api.response_items import read_response_input
+from ekiden.integrations.openai_api.response_models import ResponseId
+from ekiden.integrations.openai_api.response_output import ResponseOutput, approval_request
 
 
 def item(**more: Any) -> InboxItem:
@@ -139,7 +139,7 @@ def test_questions_are_requests_for_approval_where_they_take_a_yes_or_a_no() -> 
     asked = approval_request(item(options=("grant", "deny"), body="15 %"))
     assert asked["name"] == "ask_person"
     assert '"approve":"grant","reject":"deny"' in asked["arguments"]
-    output = Output("resp_s:1")
+    output = ResponseOutput("resp_s:1")
     told = list(output.ask([item(options=()), item(options=("a", "b", "c"))]))
     assert told[0]["type"] == "response.output_item.added"
     [message] = output.items

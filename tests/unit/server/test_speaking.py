@@ -7,11 +7,19 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ekiden.core.conversation.items import Item, assistant_message, function_call, user_message
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event, EventType
-from ekiden.core.items import Item, assistant_message, function_call, user_message
-from ekiden.core.model import ModelDelta
 from ekiden.hub.tails import Shown
-from ekiden.server.streams.speaking import Begun, Broken, Ended, Piece, Speech, Spoken, standing
+from ekiden.server.streams.speaking import (
+    Broken,
+    Piece,
+    Speech,
+    SpeechBegun,
+    SpeechEnded,
+    Spoken,
+    standing,
+)
 
 
 def delta(text: str, index: int = 0, kind: Any = "text") -> ModelDelta:
@@ -29,34 +37,34 @@ def heard(*shown: Shown) -> list[Spoken]:
 
 def test_an_answer_without_pieces_is_one_piece() -> None:
     assert heard(event(assistant_message("hello"))) == [
-        Begun(id="m1"),
+        SpeechBegun(id="m1"),
         Piece(id="m1", text="hello"),
-        Ended(id="m1", text="hello"),
+        SpeechEnded(id="m1", text="hello"),
     ]
 
 
 def test_pieces_are_not_said_twice() -> None:
     assert heard(delta("hel"), delta("lo"), event(assistant_message("hello"))) == [
-        Begun(id="m1"),
+        SpeechBegun(id="m1"),
         Piece(id="m1", text="hel"),
         Piece(id="m1", text="lo"),
-        Ended(id="m1", text="hello"),
+        SpeechEnded(id="m1", text="hello"),
     ]
 
 
 def test_what_pieces_left_out_at_the_end_is_added() -> None:
     spoken = heard(delta("hel"), event(assistant_message("hello")))
-    assert spoken[2:] == [Piece(id="m1", text="lo"), Ended(id="m1", text="hello")]
+    assert spoken[2:] == [Piece(id="m1", text="lo"), SpeechEnded(id="m1", text="hello")]
 
 
 def test_pieces_that_do_not_fit_are_given_up() -> None:
     assert heard(delta("lo"), event(assistant_message("hello"))) == [
-        Begun(id="m1"),
+        SpeechBegun(id="m1"),
         Piece(id="m1", text="lo"),
         Broken(id="m1", text="lo"),
-        Begun(id="m1b"),
+        SpeechBegun(id="m1b"),
         Piece(id="m1b", text="hello"),
-        Ended(id="m1b", text="hello"),
+        SpeechEnded(id="m1b", text="hello"),
     ]
 
 
@@ -79,19 +87,21 @@ def test_only_what_agents_say_is_said() -> None:
     assert heard(event(function_call("c", "f", "{}"))) == []
     assert heard(delta("x", kind="reasoning"), delta("{}", kind="arguments"), delta("")) == []
     assert heard(event(assistant_message("no"), type="guardrail")) == []
-    assert heard(event(assistant_message("yes"), type="message"))[-1] == Ended(id="m1", text="yes")
+    assert heard(event(assistant_message("yes"), type="message"))[-1] == SpeechEnded(
+        id="m1", text="yes"
+    )
 
 
 def test_a_refusal_is_told_apart() -> None:
     item = {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}
-    assert heard(event(item)) == [Begun(id="m1"), Ended(id="m1", text="", refusal="no")]
+    assert heard(event(item)) == [SpeechBegun(id="m1"), SpeechEnded(id="m1", text="", refusal="no")]
 
 
 def test_several_messages_of_one_answer_are_paired_in_order() -> None:
     answer = event(assistant_message("one"), function_call("c", "f", "{}"), assistant_message("2"))
     spoken = heard(delta("one", 1), delta("2", 4), answer)
-    ended = [each for each in spoken if isinstance(each, Ended)]
-    assert ended == [Ended(id="m1", text="one"), Ended(id="m2", text="2")]
+    ended = [each for each in spoken if isinstance(each, SpeechEnded)]
+    assert ended == [SpeechEnded(id="m1", text="one"), SpeechEnded(id="m2", text="2")]
 
 
 def test_what_was_taken_back_does_not_stand() -> None:
@@ -117,12 +127,12 @@ def test_whatever_is_lost_of_the_pieces_the_messages_are_whole(
         texts += [text] if text else []
         for each in [each for part in shown for each in speech.take(part)]:
             match each:
-                case Begun(id=name):
+                case SpeechBegun(id=name):
                     assert name not in live
                     live[name] = ""
                 case Piece(id=name, text=more):
                     live[name] += more
-                case Ended(id=name, text=whole):
+                case SpeechEnded(id=name, text=whole):
                     assert live[name] == whole
                     ended.append(whole)
                 case Broken(id=name, text=so_far):

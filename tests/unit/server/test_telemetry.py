@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, Team
-from ekiden.app.telemetry import Telemetry
-from ekiden.server.application import OpenGate
+from ekiden.project.telemetry import Telemetry
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, say
-from ekiden.testing.otlp_server import OtlpServer
-from ekiden.tracing.otel import is_wanted
+from ekiden.testing.servers.otlp import OtlpServer
+from ekiden.tracing.otel.exporter import is_wanted
+from tests.support.gates import OpenGate
 from tests.support.serving import application, client_of
 from tests.unit.tracing.otel_team import clean_environment, conversation
 

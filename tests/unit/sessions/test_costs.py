@@ -7,20 +7,24 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
 from ekiden.core.roles import Assignment
 from ekiden.core.team import Team
-from ekiden.core.usage import Usage
 from ekiden.runtime import CodeContext, Price, Runner
 from ekiden.runtime.history.deletion import delete_session
 from ekiden.runtime.history.fork import fork_session
 from ekiden.sessions import Session
-from ekiden.sessions.costs import all_calls, cost_report, events_with_asked
+from ekiden.sessions.costs import call_pages, cost_report, events_with_asked
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, say
 
 DAY_US = 86_400_000_000
+
+
+async def all_calls(store: MemoryStore) -> list[Event]:
+    return [event async for page in call_pages(store) for event in page]
 
 
 def called(

@@ -8,9 +8,9 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
+from ekiden.core.conversation.items import user_message
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
-from ekiden.core.items import user_message
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.runtime.history.rewind import rewind_session

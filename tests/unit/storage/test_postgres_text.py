@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ekiden.storage.postgres.text import from_column, to_column
+from ekiden.storage.postgres.rows import from_column, to_column
 
 ANY = st.text(st.characters(categories=None) | st.sampled_from("\x00\x10\ud800\udfff0010"))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ekiden.core.model import ModelRequest, ModelResponse
+from ekiden.core.conversation.model import ModelRequest, ModelResponse
 from ekiden.core.plan import AskModel, Member
 from ekiden.testing import ScriptedModel
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import text_of
 from ekiden.core.errors import ModelBehaviorError, UserError
-from ekiden.core.items import text_of
 from ekiden.core.plan import (
     AgentResult,
     AgentTask,

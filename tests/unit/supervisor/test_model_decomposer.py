@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ekiden.core.conversation.items import text_of
 from ekiden.core.errors import ModelBehaviorError, ModelError, UserError
-from ekiden.core.items import text_of
 from ekiden.core.plan import TaskDecomposition
 from ekiden.supervisor import ModelDecomposer
 from ekiden.testing import ScriptedModel, fail
@@ -171,8 +171,8 @@ async def test_agents_and_the_request_are_data_that_cannot_get_out() -> None:
 
 
 async def test_the_schema_is_strict_already() -> None:
-    from ekiden.core.strict_schema import ensure_strict_json_schema
-    from ekiden.supervisor.plan_offer import OUTPUT
+    from ekiden.core.checks.strict_schema import ensure_strict_json_schema
+    from ekiden.supervisor.model_decomposer import OUTPUT
 
     assert ensure_strict_json_schema(OUTPUT.json_schema) == OUTPUT.json_schema
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ekiden.core.errors import UserError
 from ekiden.core.plan import Member, TaskDecomposition
 from ekiden.supervisor import RuleDecomposer
-from ekiden.supervisor.clauses import clauses
+from ekiden.supervisor.rule_decomposer import clauses
 from tests.unit.supervisor.team import GENERAL, MEMBERS, TRAVEL, WEATHER
 
 

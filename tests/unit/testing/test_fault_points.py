@@ -10,10 +10,12 @@ import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from ekiden import UserError
+from ekiden.core.faults import FaultPointName
 from ekiden.testing.faults import fault_points, main
 from tests.support.cases import each_case
 
@@ -105,6 +107,10 @@ def test_otherwise_nothing_happens(environment: dict[str, str]) -> None:
 def test_names_are_dotted_lower_case() -> None:
     form = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
     assert [point for point in fault_points() if not form.fullmatch(point.name)] == []
+
+
+def test_the_one_list_of_points_is_what_the_source_has() -> None:
+    assert list(get_args(FaultPointName)) == [point.name for point in fault_points()]
 
 
 def test_a_name_stands_for_one_place() -> None:

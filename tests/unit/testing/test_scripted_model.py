@@ -24,8 +24,14 @@ from ekiden import (
     Usage,
     UserError,
 )
-from ekiden.core.items import ItemView, assistant_message, function_call, text_of, user_message
-from ekiden.core.model import OutputSpec, ToolSpec
+from ekiden.core.conversation.items import (
+    ItemView,
+    assistant_message,
+    function_call,
+    text_of,
+    user_message,
+)
+from ekiden.core.conversation.model import OutputSpec, ToolSpec
 from ekiden.testing import (
     ManualClock,
     ScriptedModel,

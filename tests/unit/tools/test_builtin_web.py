@@ -18,8 +18,7 @@ import pytest
 
 from ekiden.core.errors import ToolError
 from ekiden.tools.builtin import builtin_tools
-from ekiden.tools.builtin.addresses import is_public
-from ekiden.tools.builtin.sites import AllowList, read_url
+from ekiden.tools.builtin.sites import AllowList, is_public, read_url
 from ekiden.tools.builtin.web import WebPages
 from ekiden.tools.settings import HttpToolSettings, ToolSettings
 from tests.unit.tools.conftest import Run

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from ekiden import FunctionTool, ToolContext, ToolTimeout, UserError, function_tool
-from ekiden.core.guardrail_errors import (
+from ekiden.core.guardrails import (
     GuardrailFailed,
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,

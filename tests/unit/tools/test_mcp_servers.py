@@ -88,6 +88,8 @@ def test_keys_that_only_other_programs_know_are_left_alone() -> None:
         ({"url": "https://x", "type": "stdio"}, "must be 'http' or 'sse' here"),
         ({"url": "https://x", "type": "carrier-pigeon"}, "must be 'http' or 'sse' here"),
         ({"url": "ftp://x"}, "must begin with http:// or https://"),
+        ({"url": "https://"}, "and name a host"),
+        ({"httpUrl": "ws://x"}, "mcpServers.s.httpUrl: must begin with http://"),
         ({"comand": "x"}, "mcpServers.s.comand: is not known; did you mean 'command'?"),
     ],
 )

@@ -219,8 +219,8 @@ class TestInert:
 
     def test_functions_of_ekiden_itself_are_looked_up(self, tmp_path: Path) -> None:
         before = list(sys.path)
-        tool = resolve_tool("ekiden.app.demo:lookup_order", root=tmp_path, inert=True)
+        tool = resolve_tool("ekiden.project.demo:lookup_order", root=tmp_path, inert=True)
         assert tool.name == "lookup_order"
         assert sys.path == before
         with pytest.raises(UnknownTool):
-            resolve_tool("ekiden.app.demo:nothing", root=tmp_path, inert=True)
+            resolve_tool("ekiden.project.demo:nothing", root=tmp_path, inert=True)

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, HandoffController, Runner, Session, handoff, person
-from ekiden.app import open_store
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.events import Event
+from ekiden.project import open_store
 from ekiden.runtime.history.fork import fork_session
 from ekiden.storage.base import (
     Batch,
@@ -29,12 +29,11 @@ from ekiden.storage.base import (
 )
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call
-from ekiden.testing.otlp_server import OtlpServer
-from ekiden.tracing.ended import SessionsEnding
-from ekiden.tracing.otel import OtelSpans
-from ekiden.tracing.otel_follower import FollowPolicy, OtelFollower
-from ekiden.tracing.otel_place import PLACES, Place
-from ekiden.tracing.otel_sending import OtlpSender
+from ekiden.testing.servers.otlp import OtlpServer
+from ekiden.tracing.otel.exporter import OtelSpans
+from ekiden.tracing.otel.follower import FollowPolicy, OtelFollower, SessionsEnding
+from ekiden.tracing.otel.place import PLACES, FeedPosition
+from ekiden.tracing.otel.sending import OtlpSender
 from ekiden.tracing.reading import read_trace
 from tests.unit.tracing.otel_team import a_span, clean_environment, conversation
 
@@ -216,7 +215,7 @@ async def test_one_that_died_is_followed_by_another_when_its_lease_is_over(
     collector: OtlpServer,
 ) -> None:
     store = MemoryStore()
-    dead = Place(store, "default", lease_s=0.1)
+    dead = FeedPosition(store, "default", lease_s=0.1)
     assert await dead.claim(from_start=True)
     async with following(store, collector, policy=replace(QUICK, lease_s=0.3)):
         await conversation(store)

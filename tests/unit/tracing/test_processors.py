@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.onlookers import ONLOOKERS
+from ekiden.core.events import ONLOOKERS
 from ekiden.core.team import Team
 from ekiden.handoff import person
 from ekiden.inbox import Inbox

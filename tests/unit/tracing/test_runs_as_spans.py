@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import assistant_message
+from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import ModelError, SessionNotFound
-from ekiden.core.items import assistant_message
-from ekiden.core.model import ModelEvent, ModelRequest, ModelResponse
-from ekiden.core.outcomes import Waiting
 from ekiden.core.plan import AgentTask, TaskDecomposition
+from ekiden.core.runs import Waiting
 from ekiden.core.team import Team
-from ekiden.core.usage import Usage
 from ekiden.handoff import person
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, RunConfig, Runner

@@ -6,16 +6,16 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ekiden.api.agents import AgentDetails, AgentSummary
-from ekiden.app.mcp_names import is_mcp_name
 from ekiden.core.handoff import Handoff
 from ekiden.handoff import default_handoff
+from ekiden.project.agent_files.edges import is_mcp_name
 
 if TYPE_CHECKING:
     from ekiden.agents.definition import AgentDefinition, HandoffDefinition
-    from ekiden.app.project import Project
     from ekiden.core.agent import Agent
     from ekiden.core.handoff_terms import HandoffTerms, HandoffTrigger
     from ekiden.core.tool import FunctionTool
+    from ekiden.project.project import Project
 
 
 def summary_of(project: Project, agent: Agent[Any]) -> AgentSummary:
@@ -57,7 +57,7 @@ def _facts(agent: Agent[Any], definition: AgentDefinition | None) -> dict[str, A
         "can_ask": agent.can_ask,
         "can_tell": agent.can_tell,
         "can_ask_people": agent.can_ask_people,
-        "kind": _kind(agent),
+        "kind": agent.traits.name,
         "triggers": agent.triggers,
         "capabilities": agent.capabilities,
         "available": None if callable(agent.available) else agent.available,
@@ -68,18 +68,7 @@ def _facts(agent: Agent[Any], definition: AgentDefinition | None) -> dict[str, A
 def _origin(agent: Agent[Any], definition: AgentDefinition | None) -> str:
     if definition is not None:
         return definition.origin
-    return "python" if agent.person is None else "people"
-
-
-def _kind(agent: Agent[Any]) -> str:
-    kinds = {
-        "supervisor": agent.plan,
-        "router": agent.router,
-        "person": agent.person,
-        "runner": agent.runner,
-        "code": agent.run,
-    }
-    return next((kind for kind, found in kinds.items() if found is not None), "model")
+    return "people" if agent.traits.is_human else "python"
 
 
 def _definition_of(project: Project, name: str) -> AgentDefinition | None:

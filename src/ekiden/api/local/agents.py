@@ -11,17 +11,14 @@ from ekiden.api import agents as api
 from ekiden.api.local.agent_facts import details_of, summary_of
 from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages
-from ekiden.app.addressing import AUTO, parse_address
-from ekiden.app.deciding import decide
-from ekiden.app.matching import capable, parse_names
-from ekiden.app.project import Project
-from ekiden.bus.blocked import blocked
-from ekiden.bus.deadlock_record import Deadlock
-from ekiden.bus.deadlocks import deadlocks
+from ekiden.bus.waits.deadlocks import Deadlock, deadlocks
+from ekiden.bus.waits.stored import blocked
 from ekiden.capabilities.match import Match
-from ekiden.core.documents import from_json
+from ekiden.core.conversation.messages import BlockingContext
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.core.messages import BlockingContext
+from ekiden.core.values.documents import from_json
+from ekiden.project.project import Project
+from ekiden.project.routing import AUTO, capable, decide, parse_address, parse_names
 from ekiden.routing.decision import RouteDecision, Score, Strategy
 from ekiden.routing.rules import keyword_points, pattern_points
 from ekiden.storage.base import SessionFilter, SessionRow, SessionStatus, Store

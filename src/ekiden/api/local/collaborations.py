@@ -10,8 +10,8 @@ from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages
 from ekiden.bus import Bus, BusSettings
 from ekiden.collaboration import Collaboration, Collaborations, Party
-from ekiden.collaboration.moves import Phase
-from ekiden.core.documents import from_json
+from ekiden.collaboration.protocol.moves import Phase
+from ekiden.core.values.documents import from_json
 
 
 class LocalCollaborations(api.Collaborations):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ekiden.api import costs as api
 from ekiden.api.local.place import Here, moment_of
 from ekiden.api.texts import Moment
-from ekiden.app.spending import costs
 from ekiden.core.errors.server import RequestInvalid
+from ekiden.project.running import costs
 from ekiden.sessions.costs import CostKey, CostLine, CostReport
 
 _USUAL: tuple[CostKey, ...] = ("agent", "model")

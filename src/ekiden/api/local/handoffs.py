@@ -9,14 +9,12 @@ from typing import Any, Final, Unpack
 
 from ekiden.api import handoffs as api
 from ekiden.api.local.place import Here, moment_of
+from ekiden.api.local.session_handoffs import session_handoffs
 from ekiden.api.pages import Page, Pages
 from ekiden.api.runs import LimitOptions, limits_of
-from ekiden.app.run_reading import read_run, run_status, until_free
-from ekiden.app.running import tenant_config
-from ekiden.app.session_handoffs import session_handoffs
 from ekiden.audit import find_records
-from ekiden.core.caller_data import as_caller_data
-from ekiden.core.documents import from_json, to_json
+from ekiden.core.conversation.items import Item, is_message, read_items, text_of
+from ekiden.core.conversation.quoting import as_caller_data
 from ekiden.core.errors import (
     HandoffNotFound,
     HandoffSettled,
@@ -24,24 +22,28 @@ from ekiden.core.errors import (
     SessionNotWaiting,
     UnknownAgent,
 )
-from ekiden.core.handoff_record import (
+from ekiden.core.handoff_terms import (
     Actor,
     HandoffContext,
+    HandoffPolicy,
     HandoffRequest,
     HandoffResult,
 )
-from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S, HandoffPolicy
-from ekiden.core.items import Item, is_message, read_items, text_of
 from ekiden.core.runs import ACTIVE, Run, RunError, run_id_of
-from ekiden.handoff.filter_report import filter_report
-from ekiden.handoff.history_query import HandoffQuery, correlation_of, find_handoffs, task_of
-from ekiden.handoff.lifecycle import FINAL
-from ekiden.handoff.records import HandoffRecord, read_handoff
+from ekiden.core.values.documents import from_json, to_json
+from ekiden.handoff.filters.report import filter_report
+from ekiden.handoff.records.lifecycle import FINAL
+from ekiden.handoff.records.query import HandoffQuery, correlation_of, find_handoffs, task_of
+from ekiden.handoff.records.records import HandoffRecord, read_handoff
+from ekiden.handoff.records.views import read_views, words_of
 from ekiden.handoff.tool import BEST
-from ekiden.handoff.views import read_views, words_of
-from ekiden.runtime import HandoffController
+from ekiden.project.running import tenant_config
+from ekiden.project.runs.reading import read_run, run_status, until_free
+from ekiden.runtime import HandoffController, RunConfig
 from ekiden.runtime.kinds.people import answer_case
+from ekiden.runtime.loop.opening import keep_limits
 from ekiden.sessions import said
+from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionRow, Store
 
 _LOOK_EVERY_S: Final = 1.0
@@ -90,7 +92,7 @@ class LocalHandoffs(api.Handoffs):
                 task_state=dict(task_state),
                 conversation_history=history,
                 priority=priority,
-                timeout=DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s,
+                timeout=timeout_s,
                 metadata={**metadata, **correlated},
             ),
             policy=policy,
@@ -260,16 +262,19 @@ class LocalHandoffs(api.Handoffs):
         back: bool = False,
         by: str | None = None,
         wait_s: float = 10.0,
+        **limits: Unpack[LimitOptions],
     ) -> Run:
         team = self._here.needed_project().team
         who = self._here.person(by)
         row = await self._store.get(session_id)
-        item = None
-        if row.agent in team and team[row.agent].person is not None:
-            item = await answer_case(self._store, session_id, text, by=who, give_back=back)
-        if item is None:
-            raise SessionNotWaiting(session_id, agent=row.agent)
-        run_id = run_id_of(session_id, row.cursor["r"])
+        is_people = row.agent in team and team[row.agent].traits.is_human
+        within = limits_of(limits) if is_people else {}
+        async with keep_limits(self._store, session_id, within, config=self._run_config):
+            if not is_people or not await answer_case(
+                self._store, session_id, text, by=who, give_back=back
+            ):
+                raise SessionNotWaiting(session_id, agent=row.agent)
+        run_id = run_id_of(session_id, run_number(row))
         if self._here.runs is not None:
             return await self._here.runs.wait(run_id, timeout_s=wait_s)
         await until_free(self._store, session_id, timeout_s=wait_s)
@@ -280,9 +285,12 @@ class LocalHandoffs(api.Handoffs):
         return Actor(kind="person" if self._here.is_person else "program", name=self._here.caller)
 
     def _controller(self, limits: Mapping[str, float] = _NOTHING) -> HandoffController:
-        here, team = self._here, self._here.needed_project().team
-        config = here.run_config or tenant_config(here.settings, here.tenant)
-        return HandoffController(team, here.store, run_config=config.with_limits(limits))
+        team, config = self._here.needed_project().team, self._run_config.with_limits(limits)
+        return HandoffController(team, self._store, run_config=config)
+
+    @property
+    def _run_config(self) -> RunConfig:
+        return self._here.run_config or tenant_config(self._here.settings, self._here.tenant)
 
     def _patience(self, wait_s: float) -> float | None:
         """How long it is waited for whoever runs the session."""
@@ -330,7 +338,7 @@ class LocalHandoffs(api.Handoffs):
     ) -> HandoffResult:
         """The handoff once nobody works on its session, or the deadline is over."""
         runs = self._here.runs
-        number = (await self._store.get(session_id)).cursor.get("r", 0)
+        number = run_number(await self._store.get(session_id))
         if runs is None or result.error is not None or not number:
             return result
         left_s = max(deadline - asyncio.get_running_loop().time(), 0.0)

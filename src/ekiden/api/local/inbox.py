@@ -8,11 +8,11 @@ from typing import Any
 from ekiden.api import inbox as api
 from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages
+from ekiden.core.conversation.messages import PRIORITIES, Priority
 from ekiden.core.errors.inbox import InboxAnswerInvalid
 from ekiden.core.errors.server import PreconditionFailed
-from ekiden.core.inbox_item import InboxItem, InboxKind
-from ekiden.core.jsonio import dumps
-from ekiden.core.messages import PRIORITIES, Priority
+from ekiden.core.questions.inbox_item import InboxItem, InboxKind
+from ekiden.core.values.jsonio import dumps
 from ekiden.inbox.inbox import BulkAnswer, Inbox
 from ekiden.inbox.query import InboxQuery, StatusFilter
 

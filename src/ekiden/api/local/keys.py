@@ -9,9 +9,9 @@ from ekiden.api import keys as api
 from ekiden.api.endpoint import Scope
 from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages, page_of
-from ekiden.app import keys as ring
-from ekiden.app.tenants import DEFAULT_TENANT
 from ekiden.core.errors.server import Forbidden, KeyNotFound
+from ekiden.project import keys as ring
+from ekiden.project.tenants import DEFAULT_TENANT
 
 
 class LocalKeys(api.Keys):

@@ -11,13 +11,13 @@ from ekiden.api import memory as api
 from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages
 from ekiden.api.streams import AsyncStream
-from ekiden.app.running import embedder_of
 from ekiden.core.errors.memory import MemoryFailed, MemoryNotFound
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.memory import Recollection
 from ekiden.core.profile import MemoryKind, MemorySettings
 from ekiden.memory import Delivery, Memory, all_mirrors
 from ekiden.memory.outbox import queue_of
+from ekiden.project.running import embedder_of
 
 _AT_ONCE = 500
 

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from ekiden.api.moments import read_moment
 from ekiden.api.texts import Moment
-from ekiden.app.moments import read_moment
-from ekiden.app.settings import LoadedSettings, SettingOrigin, Settings
-from ekiden.app.tenants import DEFAULT_TENANT, tenant_app
 from ekiden.core.errors import UserError
 from ekiden.core.errors.server import Forbidden, RequestInvalid
+from ekiden.project.settings import LoadedSettings, SettingOrigin, Settings
+from ekiden.project.tenants import DEFAULT_TENANT, tenant_app
 
 if TYPE_CHECKING:
-    from ekiden.app.project import Project
-    from ekiden.app.runs import Runs
     from ekiden.core.team import Team
     from ekiden.hub.patience import OnOutage
+    from ekiden.project.project import Project
+    from ekiden.project.runs.runs import Runs
     from ekiden.runtime import RunConfig
     from ekiden.storage.base import SessionRow, Store
 

@@ -10,15 +10,15 @@ from typing import Any, Final
 from ekiden.api import plans as api
 from ekiden.api.local.place import Here, moment_of
 from ekiden.api.pages import Page, Pages
+from ekiden.api.session_states import state_of
 from ekiden.api.texts import Moment
-from ekiden.app.addressing import AUTO, parse_address
-from ekiden.app.planning import PlanPreview, plan_request
-from ekiden.app.session_states import state_of
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.errors.server import NotServed, RequestInvalid
 from ekiden.core.events import Event
-from ekiden.core.jsonio import dumps
 from ekiden.core.plan import AgentResult, AgentTask, MultiAgentState
+from ekiden.core.values.jsonio import dumps
+from ekiden.project.planning import PlanPreview, plan_request
+from ekiden.project.routing import AUTO, parse_address
 from ekiden.runtime.plans.status import plan_state
 from ekiden.storage.base import EventFilter, Store
 

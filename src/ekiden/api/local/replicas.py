@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ekiden.api import replicas as api
 from ekiden.api.local.place import Here
-from ekiden.app.mirrors import session_mirror
 from ekiden.core.errors import UserError
 from ekiden.core.errors.server import NotServed
-from ekiden.sessions.mirror_status import ReplicaStatus, mirror_status
+from ekiden.project.mirrors import session_mirror
+from ekiden.sessions.mirror.status import ReplicaStatus, mirror_status
 
 
 class LocalReplicas(api.Replicas):

@@ -11,13 +11,14 @@ from ekiden.api import runs as api
 from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages
 from ekiden.api.streams import AsyncStream
-from ekiden.app.run_reading import read_run, until_free
-from ekiden.app.runs import QUIET_S, RunOrder, Runs
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.errors.server import RunNotFound, ServerStopping
 from ekiden.core.events import Event
-from ekiden.core.model import ModelDelta
 from ekiden.core.runs import ACTIVE, Begun, Run, parse_run_id, run_id_of
+from ekiden.project.runs.reading import read_run, until_free
+from ekiden.project.runs.runs import QUIET_S, RunOrder, Runs
+from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionFilter
 
 
@@ -69,9 +70,9 @@ class LocalRuns(api.Runs):
             found = await self._here.store.list(where, limit=limit, cursor=cursor)
             items = []
             for row in found.sessions:
-                if row.cursor.get("r"):
+                if number := run_number(row):
                     with suppress(SessionNotFound, RunNotFound):  # Removed meanwhile.
-                        items.append(await self._read(run_id_of(row.id, row.cursor["r"])))
+                        items.append(await self._read(run_id_of(row.id, number)))
             return Page(items=items, next_cursor=found.next_cursor)
 
         return Pages(fetch)

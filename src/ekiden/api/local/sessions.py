@@ -9,12 +9,12 @@ from typing import Any, Final
 from ekiden.api import sessions as api
 from ekiden.api.local.place import Here, moment_of
 from ekiden.api.pages import Page, Pages
+from ekiden.api.session_states import SessionState, find_sessions, state_of, waiting_for
 from ekiden.api.texts import Moment
-from ekiden.app.session_states import SessionState, find_sessions, state_of, waiting_for
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event, EventType
 from ekiden.core.runs import run_id_of
-from ekiden.handoff.records import HandoffRecord, records_of
+from ekiden.handoff.records.records import HandoffRecord, records_of
 from ekiden.runtime.history.deletion import delete_session
 from ekiden.runtime.history.exporting import export_session
 from ekiden.runtime.history.fork import fork_session
@@ -23,6 +23,7 @@ from ekiden.runtime.history.retention import Pruned, prune_sessions
 from ekiden.runtime.history.rewind import Rewind, rewind_session
 from ekiden.sessions import Session, chain_of, conversation
 from ekiden.sessions.info import names_of, session_info, session_record
+from ekiden.sessions.progress import has_open_run, run_number
 from ekiden.sessions.search import SessionHit, search_sessions
 from ekiden.storage.base import SessionFilter, SessionRow, SessionStatus, Store
 
@@ -158,7 +159,7 @@ class LocalSessions(api.Sessions):
             forked_at=made.meta["forked_at"],
             agent=made.agent,
             events=made.seq,
-            unfinished=made.cursor.get("p", "end") != "end",
+            unfinished=has_open_run(made),
         )
 
     async def rewind(self, session_id: str, to: int) -> Rewind:
@@ -212,7 +213,7 @@ def handoff_chain(row: SessionRow, events: Sequence[Event]) -> api.SessionChain:
 
 
 def _summary(row: SessionRow) -> dict[str, Any]:
-    title, number = row.meta.get("title"), row.cursor.get("r", 0)
+    title, number = row.meta.get("title"), run_number(row)
     return {
         **session_record(row),
         "state": state_of(row),

@@ -8,9 +8,9 @@ from typing import Self
 from ekiden.api import settings as api
 from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages
-from ekiden.app.settings import LoadedSettings, SettingEntry, redacted
-from ekiden.app.tenants import DEFAULT_TENANT
 from ekiden.core.errors.server import NotServed
+from ekiden.project.settings import LoadedSettings, SettingEntry, redacted
+from ekiden.project.tenants import DEFAULT_TENANT
 
 
 class LocalSettings(api.Settings):

@@ -10,11 +10,11 @@ from ekiden.api import traces as api
 from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages, page_of
 from ekiden.api.streams import AsyncStream
-from ekiden.app.running import prices_of
-from ekiden.app.settings import Settings
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import UserError
-from ekiden.core.jsonio import dumps
-from ekiden.core.usage import Usage
+from ekiden.core.values.jsonio import dumps
+from ekiden.project.running import prices_of
+from ekiden.project.settings import Settings
 from ekiden.sessions.costs import cost_of_call
 from ekiden.tracing import (
     CostOf,

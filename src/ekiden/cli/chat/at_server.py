@@ -12,7 +12,7 @@ from ekiden.cli.chat.typed.reader import Reader, Status, StatusOf
 from ekiden.cli.chat.typed.terminal import quiet_keys
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
-from ekiden.cli.limit_options import LimitFlags
+from ekiden.cli.options import LimitFlags
 from ekiden.cli.output import say
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 async def open_chat_at_server(client: AsyncClient, options: Options) -> int:
     """Talk with the team of a server until the person leaves; the exit code."""
-    from ekiden.cli.users import check_owner, user_here
+    from ekiden.cli.projects import check_owner, user_here
 
     if options.resume:
         raise UsageError("--resume is for chats without --server: give --session or --continue")

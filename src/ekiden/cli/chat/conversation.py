@@ -7,19 +7,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ekiden.cli.chat.screens.screen import Reply, Screen, told
+from ekiden.cli.chat.screens.screen import CommandReply, Screen, told
 from ekiden.cli.chat.typed.interrupts import Interrupts
 from ekiden.cli.chat.typed.reader import Reader, Status
 from ekiden.cli.exits import Exit
-from ekiden.cli.titles import title_of
+from ekiden.cli.projects import title_of
 from ekiden.core.errors import EkidenError, SessionNotFound
 
 if TYPE_CHECKING:
-    from ekiden.app.addressing import Address
     from ekiden.cli.chat.roster import Roster
     from ekiden.cli.chat.turns import Start
     from ekiden.core.events import Event
-    from ekiden.core.inbox_item import InboxItem
+    from ekiden.core.questions.inbox_item import InboxItem
+    from ekiden.project.routing import AddressedMessage
     from ekiden.runtime import RunConfig
     from ekiden.sessions import Session
     from ekiden.storage.base import SessionRow, Store
@@ -55,7 +55,7 @@ class Chat:
         name = team.entry.name if self.row is None else self.row.agent
         if name not in team:
             return name if team.router is None else AUTO
-        return name if team[name].router is None else AUTO
+        return AUTO if team[name].traits.passes_on else name
 
     @property
     def user(self) -> str | None:
@@ -64,7 +64,7 @@ class Chat:
 
     async def check_owner(self, session_id: str) -> None:
         """`UsageError` if the session is another user's than the chat's."""
-        from ekiden.cli.users import check_owner
+        from ekiden.cli.projects import check_owner
 
         await check_owner(self.store, session_id, self.user)
 
@@ -88,17 +88,17 @@ class Chat:
 
     async def questions(self) -> Sequence[InboxItem]:
         """What people are asked that the session waits for."""
-        from ekiden.app.parking import questions_to_people
+        from ekiden.project.runs.reading import questions_to_people
 
         return await questions_to_people(self.store, self.session.session_id)
 
     async def waits_for(self) -> str:
         """Whom the session waits for in the end."""
         from ekiden.runtime.loop.waiting import waiting_reason
-        from ekiden.runtime.state.cursor import Cursor
+        from ekiden.runtime.state.cursor import open_questions
 
-        cursor = Cursor.from_json({} if self.row is None else self.row.cursor)
-        return (await waiting_reason(self.store, cursor)).removeprefix("person:")
+        asked = {} if self.row is None else open_questions(self.row)
+        return (await waiting_reason(self.store, asked)).removeprefix("person:")
 
     async def can_go_on(self) -> bool:
         """Whether what the session waited for is there; not if that cannot be told."""
@@ -113,9 +113,9 @@ class Chat:
         for line in await self.roster.ready(self.screen.note):
             self.screen.note(line)
 
-    async def send(self, address: Address) -> int:
+    async def send(self, address: AddressedMessage) -> int:
         """Say something; gives the exit code of the turn."""
-        from ekiden.app.relay import begin
+        from ekiden.project.runs.watching import begin
 
         if self.row is None:
             self.session.meta.setdefault("title", title_of(address.text))
@@ -134,7 +134,7 @@ class Chat:
 
     async def resume(self) -> int:
         """Go on with the turn that was stopped or failed."""
-        from ekiden.app.relay import go_on
+        from ekiden.project.runs.watching import go_on
 
         team, session = self.roster.team, self.session
         return await self._watch(lambda config: go_on(team, session, config=config, live=self.live))
@@ -168,13 +168,13 @@ class Chat:
             self.screen.reply(await self._waiting())
         return code
 
-    async def _waiting(self) -> Reply:
+    async def _waiting(self) -> CommandReply:
         from ekiden.cli.chat.parked import waiting_reply
 
         questions, reason = await self.questions(), await self.waits_for()
         return waiting_reply(self.session.session_id, questions, reason)
 
-    def _stopped(self) -> Reply:
+    def _stopped(self) -> CommandReply:
         if not self.is_unfinished:
             return told("stopped", "stopped; nothing was kept", session_id=self.session.session_id)
         return told(

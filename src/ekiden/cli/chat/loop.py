@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.chat.commands.table import run_command
 from ekiden.cli.chat.conversation import Chat
-from ekiden.cli.chat.typed.reader import Called, Said, read_input
+from ekiden.cli.chat.typed.reader import TypedCommand, TypedMessage, read_input
 from ekiden.cli.errors import BadInput
 from ekiden.cli.exits import Exit, exit_for_error
 from ekiden.core.errors import EkidenError
 
 if TYPE_CHECKING:
-    from ekiden.app.addressing import Address
+    from ekiden.project.routing import AddressedMessage
 
 
 class ChatLoop:
@@ -121,19 +121,19 @@ class ChatLoop:
         match read_input(text):
             case None:
                 return Exit.OK
-            case Called(line=line):
+            case TypedCommand(line=line):
                 return await run_command(self._chat, line)
-            case Said(text=said):
+            case TypedMessage(text=said):
                 return await self._say(said)
 
     async def _say(self, text: str) -> int:
         from dataclasses import replace
 
-        from ekiden.app.addressing import parse_address
+        from ekiden.project.routing import parse_address
 
         chat = self._chat
         await chat.ready()
-        address: Address = parse_address(text)
+        address: AddressedMessage = parse_address(text)
         if address.to is not None and address.to != "auto":
             chat.roster.team[address.to]
         if not address.text.strip():
@@ -143,7 +143,7 @@ class ChatLoop:
         self._to = None
         return await chat.send(address)
 
-    def _name_next(self, address: Address) -> int:
+    def _name_next(self, address: AddressedMessage) -> int:
         self._to = address.to
         self._chat.screen.note(f"the next message goes to @{address.to}")
         return Exit.OK

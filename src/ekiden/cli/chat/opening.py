@@ -17,15 +17,15 @@ from ekiden.cli.chat.typed.reader import Reader, Status
 from ekiden.cli.chat.typed.terminal import quiet_keys
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
-from ekiden.cli.limit_options import NO_LIMITS, LimitFlags
+from ekiden.cli.options import NO_LIMITS, LimitFlags
 from ekiden.cli.output import say
 
 if TYPE_CHECKING:
-    from ekiden.app.project import Project
     from ekiden.cli.chat.conversation import Chat
     from ekiden.cli.chat.roster import Roster
     from ekiden.cli.chat.screens.screen import Screen
     from ekiden.cli.chat.typed.completion import Sources
+    from ekiden.project.project import Project
     from ekiden.routing.decision import Strategy
     from ekiden.storage.base import Store
 
@@ -34,10 +34,10 @@ Manner: TypeAlias = Literal["drawn", "typed", "piped", "json"]
 or with a program."""
 
 _HEAVY = (
-    "ekiden.app.settings",
+    "ekiden.project.settings",
     "ekiden.agents.watch",
     "ekiden.runtime",
-    "ekiden.app.project",
+    "ekiden.project.project",
     "ekiden.tools.function",
     "ekiden.storage.sqlite",
     "ekiden.cli.chat.loop",
@@ -160,9 +160,9 @@ async def _talk(
     beginning: Beginning,
     interrupts: Interrupts,
 ) -> int:
-    from ekiden.app import open_store
     from ekiden.cli.chat.commands.sessions import entered
     from ekiden.cli.chat.loop import ChatLoop
+    from ekiden.project import open_store
 
     roster = await _trusted_roster(options, manner, reader)
     async with open_store(options.store or roster.project.settings.store) as store:
@@ -224,11 +224,11 @@ async def _trusted_roster(options: Options, manner: Manner, reader: Reader) -> R
 def open_roster(options: Options) -> Roster:
     """The team of the current folder; raises what `load_project` does, and `FolderNotTrusted`."""
     from ekiden.agents import AgentWatcher, LoadedAgents, agent_folders
-    from ekiden.app.project import load_project
-    from ekiden.app.settings import load_settings
-    from ekiden.app.trust import inspect_workspace
     from ekiden.cli.chat.roster import AgentFiles, Roster
     from ekiden.cli.trust_question import check_trust
+    from ekiden.project.project import load_project
+    from ekiden.project.settings import load_settings
+    from ekiden.project.trust import inspect_workspace
 
     given = {
         "model": options.model,
@@ -267,10 +267,10 @@ def _chat(
     reader: Reader,
     interrupts: Interrupts,
 ) -> Chat:
-    from ekiden.app.running import config_of
     from ekiden.cli.approving import TerminalApprover
     from ekiden.cli.chat.conversation import Chat
     from ekiden.cli.chat.questions import HeldScreen, Questions
+    from ekiden.project.running import config_of
     from ekiden.sessions import Session
 
     screen = HeldScreen(_screen(manner, roster.project))

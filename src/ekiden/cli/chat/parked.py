@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ekiden.cli.chat.screens.screen import Lines, Quoted, Reply, Shape
+from ekiden.cli.chat.screens.screen import CommandReply, Lines, Quoted, Shape
 from ekiden.cli.views.questions import answer_words, question_line, question_record
-from ekiden.core.inbox_item import InboxItem
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.tools.text import spelled_out
 
 
-def waiting_reply(session_id: str, questions: Sequence[InboxItem], reason: str) -> Reply:
+def waiting_reply(session_id: str, questions: Sequence[InboxItem], reason: str) -> CommandReply:
     """Tells that the turn waits, for what, and how to answer."""
     shapes: list[Shape] = []
     for item in questions:
@@ -26,4 +26,4 @@ def waiting_reply(session_id: str, questions: Sequence[InboxItem], reason: str) 
         "waiting_for": [question_record(item) for item in questions],
         "text": text,
     }
-    return Reply(type="waiting", record=record, shapes=shapes, is_remark=True)
+    return CommandReply(type="waiting", record=record, shapes=shapes, is_remark=True)

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ekiden.cli.chat.screens.screen import Lines, Quoted, Reply, Screen
+from ekiden.cli.chat.screens.screen import CommandReply, Lines, Quoted, Screen
 from ekiden.cli.chat.typed.reader import Reader
 
 if TYPE_CHECKING:
     from ekiden.cli.approving import Question
     from ekiden.cli.run.onlooker import Reported
+    from ekiden.core.conversation.model import ModelDelta
     from ekiden.core.events import Event
-    from ekiden.core.model import ModelDelta
 
 
 class HeldScreen:
@@ -48,7 +48,7 @@ class HeldScreen:
     def break_off(self) -> None:
         self._do(self._screen.break_off)
 
-    def reply(self, reply: Reply) -> None:
+    def reply(self, reply: CommandReply) -> None:
         self._do(partial(self._screen.reply, reply))
 
     def note(self, text: str) -> None:
@@ -81,8 +81,8 @@ class Questions:
             return await self._reader.ask(question.line)
 
 
-def _above(question: Question) -> Reply:
-    return Reply(
+def _above(question: Question) -> CommandReply:
+    return CommandReply(
         type="question",
         shapes=(
             Lines(text=question.heading),

@@ -11,11 +11,11 @@ from ekiden.cli.projects import relative
 from ekiden.core.errors import AgentFilesInvalid, EkidenError
 
 if TYPE_CHECKING:
-    from ekiden.app.project import Project
     from ekiden.core.team import Team
+    from ekiden.project.project import Project
 if TYPE_CHECKING:
     from ekiden.agents import AgentWatcher, LoadedAgents
-    from ekiden.app.project import Project
+    from ekiden.project.project import Project
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

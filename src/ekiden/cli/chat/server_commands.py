@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ekiden.cli.chat.catalogue import COMMANDS, find_command
 from ekiden.cli.chat.commands.inbox import answer_reply, item_reply, list_reply
-from ekiden.cli.chat.screens.screen import Cleared, Lines, Pairs, Reply, Shape, Table, told
+from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Pairs, Shape, Table, told
 from ekiden.cli.errors import UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.tables import clock_time
 from ekiden.cli.views.sessions import CHAIN_HEADERS, chain_line, chain_rows
-from ekiden.core.documents import to_json
+from ekiden.core.values.documents import to_json
 
 if TYPE_CHECKING:
     from ekiden.cli.chat.server_talk import RemoteChat
 
-Answer: TypeAlias = Callable[["RemoteChat", str], Awaitable[Reply]]
+Answer: TypeAlias = Callable[["RemoteChat", str], Awaitable[CommandReply]]
 
 _LISTED = 20
 
@@ -40,63 +40,65 @@ async def run_command(chat: RemoteChat, line: str) -> int:
     return Exit.OK
 
 
-async def _help(chat: RemoteChat, argument: str) -> Reply:
+async def _help(chat: RemoteChat, argument: str) -> CommandReply:
     names = {*_ANSWERS, "resume", "quit"}
     rows = [(each.line, each.help) for each in COMMANDS if each.name in names]
     record = {"commands": [{"command": line, "help": text} for line, text in rows]}
     text = "a text goes to whoever has the session, @NAME TEXT to that agent, @auto TEXT is routed"
-    return Reply(type="help", record=record, shapes=(Pairs(pairs=rows), Lines(text=text)))
+    return CommandReply(type="help", record=record, shapes=(Pairs(pairs=rows), Lines(text=text)))
 
 
-async def _agents(chat: RemoteChat, argument: str) -> Reply:
+async def _agents(chat: RemoteChat, argument: str) -> CommandReply:
     found = [each async for each in chat.client.agents.list()]
     rows = [(each.name, each.title or each.description or "", each.scope) for each in found]
-    return Reply(
+    return CommandReply(
         type="agents",
         record={"agents": to_json(found)},
         shapes=(Table(headers=("agent", "description", "scope"), rows=rows),),
     )
 
 
-async def _agent(chat: RemoteChat, argument: str) -> Reply:
+async def _agent(chat: RemoteChat, argument: str) -> CommandReply:
     from ekiden.cli.views.agents import detail_pairs
 
     if not argument:
         raise UsageError("say which agent: /agents show NAME")
     found = await chat.client.agents.get(argument)
-    return Reply(type="agent", record=to_json(found), shapes=(Pairs(pairs=detail_pairs(found)),))
+    return CommandReply(
+        type="agent", record=to_json(found), shapes=(Pairs(pairs=detail_pairs(found)),)
+    )
 
 
-async def _route(chat: RemoteChat, argument: str) -> Reply:
-    from ekiden.cli.routing_view import route_line
+async def _route(chat: RemoteChat, argument: str) -> CommandReply:
+    from ekiden.cli.transcript import route_line
 
     if not argument:
         raise UsageError("say what is to be routed: /agents route TEXT")
     record = to_json(await chat.client.agents.route(argument))
-    return Reply(type="route", record=record, shapes=(Lines(text=route_line(record)),))
+    return CommandReply(type="route", record=record, shapes=(Lines(text=route_line(record)),))
 
 
-async def _chain(chat: RemoteChat, argument: str) -> Reply:
+async def _chain(chat: RemoteChat, argument: str) -> CommandReply:
     found = await chat.client.sessions.chain(_session(chat))
     table = Table(headers=CHAIN_HEADERS, rows=chain_rows(found))
     shapes: list[Shape] = [Lines(text=chain_line(found)), table]
-    return Reply(type="chain", record=to_json(found), shapes=shapes)
+    return CommandReply(type="chain", record=to_json(found), shapes=shapes)
 
 
-async def _inbox(chat: RemoteChat, argument: str) -> Reply:
+async def _inbox(chat: RemoteChat, argument: str) -> CommandReply:
     shown = await list_reply(chat.client.inbox, await chat.questions())
     return shown or told("inbox", "nothing waits for people", items=[])
 
 
-async def _item(chat: RemoteChat, argument: str) -> Reply:
+async def _item(chat: RemoteChat, argument: str) -> CommandReply:
     return await item_reply(chat.client.inbox, argument)
 
 
-async def _answer(chat: RemoteChat, argument: str) -> Reply:
+async def _answer(chat: RemoteChat, argument: str) -> CommandReply:
     return await answer_reply(chat.client.inbox, argument, await chat.questions())
 
 
-async def entered(chat: RemoteChat, argument: str = "") -> Reply:
+async def entered(chat: RemoteChat, argument: str = "") -> CommandReply:
     """Tells which session the chat is in."""
     row = chat.row
     status = chat.status()
@@ -111,10 +113,10 @@ async def entered(chat: RemoteChat, argument: str = "") -> Reply:
         "waiting": row is not None and row.status == "waiting",
         "text": text,
     }
-    return Reply(type="session", record=record, shapes=(Lines(text=text),))
+    return CommandReply(type="session", record=record, shapes=(Lines(text=text),))
 
 
-async def _sessions(chat: RemoteChat, argument: str) -> Reply:
+async def _sessions(chat: RemoteChat, argument: str) -> CommandReply:
     page = await chat.client.sessions.list(user=chat.user).page(limit=_LISTED)
     rows = [
         (each.session_id, each.agent, each.status, clock_time(each.created_at),
@@ -122,19 +124,19 @@ async def _sessions(chat: RemoteChat, argument: str) -> Reply:
         for each in page.items
     ]  # fmt: skip
     headers = ("session", "agent", "status", "created", "title")
-    return Reply(
+    return CommandReply(
         type="sessions",
         record={"sessions": to_json(page.items)},
         shapes=(Table(headers=headers, rows=rows, empty="no sessions"),),
     )
 
 
-async def _new(chat: RemoteChat, argument: str) -> Reply:
+async def _new(chat: RemoteChat, argument: str) -> CommandReply:
     await chat.enter(None)
     return await entered(chat)
 
 
-async def _other(chat: RemoteChat, argument: str) -> Reply:
+async def _other(chat: RemoteChat, argument: str) -> CommandReply:
     if not argument:
         raise UsageError("say which session: /session resume ID; /session list has them")
     await chat.client.sessions.get(argument)
@@ -142,18 +144,18 @@ async def _other(chat: RemoteChat, argument: str) -> Reply:
     return await entered(chat)
 
 
-async def _shown(chat: RemoteChat, argument: str) -> Reply:
+async def _shown(chat: RemoteChat, argument: str) -> CommandReply:
     from ekiden.cli.transcript import transcript
 
     session = argument or _session(chat)
     found = await chat.client.sessions.get(session)
     lines = transcript([each.event async for each in chat.client.sessions.events(session)])
     pairs = [(line.who, line.what) for line in lines]
-    return Reply(type="session_show", record=to_json(found), shapes=(Pairs(pairs=pairs),))
+    return CommandReply(type="session_show", record=to_json(found), shapes=(Pairs(pairs=pairs),))
 
 
-async def _clear(chat: RemoteChat, argument: str) -> Reply:
-    return Reply(type="cleared", shapes=(Cleared(),))
+async def _clear(chat: RemoteChat, argument: str) -> CommandReply:
+    return CommandReply(type="cleared", shapes=(Cleared(),))
 
 
 def _session(chat: RemoteChat) -> str:

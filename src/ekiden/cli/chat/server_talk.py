@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING
 
 from ekiden.api.runs import Shown
 from ekiden.api.sessions import SessionDetails
-from ekiden.app.addressing import AUTO, parse_address
 from ekiden.cli.chat.commands.inbox import split_answer
 from ekiden.cli.chat.parked import waiting_reply
-from ekiden.cli.chat.screens.screen import Lines, Quoted, Reply, Screen
+from ekiden.cli.chat.screens.screen import CommandReply, Lines, Quoted, Screen
 from ekiden.cli.chat.typed.interrupts import Interrupts
-from ekiden.cli.chat.typed.reader import Called, Reader, Said, Status, read_input
+from ekiden.cli.chat.typed.reader import Reader, Status, TypedCommand, TypedMessage, read_input
 from ekiden.cli.errors import BadInput
 from ekiden.cli.exits import Exit, exit_for_error, exit_for_outcome
-from ekiden.cli.limit_options import NO_LIMITS, LimitFlags
+from ekiden.cli.options import NO_LIMITS, LimitFlags
+from ekiden.cli.projects import title_of
 from ekiden.cli.run.at_server import RemoteResult
 from ekiden.cli.run.onlooker import problem_of
-from ekiden.cli.titles import title_of
 from ekiden.cli.views.questions import answer_words, question_line
 from ekiden.core.errors import EkidenError, SessionNotFound
 from ekiden.core.events import Event
-from ekiden.core.inbox_item import InboxItem
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.runs import Begun, Run
+from ekiden.project.routing import AUTO, parse_address
 from ekiden.tools.text import spelled_out
 
 if TYPE_CHECKING:
@@ -133,9 +133,9 @@ class RemoteChat:
         match read_input(text):
             case None:
                 return Exit.OK
-            case Called(line=line):
+            case TypedCommand(line=line):
                 return await self.command(self, line)
-            case Said(text=said):
+            case TypedMessage(text=said):
                 return await self._say(said)
 
     async def _say(self, text: str) -> int:
@@ -211,7 +211,7 @@ class RemoteChat:
         for item in questions:
             shapes = [Lines(text=question_line(item))]
             body = [Quoted(text=spelled_out(item.body))] if item.body else []
-            self.screen.reply(Reply(type="question", shapes=[*shapes, *body]))
+            self.screen.reply(CommandReply(type="question", shapes=[*shapes, *body]))
             line = f"{answer_words(item, in_chat=True)} (nothing: later): "
             said = (await self.reader.ask(line) or "").strip()
             if not said:

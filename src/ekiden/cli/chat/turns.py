@@ -15,7 +15,7 @@ from ekiden.cli.exits import Exit, exit_for_error, exit_for_outcome
 from ekiden.cli.run.onlooker import problem_of
 from ekiden.core.errors import EkidenError, SessionBusy
 from ekiden.core.events import Event
-from ekiden.core.outcomes import Failed, OutOfBudget, Waiting
+from ekiden.core.runs import Failed, OutOfBudget, Waiting
 from ekiden.runtime import RunConfig, RunResultStreaming
 
 Start: TypeAlias = Callable[[RunConfig], RunResultStreaming]

@@ -39,7 +39,7 @@ class Filters:
 
     def given(self) -> dict[str, Any]:
         """The filters by name; `UsageError` for what is no time."""
-        from ekiden.cli.moments import moment
+        from ekiden.cli.options import moment
 
         found = {each.name: getattr(self, each.name) for each in fields(self)}
         times = {name: moment(found[name], option=f"--{name}") for name in ("since", "until")}
@@ -85,8 +85,8 @@ async def audit_show(
     from ekiden.cli.output import emit, say
     from ekiden.cli.tables import print_pairs
     from ekiden.cli.views.audit import record_pairs
-    from ekiden.core.documents import to_json
     from ekiden.core.errors.server import AuditRecordNotFound
+    from ekiden.core.values.documents import to_json
 
     if not record:
         raise NoRecord(record)
@@ -117,11 +117,10 @@ async def audit_verify(
     """Find out whether somebody changed what is stored; names the first broken link."""
     from contextlib import ExitStack
 
-    from ekiden.cli.audit_files import export_lines
     from ekiden.cli.exits import Exit
-    from ekiden.cli.output import emit
+    from ekiden.cli.output import emit, export_lines
     from ekiden.cli.views.audit import ProgressLine, print_verification
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     progress = ProgressLine(as_json=as_json)
     with ExitStack() as files:
@@ -149,8 +148,7 @@ async def audit_export(
     manifest."""
     from contextlib import aclosing
 
-    from ekiden.cli.audit_files import new_file
-    from ekiden.cli.output import note, say
+    from ekiden.cli.output import new_file, note, say
 
     wanted = filters.given()
     count = 0

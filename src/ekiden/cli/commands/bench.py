@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ekiden.cli.options import JsonOption
-from ekiden.cli.output import emit
+from ekiden.cli.output import emit, note
 
 
 async def bench(
@@ -81,7 +81,7 @@ async def bench(
             from ekiden.cli.errors import UsageError
 
             raise UsageError("load is measured alone, because it takes the whole machine")
-        from ekiden.app.bench.load import LoadSize, load
+        from ekiden.project.bench.load import LoadSize, load
 
         most = sessions or (50 if quick else 10_000)
         size = LoadSize(
@@ -91,16 +91,10 @@ async def bench(
             messages=messages or min(20 if quick else 1000, most),
             seconds=seconds,
         )
-        emit(await load(size, store=store, folder=folder, note=_tell))
+        emit(await load(size, store=store, folder=folder, note=note))
         return
-    from ekiden.app.bench import SCENARIOS, Sizes
-    from ekiden.app.bench import bench as measure
+    from ekiden.project.bench import SCENARIOS, Sizes
+    from ekiden.project.bench import bench as measure
 
     sizes = Sizes.quick() if quick else Sizes()
     emit(await measure(scenarios or tuple(SCENARIOS), sizes, folder))
-
-
-def _tell(text: str) -> None:
-    from ekiden.cli.output import note
-
-    note(text)

@@ -23,7 +23,7 @@ async def chain(
 ) -> None:
     """Show who handed a session to whom, and why."""
     from ekiden.cli.views.sessions import print_chain
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     async with place.open() as ekiden:
         found = await ekiden.sessions.chain(session or await newest_session(ekiden))

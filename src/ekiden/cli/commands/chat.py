@@ -7,12 +7,13 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
-from ekiden.cli.limit_options import NO_LIMITS, LimitFlags
 from ekiden.cli.options import (
+    NO_LIMITS,
     TEAM,
     AllowOption,
     JsonOption,
     KeepGoingOption,
+    LimitFlags,
     ModelOption,
     StrategyOption,
     TeamOption,

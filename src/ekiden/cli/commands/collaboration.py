@@ -9,7 +9,7 @@ from cyclopts.validators import Number
 
 from ekiden.cli.options import CursorOption, JsonOption, LimitOption
 from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
-from ekiden.collaboration.moves import Phase
+from ekiden.collaboration.protocol.moves import Phase
 
 if TYPE_CHECKING:
     from ekiden.api.collaborations import CollaborationDetails
@@ -90,7 +90,7 @@ async def collaboration_show(
     """
     from ekiden.cli.output import emit
     from ekiden.cli.views.collaborations import print_collaboration
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     async with place.open() as ekiden:
         found = await ekiden.collaborations.get(collaboration)
@@ -117,7 +117,7 @@ async def collaboration_request(
 
     For example: ekiden collaboration request billing "Refund order 7." --as triage
     """
-    from ekiden.cli.json_values import json_object, json_or_text
+    from ekiden.cli.options import json_object, json_or_text
 
     along = json_object(context, "--context")
     async with place.work(create=True, as_json=as_json) as (ekiden, _):
@@ -157,7 +157,7 @@ async def collaboration_propose(
 
     For example: ekiden collaboration propose billing '{"task": "Refund 7", "by": 5}' --as triage
     """
-    from ekiden.cli.json_values import json_object, json_or_text
+    from ekiden.cli.options import json_object, json_or_text
 
     along = json_object(context, "--context")
     async with place.work(create=True, as_json=as_json) as (ekiden, _):
@@ -202,7 +202,7 @@ async def collaboration_call(
 
     For example: ekiden collaboration call refunds --as triage --task "Refund order 7."
     """
-    from ekiden.cli.json_values import json_object, json_or_text
+    from ekiden.cli.options import json_object, json_or_text
 
     along = json_object(context, "--context")
     async with place.work(create=True, as_json=as_json) as (ekiden, _):
@@ -274,7 +274,7 @@ async def collaboration_counter(
 
     For example: ekiden collaboration counter col_06gxw '{"by": "Friday"}' --as billing
     """
-    from ekiden.cli.json_values import json_or_text
+    from ekiden.cli.options import json_or_text
 
     async with place.open() as ekiden:
         found = await ekiden.collaborations.counter(
@@ -321,7 +321,7 @@ async def collaboration_bid(
 
     For example: ekiden collaboration bid col_06gxw --as billing --score 0.8
     """
-    from ekiden.cli.json_values import json_or_text
+    from ekiden.cli.options import json_or_text
 
     async with place.open() as ekiden:
         found = await ekiden.collaborations.bid(

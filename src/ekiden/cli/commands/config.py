@@ -11,7 +11,7 @@ from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import THIS_MACHINE, Machine
 
 if TYPE_CHECKING:
-    from ekiden.app.settings import Change, SettingOrigin, Where
+    from ekiden.project.settings import Change, SettingOrigin, Where
 
 KeyArgument = Annotated[
     str, Parameter(help="The setting, such as agents.routing.strategy; `config list` has all.")
@@ -30,7 +30,7 @@ UserOption = Annotated[
 async def config_list(*, place: Machine = THIS_MACHINE, as_json: JsonOption = False) -> None:
     """List every setting with its value and where that comes from; secrets are hidden."""
     from ekiden.cli.views.settings import print_settings
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     async with place.open() as settings:
         found = [each async for each in settings.list()]
@@ -45,8 +45,8 @@ async def config_get(
 ) -> None:
     """Print the value of a setting, or of a group of them as an object; nothing is hidden, unless
     a server tells it."""
-    from ekiden.app.settings import value_among
     from ekiden.cli.views.settings import shown
+    from ekiden.project.settings import value_among
 
     async with place.open(shows_secrets=True) as settings:
         found = {each.key: each.value async for each in settings.list()}
@@ -72,9 +72,9 @@ def config_set(
     as_json: JsonOption = False,
 ) -> None:
     """Give a setting a value; the rest of the file stays as it is."""
-    from ekiden.app.settings import agent_names_check, redacted, set_setting, settings_files
-    from ekiden.app.trust import keeping_trust
     from ekiden.cli.views.settings import shown
+    from ekiden.project.settings import agent_names_check, redacted, set_setting, settings_files
+    from ekiden.project.trust import keeping_trust
 
     where: Where = "user" if user else "project"
     check = agent_names_check(key, where=where)
@@ -83,7 +83,7 @@ def config_set(
     covered = redacted(change.name, change.value)
     origin, fault = _who_decides(change.name)
     if as_json:
-        from ekiden.core.documents import to_json
+        from ekiden.core.values.documents import to_json
 
         record = to_json(origin)
         emit({"key": change.name, "value": covered, **_result(change), "origin": record})
@@ -99,8 +99,8 @@ def config_unset(
     key: KeyArgument, /, *, user: UserOption = False, as_json: JsonOption = False
 ) -> None:
     """Remove a setting, or a group of them, from a file; the rest of the file stays as it is."""
-    from ekiden.app.settings import unset_setting
-    from ekiden.app.trust import keeping_trust
+    from ekiden.project.settings import unset_setting
+    from ekiden.project.trust import keeping_trust
 
     with keeping_trust():
         change = unset_setting(key, where="user" if user else "project")
@@ -114,8 +114,8 @@ def config_unset(
 
 def config_path(*, as_json: JsonOption = False) -> None:
     """Print where the settings files are, and whether they are there."""
-    from ekiden.app.settings import settings_files
     from ekiden.cli.tables import print_table
+    from ekiden.project.settings import settings_files
 
     files = settings_files()
     found = {
@@ -139,15 +139,15 @@ def config_schema(*, as_json: JsonOption = False) -> None:
     Editors use it to complete and check a file that names it:
     {"$schema": "./settings.schema.json", …}.
     """
-    from ekiden.app.settings import settings_schema
+    from ekiden.project.settings import settings_schema
 
     emit(settings_schema())
 
 
 def _who_decides(name: str) -> tuple[SettingOrigin, None] | tuple[None, str]:
     """Where the value that counts comes from, or why nobody can say."""
-    from ekiden.app.settings import load_settings
     from ekiden.core.errors import SettingsInvalid
+    from ekiden.project.settings import load_settings
 
     try:
         return load_settings().origin(name), None

@@ -41,9 +41,9 @@ async def cost(
     Prices are those of the setting `prices`, else those of the price list that
     comes with the extra `prices`, in US dollars; nothing is fetched.
     """
-    from ekiden.cli.moments import moment
+    from ekiden.cli.options import moment
     from ekiden.cli.views.costs import print_costs
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     start = moment(since, option="--since")
     if len(set(by)) < len(by):

@@ -12,10 +12,10 @@ from ekiden.cli.tables import print_table
 
 async def doctor(*, store: StoreOption = STORE, as_json: JsonOption = False) -> int:
     """Check this installation and the store; only an older format is brought up to date."""
-    from ekiden.app.defaults import DEFAULT_STORE
-    from ekiden.app.doctor import Check, examine
     from ekiden.cli.projects import store_address
     from ekiden.core.errors import UserError
+    from ekiden.project.defaults import DEFAULT_STORE
+    from ekiden.project.doctor import Check, examine
 
     try:
         address = store_address(store)

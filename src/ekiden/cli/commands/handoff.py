@@ -8,14 +8,14 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ekiden.cli.errors import UsageError
-from ekiden.cli.limit_options import NO_LIMITS, LimitFlags
 from ekiden.cli.options import (
+    NO_LIMITS,
     TEAM,
     AllowOption,
     CursorOption,
     JsonOption,
     KeepGoingOption,
+    LimitFlags,
     LimitOption,
     ModelOption,
     MoreWords,
@@ -39,6 +39,7 @@ PolicyOption: TypeAlias = Literal["immediate", "graceful", "conditional"] | None
 class Filters:
     """Which handoffs; what is not given does not restrict."""
 
+    agent: Annotated[str | None, Parameter(help="Only those from or to this agent.")] = None
     session: Annotated[str | None, Parameter(help="Only those of this session.")] = None
     source: Annotated[
         str | None, Parameter(name="--from", help="Only those that this agent made.")
@@ -68,7 +69,7 @@ class Filters:
         """What is asked; `UsageError` for what is no time."""
         from dataclasses import asdict
 
-        from ekiden.cli.moments import moment
+        from ekiden.cli.options import moment
 
         since = moment(self.since, option="--since")
         until = moment(self.until, option="--until")
@@ -155,7 +156,6 @@ async def handoff_start(
 async def handoff_list(
     filters: Filters = EVERYTHING,
     *,
-    agent: Annotated[str | None, Parameter(help="Only those from or to this agent.")] = None,
     limit: LimitOption = 50,
     cursor: CursorOption = None,
     place: Place = HERE,
@@ -166,26 +166,7 @@ async def handoff_list(
 
     chosen = filters.chosen()
     async with place.open() as ekiden:
-        page = await ekiden.handoffs.list(agent=agent, **chosen).page(limit=limit, cursor=cursor)
-    print_handoffs(page.items, next_cursor=page.next_cursor, as_json=as_json)
-
-
-async def handoff_history(
-    agent: Annotated[str, Parameter(help="The agent's name.")],
-    /,
-    filters: Filters = EVERYTHING,
-    *,
-    limit: LimitOption = 50,
-    cursor: CursorOption = None,
-    place: Place = HERE,
-    as_json: JsonOption = False,
-) -> None:
-    """List the handoffs from and to an agent, newest first."""
-    from ekiden.cli.views.handoffs import print_handoffs
-
-    chosen = filters.chosen()
-    async with place.open() as ekiden:
-        page = await ekiden.handoffs.history(agent, **chosen).page(limit=limit, cursor=cursor)
+        page = await ekiden.handoffs.list(**chosen).page(limit=limit, cursor=cursor)
     print_handoffs(page.items, next_cursor=page.next_cursor, as_json=as_json)
 
 
@@ -195,7 +176,7 @@ async def handoff_show(
     """Show everything about a handoff: its moves, who wanted it and why, and what the agent saw."""
     from ekiden.cli.output import emit
     from ekiden.cli.views.handoffs import print_details
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     async with place.open() as ekiden:
         details = await ekiden.handoffs.get(handoff)
@@ -217,8 +198,8 @@ async def handoff_cancel(
     """Undo a handoff that is not confirmed, or withdraw one that was only asked for."""
     from ekiden.api.handoffs import CancelledHandoff
     from ekiden.cli.run.handoffs import plain_text, report_cancel
-    from ekiden.core.documents import from_json
     from ekiden.core.errors import HandoffSettled
+    from ekiden.core.values.documents import from_json
 
     plain_text(reason, "--reason")
     async with place.work(by=by, as_json=as_json) as (ekiden, _):
@@ -260,24 +241,19 @@ async def handoff_answer(
         place.check_for_server(
             {"--team": team, "--model": model, "--allow": allow, "--keep-going": keep_going}
         )
-        if limits != NO_LIMITS:
-            raise UsageError(
-                "leave out --max-turns and other limits: whoever takes the session up at the "
-                "server works within those that it has; `session resume` changes them"
-            )
         return await _answer_at_server(
-            place, session, read_text(text), by=by, back=back, as_json=as_json
+            place, session, read_text(text), by=by, back=back, limits=limits, as_json=as_json
         )
     import asyncio
 
-    from ekiden.app import open_store
-    from ekiden.app.parking import questions_to_people
     from ekiden.cli.approving import approver
     from ekiden.cli.errors import Interrupted
     from ekiden.cli.exits import exit_for_outcome
     from ekiden.cli.projects import open_project, tell_notes
     from ekiden.cli.run.handoffs import person_name, stopped, tell_refusals
     from ekiden.cli.run.onlooker import Onlooker, resume_command, run_config, store_words
+    from ekiden.project import open_store
+    from ekiden.project.runs.reading import questions_to_people
     from ekiden.runtime import HandoffController
 
     said, who = read_text(text), person_name(by)
@@ -311,14 +287,21 @@ async def handoff_answer(
 
 
 async def _answer_at_server(
-    place: Place, session: str, text: str, *, by: str | None, back: bool, as_json: bool
+    place: Place,
+    session: str,
+    text: str,
+    *,
+    by: str | None,
+    back: bool,
+    limits: LimitFlags,
+    as_json: bool,
 ) -> int:
     from ekiden.cli.exits import Exit, exit_for_outcome
     from ekiden.cli.run.at_server import RemoteResult
     from ekiden.cli.run.onlooker import Onlooker
 
     async with place.connected() as client:
-        run = await client.handoffs.answer(session, text, back=back, by=by)
+        run = await client.handoffs.answer(session, text, back=back, by=by, **limits.options())
         if run.is_active:
             run = await client.runs.wait(run.run_id)
         questions = [await client.inbox.get(each) for each in run.questions]

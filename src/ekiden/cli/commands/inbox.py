@@ -81,7 +81,7 @@ async def inbox_show(
     from ekiden.cli.inbox_asking import find_item
     from ekiden.cli.output import emit
     from ekiden.cli.views.inbox import print_item
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     async with place.open(is_shared=True) as ekiden:
         found = await find_item(ekiden.inbox, item)
@@ -204,7 +204,7 @@ async def inbox_snooze(
 ) -> None:
     """Hide a question for a time; it is not answered, and its deadline stays."""
     from ekiden.cli.inbox_asking import decides, find_item
-    from ekiden.cli.moments import ahead
+    from ekiden.cli.options import ahead
     from ekiden.cli.tables import clock_time
     from ekiden.cli.views.inbox import tell_item
 
@@ -260,9 +260,9 @@ async def inbox_watch(
     Meanwhile deadlines and escalations are kept. Ctrl-C ends it, and says how
     to go on without a gap.
     """
-    from ekiden.cli.inbox_watching import change_line
     from ekiden.cli.output import emit, say
     from ekiden.cli.spectating import Spectator
+    from ekiden.cli.views.inbox import change_line
 
     spectator = Spectator(
         command=["ekiden", "inbox", "watch"],

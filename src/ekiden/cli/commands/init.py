@@ -28,8 +28,8 @@ def init(
     how to change it. Files that are there already are kept as they are. What
     it writes is trusted; what was there before is not.
     """
-    from ekiden.app.scaffold import scaffold
-    from ekiden.app.trust import trust_written, was_trusted
+    from ekiden.project.scaffold import scaffold
+    from ekiden.project.trust import trust_written, was_trusted
 
     before = was_trusted(folder)
     made = scaffold(folder, template)

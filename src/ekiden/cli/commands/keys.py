@@ -43,8 +43,8 @@ async def keys_create(
     tool calls as sent, `admin` may do everything. With the first key every caller
     needs one.
     """
-    from ekiden.cli.moments import ahead
-    from ekiden.core.documents import to_json
+    from ekiden.cli.options import ahead
+    from ekiden.core.values.documents import to_json
 
     if not scope:
         raise UsageError("say what the key may do: --scope read, run, answer, history or admin")
@@ -68,7 +68,7 @@ async def keys_list(
 ) -> None:
     """List the keys, the oldest first, without their secrets."""
     from ekiden.cli.views.keys import print_keys
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     async with place.open(kept="keys") as ekiden:
         found = [each async for each in ekiden.keys.list(tenant=tenant)]
@@ -86,7 +86,7 @@ async def keys_revoke(
     as_json: JsonOption = False,
 ) -> None:
     """Make a key useless, for ever; servers know within about a second."""
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     async with place.open(kept="keys") as ekiden:
         revoked = await ekiden.keys.revoke(key)

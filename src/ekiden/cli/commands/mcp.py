@@ -58,9 +58,9 @@ async def mcp(
     if find_spec("mcp") is None:
         raise UserError("MCP needs a package: pip install 'ekiden[mcp]'")
     project = open_project(team=team, model=model, keep_going=keep_going, trust=trust)
-    from ekiden.app.service import Service
+    from ekiden.integrations.mcp_server.stdio import serve_stdio
+    from ekiden.project.service import Service
     from ekiden.server.access.access import Caller
-    from ekiden.server.mcp.stdio import serve_stdio
 
     scopes = frozenset(scope or ("read", "run"))
     caller = Caller(name=person_name(by) or "mcp", scopes=scopes)

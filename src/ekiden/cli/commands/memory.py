@@ -13,7 +13,7 @@ from ekiden.cli.options import JsonLinesOption, JsonOption
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.tables import print_pairs, print_table
-from ekiden.core.jsonio import dumps, loads
+from ekiden.core.values.jsonio import dumps, loads
 
 UserOption: TypeAlias = Annotated[
     str | None, Parameter(name="--user", help="Whose memory; else the setting `user`.")
@@ -49,7 +49,7 @@ async def memory_list(
 ) -> None:
     """List what is remembered, by key."""
     from ekiden.cli.views.memory import HEADERS, memory_rows
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     name = _whose(user, shared)
     async with place.open(app=app) as ekiden:
@@ -85,7 +85,7 @@ async def memory_show(
 ) -> None:
     """Show one memory."""
     from ekiden.cli.views.memory import memory_pairs
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     name = _whose(user, shared)
     async with place.open(app=app) as ekiden:
@@ -126,7 +126,7 @@ async def memory_search(
 ) -> None:
     """Find memories, the best first, as agents do with the tool recall."""
     from ekiden.cli.views.memory import FOUND_HEADERS, found_rows
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     name = _whose(user, shared)
     async with place.open(app=app, embeds=meaning) as ekiden:
@@ -161,7 +161,7 @@ async def memory_store(
     as_json: JsonOption = False,
 ) -> None:
     """Remember something, in the place of what is under the same key."""
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     facts, name = _json_object(metadata), _whose(user, shared)
     async with place.open(create=True, app=app) as ekiden:
@@ -206,7 +206,7 @@ async def memory_export(
     as_json: JsonOption = False,
 ) -> None:
     """Write all memories as JSON lines, which they are with or without --json."""
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     name, count = _whose(user, shared), 0
     async with (
@@ -242,7 +242,7 @@ async def memory_clear(
     as_json: JsonOption = False,
 ) -> None:
     """Forget everything: of one user, or what the whole app remembers."""
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     name, count = _whose(user, shared), 0
     async with place.open(app=app) as ekiden:
@@ -261,7 +261,7 @@ async def memory_sync(*, place: Place = HERE, as_json: JsonOption = False) -> in
     """Tell back ends what waits to be sent to them."""
     from ekiden.cli.exits import Exit
     from ekiden.cli.views.memory import print_deliveries
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
     from ekiden.memory import close_backends
 
     async with place.open(embeds=True) as ekiden:

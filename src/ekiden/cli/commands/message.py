@@ -64,7 +64,7 @@ async def message_show(
     """
     from ekiden.cli.output import emit
     from ekiden.cli.views.messages import print_message
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     async with place.open() as ekiden:
         found = await ekiden.messages.get(message)
@@ -107,11 +107,11 @@ async def message_send(
     For example: ekiden message send billing "Is order 1042 paid?"
     """
     from ekiden.cli.exits import Exit
-    from ekiden.cli.json_values import json_or_text
+    from ekiden.cli.options import json_or_text
     from ekiden.cli.output import complain, emit, note, say
     from ekiden.cli.requests import one_argument, read_text
     from ekiden.cli.views.messages import answer_text
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     one_argument(text, more)
     payload = json_or_text(read_text(text))
@@ -151,7 +151,7 @@ async def message_requeue(
     For example: ekiden message requeue msg_06gxw
     """
     from ekiden.cli.output import emit, say
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     async with place.open() as ekiden:
         found = await ekiden.messages.requeue([message, *messages])

@@ -16,7 +16,7 @@ from ekiden.cli.options import STORE, JsonOption, StoreOption, TrustOption
 from ekiden.cli.place import HERE, Place
 
 if TYPE_CHECKING:
-    from ekiden.app.settings import Settings
+    from ekiden.project.settings import Settings
 
 
 async def mirror_run(
@@ -39,12 +39,12 @@ async def mirror_run(
     to be sent waits in the store. Ctrl-C ends it; the next one goes on
     there. Of several processes one sends, and the others wait for its end.
     """
-    from ekiden.app import open_store
-    from ekiden.app.mirrors import session_mirror
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit, note, say
-    from ekiden.sessions.mirror import MirrorPolicy
-    from ekiden.sessions.mirroring import mirror_sessions
+    from ekiden.project import open_store
+    from ekiden.project.mirrors import session_mirror
+    from ekiden.sessions.mirror.base import MirrorPolicy
+    from ekiden.sessions.mirror.feeding import mirror_sessions
 
     settings = _settings(trust=trust)
     mirror = session_mirror(settings.mirror)
@@ -77,9 +77,9 @@ async def mirror_status(*, place: Place = HERE, as_json: JsonOption = False) -> 
     """Show how far the mirror is; the mirror itself is not asked."""
     from ekiden.cli.output import emit
     from ekiden.cli.views.replicas import print_status
-    from ekiden.core.documents import to_json
     from ekiden.core.errors import UserError
     from ekiden.core.errors.server import NotServed
+    from ekiden.core.values.documents import to_json
 
     async with place.open() as ekiden:
         try:
@@ -93,9 +93,9 @@ async def mirror_status(*, place: Place = HERE, as_json: JsonOption = False) -> 
 
 
 def _settings(*, trust: bool) -> Settings:
-    from ekiden.app.settings import load_settings
-    from ekiden.app.trust import inspect_workspace
     from ekiden.cli.trust_question import check_some
+    from ekiden.project.settings import load_settings
+    from ekiden.project.trust import inspect_workspace
 
     loaded = load_settings(Path.cwd())
     check_some(inspect_workspace(Path.cwd(), loaded), "mirror.", "store", trust=trust)

@@ -7,13 +7,14 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
-from ekiden.cli.limit_options import NO_LIMITS, LimitFlags
 from ekiden.cli.options import (
+    NO_LIMITS,
     TEAM,
     AllowOption,
     ApproveOption,
     JsonOption,
     KeepGoingOption,
+    LimitFlags,
     ModelOption,
     MoreWords,
     NoWaitOption,
@@ -75,7 +76,7 @@ async def run(
     how to answer; with --wait it stays until they have.
     """
     from ekiden.cli.requests import read_request
-    from ekiden.cli.run_opening import Message, RunFlags, begin_run
+    from ekiden.cli.run_opening import OpeningMessage, RunFlags, begin_run
 
     if session == "":
         raise UsageError("--session is empty; leave it out for a new session, or give an id")
@@ -96,4 +97,6 @@ async def run(
         stream=stream,
         as_json=as_json,
     )
-    return await begin_run(flags, Message(said=said, session=session, user=user, priority=priority))
+    return await begin_run(
+        flags, OpeningMessage(said=said, session=session, user=user, priority=priority)
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -14,6 +14,8 @@ from ekiden.cli.options import (
     TEAM,
     JsonOption,
     KeepGoingOption,
+    LabelOption,
+    LogOption,
     ModelOption,
     StoreOption,
     TeamOption,
@@ -47,16 +49,7 @@ async def serve(
             help="How many sessions this server runs at a time; 0 leaves them to other workers.",
         ),
     ] = 1000,
-    label: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name="--label",
-            negative="",
-            show_default=False,
-            help="What this place has, such as gpu, for agents that need it. May be given more "
-            "than once.",
-        ),
-    ] = (),
+    label: LabelOption = (),
     team: TeamOption = TEAM,
     model: ModelOption = None,
     keep_going: KeepGoingOption = False,
@@ -70,10 +63,7 @@ async def serve(
             help="Start anew when agent files, settings or code below this folder change.",
         ),
     ] = False,
-    log: Annotated[
-        Literal["text", "json", "none"],
-        Parameter(name="--log", help="How the log is written, on standard error."),
-    ] = "text",
+    log: LogOption = "text",
     socket_number: Annotated[int | None, Parameter(name="--socket", show=False)] = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -104,24 +94,16 @@ async def serve(
     config = await prepared_config(project.settings, address, host=host, port=port)
     from ekiden.server.process.listening import listen, run_server, taken_over, url_of
 
-    listener: socket.socket
-    if socket_number is None:
-        listener = listen(config.host, config.port)
-    else:
-        listener = taken_over(socket_number)
+    listener: socket.socket = (
+        listen(config.host, config.port) if socket_number is None else taken_over(socket_number)
+    )
     if reload:
         if address == "memory:":
             raise UsageError("--reload would forget what is in memory:; name another store")
-        from ekiden.server.process.reloading import Reloader, this_command
-
-        listener.set_inheritable(True)
-        arguments = [each for each in sys.argv[1:] if not each.startswith("--reload")]
         note(f"serving on {url_of(listener)}, and anew after each change")
         tell_console(config, url_of(listener))
-        with listener:
-            watcher = Reloader(this_command(arguments), Path.cwd(), socket_number=listener.fileno())
-            return watcher.run(note)
-    from ekiden.app.service import Service
+        return _serve_anew(listener)
+    from ekiden.project.service import Service
     from ekiden.server import create_app
 
     start_logging(log)
@@ -142,3 +124,15 @@ async def serve(
             await run_server(app, service, listener, ready=ready)
     await end_for_sure()
     return Exit.OK
+
+
+def _serve_anew(listener: socket.socket) -> int:
+    """Serve in another process, which is replaced after each change; its exit code."""
+    from ekiden.cli.output import note
+    from ekiden.server.process.reloading import Reloader, this_command
+
+    listener.set_inheritable(True)
+    arguments = [each for each in sys.argv[1:] if not each.startswith("--reload")]
+    with listener:
+        watcher = Reloader(this_command(arguments), Path.cwd(), socket_number=listener.fileno())
+        return watcher.run(note)

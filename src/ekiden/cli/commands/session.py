@@ -14,14 +14,15 @@ from ekiden.cli.commands.session_care import session_prune as session_prune
 from ekiden.cli.commands.session_care import session_rewind as session_rewind
 from ekiden.cli.commands.session_care import session_search as session_search
 from ekiden.cli.errors import UsageError
-from ekiden.cli.limit_options import NO_LIMITS, LimitFlags
 from ekiden.cli.options import (
+    NO_LIMITS,
     TEAM,
     AllowOption,
     ApproveOption,
     JsonLinesOption,
     JsonOption,
     KeepGoingOption,
+    LimitFlags,
     ModelOption,
     NoWaitOption,
     StreamOption,
@@ -33,7 +34,7 @@ from ekiden.cli.options import (
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.tables import print_pairs, print_table
-from ekiden.core.jsonio import dumps
+from ekiden.core.values.jsonio import dumps
 
 if TYPE_CHECKING:
     from ekiden.api.sessions import SessionSummary
@@ -74,7 +75,7 @@ async def session_list(
 ) -> None:
     """List the sessions, newest first."""
     from ekiden.cli.views.sessions import SESSION_HEADERS, session_rows
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     async with place.open() as ekiden:
         found = ekiden.sessions.list(
@@ -115,7 +116,7 @@ async def session_show(
     """Show a session's conversation."""
     from ekiden.cli.transcript import transcript
     from ekiden.cli.views.sessions import session_heading
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     async with place.open() as ekiden:
         found = await ekiden.sessions.get(session)

@@ -38,7 +38,7 @@ async def session_fork(
 
     `ekiden session show ID --json` and `ekiden watch` tell the numbers of events.
     """
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     if at is not None and before is not None:
         raise UsageError("give --at or --before, not both")
@@ -70,7 +70,7 @@ async def session_rewind(
     What it asked people and agents is withdrawn. What tools did outside is not
     undone. To go back before the step back takes that back, too.
     """
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     async with place.open() as ekiden:
         done = await ekiden.sessions.rewind(session, to)
@@ -95,7 +95,7 @@ async def session_import(
 
     It reads the variables of its user. What people allowed is asked again.
     """
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     if user is not None and not user:
         raise UsageError("--user is empty: name whose session it becomes")
@@ -120,7 +120,7 @@ async def session_search(
 ) -> None:
     """Find sessions by their titles and by what was said in them, the best first."""
     from ekiden.cli.views.sessions import HIT_HEADERS, hit_rows
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     async with place.open() as ekiden:
         hits = (await ekiden.sessions.search(text, user=user, limit=limit).page()).items
@@ -158,8 +158,8 @@ async def session_prune(
     Without a rule those of the settings `retention.days` and `retention.count`
     hold. A session that somebody runs is never removed.
     """
-    from ekiden.cli.moments import moment
-    from ekiden.core.documents import to_json
+    from ekiden.cli.options import moment
+    from ekiden.core.values.documents import to_json
 
     now = datetime.now().astimezone()
     then = moment(older_than, option="--older-than", now=now)

@@ -13,7 +13,7 @@ from ekiden.cli.options import JsonOption, NoWaitOption
 from ekiden.cli.output import emit, say
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.tables import print_table
-from ekiden.core.jsonio import loads
+from ekiden.core.values.jsonio import loads
 
 if TYPE_CHECKING:
     from ekiden.sessions.scopes import SharedScope
@@ -54,7 +54,7 @@ async def state_show(
 ) -> None:
     """Show how a session stands or stood, or the variables of a user or an app."""
     from ekiden.cli.views.state import HEADERS, print_state, shared_rows
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     owner = _whose(session, user, app)
     if owner is None:
@@ -143,7 +143,7 @@ async def _change(
     as_json: bool,
 ) -> None:
     from ekiden.cli.views.state import versions_text
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     names = [*changes, *delete]
     who = place.who(by)

@@ -13,7 +13,7 @@ from ekiden.cli.errors import UsageError
 from ekiden.cli.options import STORE, JsonOption, StoreOption
 
 if TYPE_CHECKING:
-    from ekiden.app.copying import BackupReport
+    from ekiden.project.copying import BackupReport
 
 TenantsOption: TypeAlias = Annotated[
     str | None,
@@ -54,10 +54,10 @@ async def store_copy(
     The source is copied as it is when the copy begins, and is not changed. Nobody can use
     the target until all of it was compared and its audit verified.
     """
-    from ekiden.app.copying import copy_store
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit
     from ekiden.cli.views.stores import StepLine, print_report
+    from ekiden.project.copying import copy_store
 
     progress = StepLine(as_json=as_json)
     try:
@@ -86,8 +86,8 @@ async def store_backup(
     Of a SQLite store the file is a SQLite store: `--store FILE` looks into it. Stores of other
     tenants are put into a folder beside it. Of a PostgreSQL store it is a dump of pg_dump.
     """
-    from ekiden.app.copying import backup_store
     from ekiden.cli.projects import store_address
+    from ekiden.project.copying import backup_store
 
     if file.is_dir():
         raise UsageError(f"{file} is a folder: name a file")
@@ -105,8 +105,8 @@ async def store_restore(
     as_json: JsonOption = False,
 ) -> int:
     """Restore a backup into a store that is empty, or not there yet; the file is not changed."""
-    from ekiden.app.copying import restore_store
     from ekiden.cli.projects import store_address
+    from ekiden.project.copying import restore_store
 
     return await _reported(
         partial(restore_store, file, store_address(store), tenants=_names(tenants)),
@@ -118,11 +118,11 @@ async def store_verify(
     *, tenants: TenantsOption = None, store: StoreOption = STORE, as_json: JsonOption = False
 ) -> int:
     """Read everything in the store, and tell what is wrong with it; nothing is changed."""
-    from ekiden.app.copying import verify_store
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit
     from ekiden.cli.projects import store_address
     from ekiden.cli.views.stores import StepLine, print_findings
+    from ekiden.project.copying import verify_store
 
     progress = StepLine(as_json=as_json)
     try:
@@ -141,10 +141,10 @@ async def store_info(
     *, tenants: TenantsOption = None, store: StoreOption = STORE, as_json: JsonOption = False
 ) -> None:
     """Show what the store is and how much is in it; nothing is changed."""
-    from ekiden.app.copying import store_info as facts_of
     from ekiden.cli.output import emit
     from ekiden.cli.projects import store_address
     from ekiden.cli.views.stores import print_info
+    from ekiden.project.copying import store_info as facts_of
 
     found = await facts_of(store_address(store), tenants=_names(tenants))
     if as_json:

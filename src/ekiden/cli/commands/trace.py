@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -11,13 +13,46 @@ from cyclopts import Parameter
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.options import JsonOption
-from ekiden.cli.output import emit, note, safe
+from ekiden.cli.output import complain, emit, note, safe, say
 from ekiden.cli.place import HERE, Place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ekiden.client.ekiden import Ekiden
+    from ekiden.tracing import Trace
+    from ekiden.tracing.otel.exporter import OtlpReport
+
+NOT_SENT = "cli.not_sent"
+
+
+async def send_trace(
+    trace: Trace, endpoint: str | None, *, content: bool | None, as_json: bool
+) -> int:
+    """Send it and tell what came of that; the exit code."""
+    from ekiden.tracing.otel.exporter import export_otlp
+
+    report = await asyncio.to_thread(export_otlp, trace.spans, endpoint, content=content)
+    if as_json:
+        emit({"trace_id": trace.trace_id, **asdict(report)})
+    else:
+        _tell(trace.trace_id, report)
+    if report.problem is not None:
+        complain(NOT_SENT, f"{report.problem}; send it again later", as_json=as_json)
+        return Exit.FAILED
+    return Exit.OK
+
+
+def _tell(trace_id: str, report: OtlpReport) -> None:
+    if report.is_disabled:
+        note("OTEL_SDK_DISABLED is set: nothing was sent")
+        return
+    say(f"trace {trace_id}: {report.sent} spans sent")
+    if report.open:
+        note(f"{report.open} spans have not ended: send it again when they have")
+    if report.refused:
+        note(f"{report.refused} spans were refused by the collector")
+
 
 TraceFormat: TypeAlias = Literal["jsonl", "openai", "events"]
 
@@ -78,7 +113,7 @@ async def trace(
     the order of the tree.
     """
     from ekiden.cli.views.traces import print_errors, print_trace, trace_of
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     _check_format(
         format, output=output, content=content and not otlp, other=follow or errors or as_json
@@ -98,8 +133,6 @@ async def trace(
             return await _follow(place, chosen, plain=plain, as_json=as_json, children=children)
         found = await ekiden.traces.get(chosen, children=children, content=True)
     if otlp:
-        from ekiden.cli.otlp_sending import send_trace
-
         return await send_trace(trace_of(found), endpoint, content=content or None, as_json=as_json)
     if as_json:
         emit([to_json(each) for each in found.spans if not errors or each.span_id in found.errors])
@@ -139,7 +172,7 @@ def _check_otlp(otlp: bool, endpoint: str | None, *, other: bool) -> None:
 async def _exported(
     ekiden: Ekiden, session: str, format: TraceFormat, *, children: bool, content: bool
 ) -> list[str]:
-    from ekiden.core.jsonio import dumps
+    from ekiden.core.values.jsonio import dumps
 
     if format == "openai":
         found = await ekiden.traces.openai(session, children=children, content=content)
@@ -150,7 +183,7 @@ async def _exported(
 
 
 def _write_lines(lines: Sequence[str], output: Path | None) -> None:
-    from ekiden.cli.audit_files import new_file
+    from ekiden.cli.output import new_file
 
     if output is None:
         for line in lines:
@@ -164,11 +197,11 @@ def _write_lines(lines: Sequence[str], output: Path | None) -> None:
 
 async def _follow(place: Place, session: str, *, plain: bool, as_json: bool, children: bool) -> int:
     from ekiden.api.local.traces import cost_function
-    from ekiden.app import load_settings, open_store
     from ekiden.cli.projects import store_address
     from ekiden.cli.run.traces import SpanFollower
     from ekiden.cli.views.traces import glyphs
     from ekiden.hub import EventHub
+    from ekiden.project import load_settings, open_store
 
     async with open_store(store_address(place.store), create=False) as store:
         follower = SpanFollower(

@@ -68,9 +68,9 @@ def trust(
 
 
 def _trust(folder: Path, *, only_show: bool, as_json: bool) -> None:
-    from ekiden.app.trust import inspect_workspace
     from ekiden.cli.trust_question import NotTrustedYet, listed
     from ekiden.core.acting import acting_agent
+    from ekiden.project.trust import inspect_workspace
 
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}")
@@ -100,8 +100,8 @@ def _trust(folder: Path, *, only_show: bool, as_json: bool) -> None:
 
 
 def _list(*, as_json: bool) -> None:
-    from ekiden.app.trust import TrustedFolders
     from ekiden.cli.tables import print_table
+    from ekiden.project.trust import TrustedFolders
 
     rows = [
         (each.folder, datetime.fromtimestamp(max(each.hashes.values(), default=0.0), tz=UTC))
@@ -114,7 +114,7 @@ def _list(*, as_json: bool) -> None:
 
 
 def _revoke(folder: Path, *, as_json: bool) -> None:
-    from ekiden.app.trust import TrustedFolders
+    from ekiden.project.trust import TrustedFolders
 
     was_trusted = TrustedFolders().remove(folder)
     if as_json:

@@ -13,6 +13,8 @@ from ekiden.cli.options import (
     TEAM,
     JsonOption,
     KeepGoingOption,
+    LabelOption,
+    LogOption,
     ModelOption,
     StoreOption,
     TeamOption,
@@ -23,7 +25,7 @@ from ekiden.cli.process.temporal import TemporalOptions
 from ekiden.core.errors import UserError
 
 if TYPE_CHECKING:
-    from ekiden.app.working import Workforce
+    from ekiden.project.working import Workforce
 
 TEMPORAL = TemporalOptions()
 
@@ -48,16 +50,7 @@ async def worker_run(
             help="Run these agents alone, as in a,b; else all that can run here.",
         ),
     ] = (),
-    label: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name="--label",
-            negative="",
-            show_default=False,
-            help="What this place has, such as gpu, for agents that need it. May be given more "
-            "than once.",
-        ),
-    ] = (),
+    label: LabelOption = (),
     tenant: Annotated[
         tuple[str, ...],
         Parameter(
@@ -106,10 +99,7 @@ async def worker_run(
     model: ModelOption = None,
     keep_going: KeepGoingOption = False,
     trust: TrustOption = False,
-    log: Annotated[
-        Literal["text", "json", "none"],
-        Parameter(name="--log", help="How the log is written, on standard error."),
-    ] = "text",
+    log: LogOption = "text",
     as_json: JsonOption = False,
 ) -> int:
     """Work on the sessions of a store, with any number of others.
@@ -119,12 +109,12 @@ async def worker_run(
     over after --grace seconds is ready for others at once. A second signal
     does not wait. `ekiden worker` alone means the same.
     """
-    from ekiden.app.working import Workforce, WorkOrder
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit, note
     from ekiden.cli.process.serving import start_logging
     from ekiden.cli.process.working import end_for_sure, run_until_signal
     from ekiden.cli.projects import open_project, tell_notes
+    from ekiden.project.working import Workforce, WorkOrder
 
     if engine == "temporal" and agents:
         raise UserError(
@@ -177,7 +167,7 @@ async def worker_list(*, place: Place = HERE, as_json: JsonOption = False) -> No
     """
     from ekiden.cli.output import emit
     from ekiden.cli.views.workers import print_workers
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     async with place.open() as ekiden:
         found = await ekiden.workers.list()

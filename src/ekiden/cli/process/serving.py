@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from ekiden.core.errors import UserError
 
 if TYPE_CHECKING:
-    from ekiden.app.settings import Settings
+    from ekiden.project.settings import Settings
     from ekiden.server import ServerConfig
 
 
@@ -29,9 +29,9 @@ async def prepared_config(
     `ServerExposed` if others could call it, and no key keeps them out; `StoreError` if the store
     cannot be had, which is told in a sentence then, before anything is begun.
     """
-    from ekiden.app.keys import Keys
-    from ekiden.app.stores import open_store
-    from ekiden.core.host_names import is_loopback_address
+    from ekiden.core.checks.host_names import is_loopback_address
+    from ekiden.project.keys import Keys
+    from ekiden.project.stores import open_store
     from ekiden.server.access.gate import check_exposure
     from ekiden.server.configuration import server_config
 
@@ -45,7 +45,7 @@ async def prepared_config(
 def tell_console(config: ServerConfig, url: str) -> None:
     """Say where the page for people is, if this server has it."""
     from ekiden.cli.output import note
-    from ekiden.core.host_names import is_any_address
+    from ekiden.core.checks.host_names import is_any_address
     from ekiden.server.console import has_console
 
     if not has_console(config):

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from ekiden.core.errors import UserError
 
 if TYPE_CHECKING:
-    from ekiden.engine.temporal import TemporalFleet
+    from ekiden.integrations.temporal import TemporalFleet
 
 API_KEY = "EKIDEN_TEMPORAL_API_KEY"
 _ADDRESS = "localhost:7233"
@@ -96,7 +96,7 @@ class TemporalOptions:
 
     def fleet(self, concurrency: int) -> TemporalFleet:
         """What runs the sessions; `UserError` for options that do not go together."""
-        from ekiden.engine.temporal import (
+        from ekiden.integrations.temporal import (
             TemporalAddress,
             TemporalFleet,
             TemporalTls,

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ekiden.app.working import Workforce
+    from ekiden.project.working import Workforce
 
 
 _TASKS_S = 1.0

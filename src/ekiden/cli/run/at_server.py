@@ -15,16 +15,15 @@ from ekiden.cli.errors import Interrupted
 from ekiden.cli.output import complain, note
 from ekiden.cli.run.onlooker import Onlooker, Reported
 from ekiden.cli.run.watching import tell_waiting
-from ekiden.core.documents import to_json
 from ekiden.core.errors import EkidenError, SessionBusy
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.errors.server import Forbidden
 from ekiden.core.events import Event
-from ekiden.core.inbox_item import InboxItem
-from ekiden.core.jsonio import dumps
-from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.roles import ConfirmationRequest
-from ekiden.core.runs import Begun, Run
+from ekiden.core.runs import Begun, Done, Failed, Outcome, OutOfBudget, Refused, Run, Waiting
+from ekiden.core.values.documents import to_json
+from ekiden.core.values.jsonio import dumps
 
 if TYPE_CHECKING:
     from ekiden.api.runs import Shown, Until

@@ -17,7 +17,7 @@ from ekiden.sessions import Session
 from ekiden.storage.base import SessionRow
 
 if TYPE_CHECKING:
-    from ekiden.core.inbox_item import InboxItem
+    from ekiden.core.questions.inbox_item import InboxItem
 
 Ended: TypeAlias = Callable[[SessionRow], Awaitable[RunResult]]
 """The result of a run that somebody else took to an outcome."""
@@ -51,7 +51,7 @@ class LocalRun:
 
     async def questions(self) -> Sequence[InboxItem]:
         """See `WatchedRun`."""
-        from ekiden.app.parking import questions_to_people
+        from ekiden.project.runs.reading import questions_to_people
 
         return await questions_to_people(self.session.store, self.session_id)
 

@@ -13,25 +13,23 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never
 from ekiden.cli.errors import Interrupted
 from ekiden.cli.exits import Exit, exit_for_outcome
 from ekiden.cli.output import complain, emit, note, safe, say
-from ekiden.cli.routing_view import is_news, route_line
-from ekiden.cli.task_view import task_line
-from ekiden.cli.transcript import transcript
+from ekiden.cli.transcript import is_news, route_line, task_line, transcript
 from ekiden.cli.views.questions import question_record, tell_questions
+from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import OutOfBudgetError
 from ekiden.core.events import Event
-from ekiden.core.items import text_of
-from ekiden.core.jsonio import dumps
-from ekiden.core.model import ModelDelta
-from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.core.roles import Approver
+from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
+from ekiden.core.values.jsonio import dumps
 from ekiden.runtime import RunConfig, RunResult, RunResultStreaming
 from ekiden.storage.base import Store
 
 if TYPE_CHECKING:
-    from ekiden.app.settings import Settings
     from ekiden.cli.approving import ApproveWhere
-    from ekiden.cli.limit_options import LimitFlags
-    from ekiden.core.inbox_item import InboxItem
+    from ekiden.cli.options import LimitFlags
+    from ekiden.core.questions.inbox_item import InboxItem
+    from ekiden.project.settings import Settings
 
 
 class Reported(Protocol):
@@ -223,7 +221,7 @@ def run_config(
     settings: Settings,
 ) -> RunConfig:
     """The options and settings as the runtime takes them."""
-    from ekiden.app.running import config_of
+    from ekiden.project.running import config_of
 
     config = replace(
         config_of(settings),

@@ -10,7 +10,7 @@ from ekiden.cli.exits import Exit
 from ekiden.cli.output import complain, emit, note
 from ekiden.cli.views.traces import (
     Glyphs,
-    Line,
+    TraceLine,
     clock,
     duration_text,
     gist,
@@ -20,9 +20,9 @@ from ekiden.cli.views.traces import (
     tokens_text,
 )
 from ekiden.core.errors import SessionNotFound, StoreUnavailable
-from ekiden.core.jsonio import dumps
+from ekiden.core.values.jsonio import dumps
 from ekiden.tracing import SpanBuilder, TraceContext
-from ekiden.tracing.facts import part
+from ekiden.tracing.building.facts import part
 from ekiden.tracing.ids import ask_span_id
 from ekiden.tracing.reading import builder_for, own_events, trace_context
 from ekiden.tracing.redacting import exported
@@ -133,4 +133,4 @@ class SpanFollower:
         parts += [tokens_text(span.tokens), gist(span, self._look)]
         mark = " done" if not has_begun and span.kind in _LASTING else ""
         parts[0] += mark
-        print_line(Line("  ".join(each for each in parts if each), style_of(span)))
+        print_line(TraceLine("  ".join(each for each in parts if each), style_of(span)))

@@ -11,12 +11,12 @@ from ekiden.cli.output import note
 from ekiden.cli.run.onlooker import Onlooker, Reported
 from ekiden.cli.views.questions import question_record, tell_questions
 from ekiden.core.errors import SessionBusy
-from ekiden.core.jsonio import dumps
-from ekiden.core.outcomes import Waiting
+from ekiden.core.runs import Waiting
+from ekiden.core.values.jsonio import dumps
 from ekiden.runtime import RunConfig, RunResult, RunResultStreaming
 
 if TYPE_CHECKING:
-    from ekiden.core.inbox_item import InboxItem
+    from ekiden.core.questions.inbox_item import InboxItem
 
 
 Start: TypeAlias = Callable[[RunConfig], RunResultStreaming]
@@ -57,14 +57,14 @@ def _tell(busy: SessionBusy, at_most_s: float, *, as_json: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class WaitPolicy:
     """Whether to stay while a session waits for people, and how long for each answer."""
 
     stays: bool = False
     timeout_s: float | None = None
 
     @classmethod
-    def of(cls, *, wait: bool, timeout_s: float | None, store: str = "") -> Patience:
+    def of(cls, *, wait: bool, timeout_s: float | None, store: str = "") -> WaitPolicy:
         """From the options; `UsageError` where nobody else could answer."""
         stays = wait or timeout_s is not None
         if stays and store == "memory:":
@@ -112,7 +112,7 @@ class Watch:
     run: WatchedRun
     onlooker: Onlooker
 
-    async def watch(self, patience: Patience) -> int:
+    async def watch(self, patience: WaitPolicy) -> int:
         """Watch it to an outcome, tell it, and give the exit code.
 
         Where the run waits for people, say what for and how to answer. Somebody who stays is shown
@@ -137,7 +137,7 @@ class Watch:
                 return code
         return self.onlooker.report(result)
 
-    def _gave_up(self, patience: Patience) -> None:
+    def _gave_up(self, patience: WaitPolicy) -> None:
         message = f"nobody answered within {patience.timeout_s:g} s; the session waits on"
         note(dumps({"note": message}) if self.onlooker.as_json else message)
 

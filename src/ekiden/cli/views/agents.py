@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from ekiden.api.agents import AgentDetails, AgentPresence, AgentSummary
-from ekiden.bus.deadlock_record import Deadlock
+from ekiden.bus.waits.deadlocks import Deadlock
 from ekiden.capabilities import Fit, Match, missing_capabilities
 from ekiden.cli.output import say
 from ekiden.cli.tables import clock_time, print_table
 from ekiden.core.handoff_terms import DEFAULT_TERMS
-from ekiden.core.jsonio import dumps
 from ekiden.core.profile import Capability
-from ekiden.core.suggest import suggestion
+from ekiden.core.text.suggest import suggestion
+from ekiden.core.values.jsonio import dumps
 from ekiden.routing.decision import ROUTER_NAME
 
 _SHOWN = 300

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from ekiden.api.audit import AuditEntry, AuditVerification
 from ekiden.api.pages import Page
 from ekiden.audit import Verification
-from ekiden.cli.output import emit, is_terminal, note, say
+from ekiden.cli.output import StatusLine, emit, note, say
 from ekiden.cli.tables import clock_time, print_table
-from ekiden.core.documents import to_json
-from ekiden.core.jsonio import dumps
+from ekiden.core.values.documents import to_json
+from ekiden.core.values.jsonio import dumps
 
 _LINKS_SHOWN = 20
 
@@ -121,29 +120,13 @@ def print_verification(
         say(f"… and {found.broken - _LINKS_SHOWN} more; --json lists up to 1,000")
 
 
-class ProgressLine:
+class ProgressLine(StatusLine):
     """Shows on a terminal how far a verification is; says nothing to a pipe."""
-
-    def __init__(self, *, as_json: bool) -> None:
-        self._shows = is_terminal(sys.stderr) and not as_json
-        self._last = ""
 
     def __call__(self, found: Verification) -> None:
         """Show the counts, now and then."""
         if self._shows and found.sessions % 100 == 0:
             self._write(f"{found.sessions} sessions, {found.events} records")
-
-    def close(self) -> None:
-        """Take the line away."""
-        if self._last:
-            self._write("")
-            sys.stderr.write("\r")
-            sys.stderr.flush()
-
-    def _write(self, text: str) -> None:
-        sys.stderr.write(f"\r{text.ljust(len(self._last))}")
-        sys.stderr.flush()
-        self._last = text
 
 
 def _fact(value: object) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ekiden.api.collaborations import CollaborationDetails
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.tables import clock_time, print_pairs, print_table
-from ekiden.core.documents import to_json
-from ekiden.core.jsonio import dumps
+from ekiden.core.values.documents import to_json
+from ekiden.core.values.jsonio import dumps
 
 
 def print_collaborations(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ekiden.cli.routing_view import route_line
 from ekiden.cli.tables import clock_time
-from ekiden.cli.transcript import shorten, transcript
+from ekiden.cli.transcript import route_line, shorten, transcript
 from ekiden.core.events import Event
 
 _LONGEST = 200

@@ -8,8 +8,8 @@ from typing import Any
 from ekiden.api.handoffs import HandoffDetails, HandoffSummary
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.tables import clock_time, print_pairs, print_table
-from ekiden.core.documents import to_json
-from ekiden.core.jsonio import dumps
+from ekiden.core.values.documents import to_json
+from ekiden.core.values.jsonio import dumps
 
 
 def print_handoffs(
@@ -65,7 +65,7 @@ def _pairs(details: HandoffDetails) -> list[tuple[str, str]]:
         ("from", details.source),
         ("to", details.target),
         ("status", details.status),
-        ("moves", _lines(f"{clock_time(move.at)} {move.status}" for move in details.moves)),
+        ("moves", "\n".join(f"{clock_time(move.at)} {move.status}" for move in details.moves)),
         ("by", str(details.by)),
         ("policy", details.policy),
         ("request", details.request),
@@ -78,7 +78,7 @@ def _pairs(details: HandoffDetails) -> list[tuple[str, str]]:
         ("not undone", ", ".join(details.not_compensated or ())),
         ("failed tries", str(details.compensations_failed or "")),
         ("has it now", details.agent),
-        ("audit", _lines(details.audit)),
+        ("audit", "\n".join(details.audit)),
         ("view", _seen(details)),
     ]
     return [(name, text) for name, text in pairs if text]
@@ -125,7 +125,7 @@ def _trigger(trigger: Mapping[str, Any] | None) -> str:
     if trigger is None:
         return ""
     facts = [f"{name}: {_text(value)}" for name, value in trigger.items() if name != "evaluation"]
-    return _lines([*facts, *filter(None, [_evaluation(trigger.get("evaluation"))])])
+    return "\n".join([*facts, *filter(None, [_evaluation(trigger.get("evaluation"))])])
 
 
 def _evaluation(evaluation: Mapping[str, Any] | None) -> str:
@@ -138,15 +138,11 @@ def _evaluation(evaluation: Mapping[str, Any] | None) -> str:
         lines.append(f"{_one_line(part.get('text'))} → {dumps(part.get('value'))}{remark}")
     if left_out := evaluation.get("left_out"):
         lines.append(f"… and {left_out} more parts")
-    return _lines(lines)
+    return "\n".join(lines)
 
 
 def _one_line(value: object) -> str:
     return " ".join(str(value).split())
-
-
-def _lines(lines: Any) -> str:
-    return "\n".join(lines)
 
 
 def _text(value: object) -> str:

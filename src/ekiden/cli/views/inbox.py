@@ -1,25 +1,26 @@
-"""Questions to people as people see them.
-
-What agents wrote is marked, and what cannot be seen in it is spelled out: nobody shall approve
-something else than what they read.
-"""
+"""Questions to people as people see them, also as they come."""
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from ekiden.cli.approving import Question, marked
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.tables import clock_time, print_pairs, print_table
 from ekiden.cli.transcript import shorten
-from ekiden.core.documents import to_json
-from ekiden.core.inbox_item import InboxItem
-from ekiden.core.jsonio import dumps
-from ekiden.core.messages import PRIORITIES
+from ekiden.core.conversation.messages import PRIORITIES
+from ekiden.core.errors import StoreError
+from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.values.documents import to_json
+from ekiden.core.values.jsonio import dumps
+from ekiden.inbox import run_due
 from ekiden.inbox.inbox import BulkAnswer
+from ekiden.storage.base import Store
 from ekiden.tools.text import spelled_out
 
 _LONGEST_SUBJECT = 80
@@ -228,3 +229,46 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _lines(text: str) -> list[str]:
     return _pretty(text).split("\n")
+
+
+_LONGEST = 120
+_KEEP_TIME_S = 1.0
+
+
+@asynccontextmanager
+async def keeping_time(store: Store) -> AsyncIterator[None]:
+    """While the body runs, deadlines and escalations of the inbox are kept."""
+
+    async def keep() -> None:
+        while True:
+            with suppress(StoreError):
+                await run_due(store, now_us=await store.now_us())
+            await asyncio.sleep(_KEEP_TIME_S)
+
+    task = asyncio.create_task(keep(), name="ekiden-inbox-time")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def change_line(at_us: int, details: Mapping[str, Any]) -> str:
+    """A change of a question, for people."""
+    change = str(details.get("change") or "posted")
+    by = details.get("by")
+    answer = details.get("choice") or details.get("text")
+    until = details.get("snoozed_until_us") if change == "snoozed" else None
+    words = (
+        clock_time(at_us / 1e6),
+        str(details.get("item") or "-"),
+        "new" if change == "posted" else change,
+        str(details.get("kind") or ""),
+        f"{details.get('from')} → {details.get('role')}:",
+        shorten(" ".join(str(details.get("subject") or "").split()), _LONGEST),
+        f"→ {shorten(' '.join(str(answer).split()), _LONGEST)}" if answer else "",
+        f"until {clock_time(until / 1e6)}" if isinstance(until, int) else "",
+        f"to {details.get('assignee') or 'nobody'}" if change == "assigned" else "",
+        f"by {by}" if isinstance(by, str) and by else "",
+    )
+    return "  ".join(word for word in words if word)

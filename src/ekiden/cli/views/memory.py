@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ekiden.api.memory import FoundMemory, MemoryDelivery, MemoryEntry
 from ekiden.cli.output import say
 from ekiden.cli.tables import clock_time, print_table
-from ekiden.core.jsonio import dumps
+from ekiden.core.values.jsonio import dumps
 
 HEADERS = ("key", "stored", "by", "content")
 FOUND_HEADERS = ("score", *HEADERS)

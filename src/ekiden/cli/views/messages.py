@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from ekiden.api.messages import MessageDetails
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.tables import clock_time, print_pairs, print_table
-from ekiden.core.documents import to_json
-from ekiden.core.jsonio import dumps
-from ekiden.core.messages import PRIORITIES
+from ekiden.core.conversation.messages import PRIORITIES
+from ekiden.core.values.documents import to_json
+from ekiden.core.values.jsonio import dumps
 
 _NAMES = {number: name for name, number in PRIORITIES.items()}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ekiden.app.planning import PlannedTask, PlanPreview
-from ekiden.core.jsonio import dumps
+from ekiden.core.values.jsonio import dumps
+from ekiden.project.planning import PlannedTask, PlanPreview
 
 _MAX_CHARS = 200
 

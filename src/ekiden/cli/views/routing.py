@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ekiden.api.agents import RouteAnalysis, RouteStage
 from ekiden.cli.output import say
-from ekiden.cli.routing_view import route_line
 from ekiden.cli.tables import print_pairs, print_table
-from ekiden.core.documents import to_json
+from ekiden.cli.transcript import route_line
+from ekiden.core.values.documents import to_json
 
 _FEW = 20
 

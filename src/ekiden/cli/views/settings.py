@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ekiden.app.settings import SettingEntry
 from ekiden.cli.tables import print_table
-from ekiden.core.jsonio import dumps
+from ekiden.core.values.jsonio import dumps
+from ekiden.project.settings import SettingEntry
 
 
 def print_settings(found: Sequence[SettingEntry]) -> None:

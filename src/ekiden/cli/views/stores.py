@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ekiden.api.local.audit import verification_of
-from ekiden.app.copying import BackupReport, CopyReport, CopyStep, StoreFindings
-from ekiden.cli.output import is_terminal, note, say
+from ekiden.cli.output import StatusLine, note, say
 from ekiden.cli.tables import print_table
 from ekiden.cli.views.audit import print_verification
+from ekiden.project.copying import BackupReport, CopyReport, CopyStep, StoreFindings
 
 _EVERY_S = 0.2
 _PHASES = {"copy": "copying", "compare": "reading", "audit": "verifying"}
 
 
-class StepLine:
+class StepLine(StatusLine):
     """Shows on a terminal how far it is; says nothing to a pipe."""
 
     def __init__(self, *, as_json: bool) -> None:
-        self._shows = is_terminal(sys.stderr) and not as_json
-        self._last = ""
+        super().__init__(as_json=as_json)
         self._next_s = 0.0
 
     def __call__(self, step: CopyStep) -> None:
@@ -32,18 +30,6 @@ class StepLine:
         self._next_s = time.monotonic() + _EVERY_S
         what = "sessions" if step.phase == "audit" else "rows"
         self._write(f"{step.tenant}: {_PHASES[step.phase]} {step.done:,} of {step.total:,} {what}")
-
-    def close(self) -> None:
-        """Take the line away."""
-        if self._last:
-            self._write("")
-            sys.stderr.write("\r")
-            sys.stderr.flush()
-
-    def _write(self, text: str) -> None:
-        sys.stderr.write(f"\r{text.ljust(len(self._last))}")
-        sys.stderr.flush()
-        self._last = text
 
 
 def print_report(report: CopyReport) -> None:

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.output import is_terminal, safe
-from ekiden.core.inbox_item import UNANSWERED
-from ekiden.core.items import text_of
-from ekiden.core.jsonio import dumps
+from ekiden.core.conversation.items import text_of
+from ekiden.core.questions.inbox_item import UNANSWERED
+from ekiden.core.values.jsonio import dumps
 
 if TYPE_CHECKING:
     from ekiden.api.traces import SessionTrace, TraceSpan
@@ -102,28 +102,28 @@ def print_trace(trace: Trace, *, plain: bool = False) -> None:
     _write(_heading(trace, look))
     errors = error_lines(trace, look)
     if errors:
-        _write([Line("", "bold"), Line("errors", "bold"), *errors])
+        _write([TraceLine("", "bold"), TraceLine("errors", "bold"), *errors])
     waits = [_wait_line(span, look) for span in trace.waits()]
     if waits:
-        _write([Line("", "bold"), Line("waiting", "bold"), *waits])
-    _write([Line("", ""), *tree_lines(trace, look)])
+        _write([TraceLine("", "bold"), TraceLine("waiting", "bold"), *waits])
+    _write([TraceLine("", ""), *tree_lines(trace, look)])
 
 
 def print_errors(trace: Trace, *, plain: bool = False) -> None:
     """What went wrong, and nothing else."""
     lines = error_lines(trace, glyphs(plain=plain))
-    _write(lines or [Line("no errors", "")])
+    _write(lines or [TraceLine("no errors", "")])
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TraceLine:
     """A line, and how a terminal shows it."""
 
     text: str
     style: str
 
 
-def _heading(trace: Trace, look: Glyphs) -> list[Line]:
+def _heading(trace: Trace, look: Glyphs) -> list[TraceLine]:
     root = trace.root
     parts = [
         f"trace {trace.trace_id}",
@@ -133,13 +133,13 @@ def _heading(trace: Trace, look: Glyphs) -> list[Line]:
         tokens_text(root.tokens),
         money_text(root.cost, root.unpriced),
     ]
-    return [Line("  ".join(part for part in parts if part), "bold")]
+    return [TraceLine("  ".join(part for part in parts if part), "bold")]
 
 
-def error_lines(trace: Trace, look: Glyphs) -> list[Line]:
+def error_lines(trace: Trace, look: Glyphs) -> list[TraceLine]:
     """What went wrong, in order."""
     return [
-        Line(
+        TraceLine(
             f"{look.error} {clock(span.started_at_us)}  {look.own(_where(span))}: "
             f"{_one_line(span.error or _fault(span), look)}",
             "red",
@@ -154,12 +154,12 @@ def _where(span: Span) -> str:
     return f"{span.session_id}  {who}{span.kind} {span.name}{undone}"
 
 
-def _wait_line(span: Span, look: Glyphs) -> Line:
+def _wait_line(span: Span, look: Glyphs) -> TraceLine:
     whom = span.details.get("waiting_for") or span.name
-    return Line(f"{look.waiting} since {clock(span.started_at_us)}  {whom}", "yellow")
+    return TraceLine(f"{look.waiting} since {clock(span.started_at_us)}  {whom}", "yellow")
 
 
-def tree_lines(trace: Trace, look: Glyphs) -> list[Line]:
+def tree_lines(trace: Trace, look: Glyphs) -> list[TraceLine]:
     """All spans, each on a line, below the one that it is part of."""
     from rich.cells import cell_len
 
@@ -171,7 +171,7 @@ def tree_lines(trace: Trace, look: Glyphs) -> list[Line]:
         pad = " " * max(width - cell_len(text), 0)
         columns = f"{_took(node.span, look):>9}  {_used(node):>14}"
         line = f"{clock(node.span.started_at_us)}  {text}{pad}  {columns}  {gist(node.span, look)}"
-        lines.append(Line(line.rstrip(), style_of(node.span)))
+        lines.append(TraceLine(line.rstrip(), style_of(node.span)))
     return lines
 
 
@@ -357,12 +357,12 @@ def _one_line(text: str, look: Glyphs) -> str:
     return line if len(line) <= _LONGEST_GIST else f"{line[:_LONGEST_GIST]}{look.cut}"
 
 
-def print_line(line: Line) -> None:
+def print_line(line: TraceLine) -> None:
     """One line, at once."""
     _write([line])
 
 
-def _write(lines: Iterable[Line] | Sequence[Line]) -> None:
+def _write(lines: Iterable[TraceLine] | Sequence[TraceLine]) -> None:
     if is_terminal():
         from rich.console import Console
         from rich.text import Text

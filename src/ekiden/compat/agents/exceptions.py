@@ -3,7 +3,7 @@
 from ekiden.core.errors import EkidenError as AgentsException
 from ekiden.core.errors import MaxTurnsExceeded, ModelBehaviorError, UserError
 from ekiden.core.errors import ToolTimeout as ToolTimeoutError
-from ekiden.core.guardrail_errors import (
+from ekiden.core.guardrails import (
     InputGuardrailTripwireTriggered,
     OutputGuardrailTripwireTriggered,
     ToolInputGuardrailTripwireTriggered,

@@ -1,13 +1,13 @@
 """Items: what goes into a model, what comes out of it, and what a run produced."""
 
-from ekiden.core.item_helpers import ItemHelpers
-from ekiden.core.items import Item as TResponseInputItem
-from ekiden.core.items import Item as TResponseOutputItem
-from ekiden.core.model import ModelResponse
-from ekiden.core.run_items import (
+from ekiden.core.conversation.items import Item as TResponseInputItem
+from ekiden.core.conversation.items import Item as TResponseOutputItem
+from ekiden.core.conversation.model import ModelResponse
+from ekiden.core.conversation.run_items import (
     CompactionItem,
     HandoffCallItem,
     HandoffOutputItem,
+    ItemHelpers,
     MCPApprovalRequestItem,
     MCPApprovalResponseItem,
     MCPListToolsItem,

@@ -1,5 +1,5 @@
 """Wishes about how a model answers."""
 
-from ekiden.core.model import ModelSettings
+from ekiden.core.conversation.model import ModelSettings
 
 __all__ = ["ModelSettings"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from ekiden.core.model import ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
 from ekiden.testing import ScriptedModel as _ScriptedModel
 
 __all__ = ["ScriptedModel"]

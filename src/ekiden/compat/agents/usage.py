@@ -1,5 +1,5 @@
 """Token counts."""
 
-from ekiden.core.usage import Usage
+from ekiden.core.conversation.usage import Usage
 
 __all__ = ["Usage"]

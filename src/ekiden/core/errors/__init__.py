@@ -52,7 +52,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ekiden.core.suggest import suggestion
+from ekiden.core.text.suggest import suggestion
 
 _LISTED = 20
 """So many names are listed in a message."""

@@ -14,10 +14,10 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 from unicodedata import category, decimal, normalize
 
 from ekiden.core.errors import UserError
-from ekiden.core.jsonio import dumps, loads
 from ekiden.core.privacy.numbers import NUMBER_KINDS, find_numbers
 from ekiden.core.privacy.words import find_emails, find_keys
-from ekiden.core.suggest import suggestion
+from ekiden.core.text.suggest import suggestion
+from ekiden.core.values.jsonio import dumps, loads
 
 SensitiveKind: TypeAlias = Literal["card", "ssn", "cn_id", "tw_id", "phone", "email", "api_key"]
 """Payment cards, US social security numbers, identity numbers of China and Taiwan, telephones,
@@ -27,7 +27,7 @@ SENSITIVE_KINDS: tuple[SensitiveKind, ...] = get_args(SensitiveKind)
 DEFAULT_MASK = "[{kind}]"
 
 
-class Found(NamedTuple):
+class SensitiveSpan(NamedTuple):
     """Something sensitive, and where it is in the text."""
 
     kind: SensitiveKind
@@ -35,7 +35,7 @@ class Found(NamedTuple):
     end: int
 
 
-def find_sensitive(text: str, *, kinds: Collection[str] = SENSITIVE_KINDS) -> list[Found]:
+def find_sensitive(text: str, *, kinds: Collection[str] = SENSITIVE_KINDS) -> list[SensitiveSpan]:
     """What is sensitive in `text`, in order, without overlaps; `UserError` for an unknown kind.
 
     What overlaps is one finding, of the kind of the longest::
@@ -49,7 +49,7 @@ def find_sensitive(text: str, *, kinds: Collection[str] = SENSITIVE_KINDS) -> li
     found = _merged(sorted(_findings(folded, kinds), key=lambda each: each.start))
     if places is None:
         return found
-    return [Found(kind, places[start], places[end - 1] + 1) for kind, start, end in found]
+    return [SensitiveSpan(kind, places[start], places[end - 1] + 1) for kind, start, end in found]
 
 
 def redact_text(
@@ -127,7 +127,7 @@ def _once(
     """`text` with its findings covered; `before` stood before it and says what it is."""
     shift = len(before)
     found = [
-        Found(kind, max(start - shift, 0), end - shift)
+        SensitiveSpan(kind, max(start - shift, 0), end - shift)
         for kind, start, end in find_sensitive(before + text, kinds=kinds)
         if end > shift
     ]
@@ -137,7 +137,7 @@ def _once(
     return _covered(text, found, mask)
 
 
-def _covered(text: str, found: Sequence[Found], mask: str) -> str:
+def _covered(text: str, found: Sequence[SensitiveSpan], mask: str) -> str:
     pieces: list[str] = []
     done = 0
     for kind, start, end in found:
@@ -163,7 +163,7 @@ def _is_json(text: str) -> bool:
 
 
 def _json_covered(
-    text: str, found: Sequence[Found], kinds: Collection[str], mask: str, depth: int
+    text: str, found: Sequence[SensitiveSpan], kinds: Collection[str], mask: str, depth: int
 ) -> str:
     """JSON with the findings in its strings and numbers covered, otherwise as it is written."""
     pieces: list[str] = []
@@ -180,7 +180,9 @@ def _json_covered(
         if not quoted:
             new = dumps(_masked(hits[0].kind, mask))
         elif not escaped or (hits and hits[0].end - hits[0].start == end - start - 2):
-            inside = [Found(kind, first - start, last - start) for kind, first, last in hits]
+            inside = [
+                SensitiveSpan(kind, first - start, last - start) for kind, first, last in hits
+            ]
             new = _covered(value.group(), inside, dumps(mask)[1:-1])
         else:
             before = text[max(start - _CONTEXT, 0) : start + 1]
@@ -194,28 +196,30 @@ def _json_covered(
     return "".join((*pieces, text[done:])) if pieces else text
 
 
-def _within(found: Sequence[Found], first: int, start: int, end: int) -> Iterator[Found]:
+def _within(
+    found: Sequence[SensitiveSpan], first: int, start: int, end: int
+) -> Iterator[SensitiveSpan]:
     """The findings from the `first` on that lie in a part of the text, cut at its borders."""
     for index in range(first, len(found)):
         each = found[index]
         if each.start >= end:
             break
         if each.end > start:
-            yield Found(each.kind, max(each.start, start), min(each.end, end))
+            yield SensitiveSpan(each.kind, max(each.start, start), min(each.end, end))
 
 
-def _findings(text: str, kinds: Collection[str]) -> Iterator[Found]:
+def _findings(text: str, kinds: Collection[str]) -> Iterator[SensitiveSpan]:
     if not NUMBER_KINDS.isdisjoint(kinds):
-        yield from (Found(*found) for found in find_numbers(text, kinds))
+        yield from (SensitiveSpan(*found) for found in find_numbers(text, kinds))
     if "email" in kinds:
-        yield from (Found("email", *span) for span in find_emails(text))
+        yield from (SensitiveSpan("email", *span) for span in find_emails(text))
     if "api_key" in kinds:
-        yield from (Found("api_key", *span) for span in find_keys(text))
+        yield from (SensitiveSpan("api_key", *span) for span in find_keys(text))
 
 
-def _merged(found: Sequence[Found]) -> list[Found]:
+def _merged(found: Sequence[SensitiveSpan]) -> list[SensitiveSpan]:
     """The findings, those that overlap as one, of the kind of the longest."""
-    merged: list[Found] = []
+    merged: list[SensitiveSpan] = []
     longest = 0
     for each in found:
         length = each.end - each.start
@@ -224,7 +228,9 @@ def _merged(found: Sequence[Found]) -> list[Found]:
             longest = length
             continue
         kind, start, end = merged[-1]
-        merged[-1] = Found(each.kind if length > longest else kind, start, max(end, each.end))
+        merged[-1] = SensitiveSpan(
+            each.kind if length > longest else kind, start, max(end, each.end)
+        )
         longest = max(longest, length)
     return merged
 

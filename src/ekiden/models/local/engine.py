@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import queue
+import secrets
+import shutil
+import signal
+import sys
+import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +21,6 @@ from typing import Any, Protocol, TypeAlias
 from ekiden.core.errors import ModelError, UserError
 from ekiden.models.local.cpu import physical_cores
 from ekiden.models.local.gguf import GgufInfo, check_gguf
-from ekiden.models.local.quiet import private_address, signals_kept
 from ekiden.models.local.settings import LocalSettings
 
 BATCH = 64
@@ -25,6 +31,48 @@ _SILENT = -1
 _CLOSE_S = 10.0
 
 Chunk: TypeAlias = dict[str, Any]
+
+_LARGEST_SIGACTION = 512
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def signals_kept() -> Iterator[None]:
+    """Put the handlers of Ctrl-C and SIGTERM back that the library replaces in C.
+
+    `signal.signal` would not do: it works in the main thread only, and Python believes that its
+    own handlers are still there.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    libc = ctypes.CDLL(None)
+    saved = [(number, ctypes.create_string_buffer(_LARGEST_SIGACTION)) for number in _SIGNALS]
+    for number, buffer in saved:
+        libc.sigaction(int(number), None, buffer)
+    try:
+        yield
+    finally:
+        for number, buffer in saved:
+            libc.sigaction(int(number), buffer, None)
+
+
+@contextmanager
+def private_address() -> Iterator[tuple[str, str]]:
+    """Where the library's HTTP server may listen, and the key it wants: nobody can get there.
+
+    The server cannot be switched off. On Unix it gets a socket in a folder of its own, which is
+    deleted as soon as the server has started; on Windows a port of the loopback interface.
+    """
+    key = secrets.token_urlsafe(24)
+    if sys.platform == "win32":
+        yield "127.0.0.1", key
+        return
+    folder = Path(tempfile.mkdtemp(prefix="ekiden-"))
+    try:
+        yield str(folder / "llama.sock"), key
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Server(Protocol):

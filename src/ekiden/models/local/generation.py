@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import EkidenError, ModelError, ModelTimeout
-from ekiden.core.usage import Usage
 from ekiden.models.local.engine import Chunk, Engine, Job
 
 _TOO_LONG = "exceed_context_size_error"

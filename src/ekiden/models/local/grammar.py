@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ekiden.core.model import OutputSpec, ToolSpec
+from ekiden.core.conversation.model import OutputSpec, ToolSpec
 
 _HEAD = "%llguidance {}\n"
 _ANY_TEXT = "TEXT: /[^{](.|\\n)*/\n"

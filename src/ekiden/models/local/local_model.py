@@ -6,23 +6,22 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 from uuid import uuid4
 
-from ekiden.core.errors import ModelBehaviorError
-from ekiden.core.items import Item, assistant_message, function_call
-from ekiden.core.jsonio import dumps
-from ekiden.core.model import (
+from ekiden.core.conversation.items import Item, assistant_message, function_call
+from ekiden.core.conversation.model import (
     ModelDelta,
     ModelEvent,
     ModelRequest,
     ModelResponse,
     ToolSpec,
 )
-from ekiden.core.usage import Usage
-from ekiden.models.local.asking import Wish, sampling, wish_of
-from ekiden.models.local.choosing import Choice, choice_body, choice_of, wants_reason_only
+from ekiden.core.conversation.usage import Usage
+from ekiden.core.errors import ModelBehaviorError, UserError
+from ekiden.core.values.jsonio import dumps
+from ekiden.models.local.choosing import LikelyTool, choice_body, choice_of, wants_reason_only
 from ekiden.models.local.engine import Engine, shared_engine
 from ekiden.models.local.generation import Generation
 from ekiden.models.local.grammar import call_head, call_or_answer, json_of
@@ -31,6 +30,82 @@ from ekiden.models.local.settings import LocalSettings
 from ekiden.models.local.weights import Weights
 
 _NO_THINKING = {"chat_template_kwargs": {"enable_thinking": False}}
+
+ALLOWED_TOOLS = "allowed_tools"
+"""In `ModelSettings.extra`: only these of the offered tools may be called.
+
+All tools stay in the prompt, whose evaluation is reused while the allowed ones change.
+"""
+WRITE_REASON = "write_reason"
+"""In `ModelSettings.extra`: let the model write the reason of a choice that it must make."""
+
+_OURS = frozenset({ALLOWED_TOOLS, WRITE_REASON})
+_NOT_OVERRIDDEN = frozenset({"messages", "stream", "grammar", "json_schema", "response_format"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllowedOutput:
+    """What the model may do."""
+
+    mode: Literal["answer", "free", "call"]
+    """Only answer; call a tool or answer; only call a tool."""
+    tools: tuple[ToolSpec, ...] = ()
+    """Those that may be called."""
+    write_reason: bool = False
+
+
+def wish_of(request: ModelRequest, label: str) -> AllowedOutput:
+    """What `request` allows. Raises `UserError` for a tool that is not offered."""
+    choice = request.settings.tool_choice or "auto"
+    extra = request.settings.extra or {}
+    if not request.tools or choice == "none":
+        return AllowedOutput(mode="answer")
+    by_name = {tool.name: tool for tool in request.tools}
+    names = list(by_name)
+    if ALLOWED_TOOLS in extra:
+        names = _allowed(extra[ALLOWED_TOOLS], names, label)
+    if choice not in ("auto", "required"):
+        if choice not in by_name:
+            raise UserError(
+                f"tool_choice {choice!r} names no tool that {label} is offered; "
+                f"it may be auto, required, none or one of: {', '.join(by_name)}"
+            )
+        names = [choice]
+    return AllowedOutput(
+        mode="free" if choice == "auto" else "call",
+        tools=tuple(by_name[name] for name in names),
+        write_reason=bool(extra.get(WRITE_REASON)),
+    )
+
+
+def sampling(request: ModelRequest, settings: LocalSettings) -> dict[str, Any]:
+    """How the model is to write, in llama.cpp's words."""
+    wanted = request.settings
+    body: dict[str, Any] = {
+        "cache_prompt": True,
+        "stream_options": {"include_usage": True},
+        "temperature": settings.temperature if wanted.temperature is None else wanted.temperature,
+        "max_tokens": settings.max_tokens if wanted.max_tokens is None else wanted.max_tokens,
+    }
+    if wanted.top_p is not None:
+        body["top_p"] = wanted.top_p
+    for name, value in (wanted.extra or {}).items():
+        if name in _NOT_OVERRIDDEN:
+            raise UserError(f"extra={{{name!r}: …}} cannot be set for a local model")
+        if name not in _OURS:
+            body[name] = value
+    return body
+
+
+def _allowed(wanted: Any, names: list[str], label: str) -> list[str]:
+    if not isinstance(wanted, list | tuple | set | frozenset) or not wanted:
+        raise UserError(f"extra={{{ALLOWED_TOOLS!r}: …}} must be a list of names of tools")
+    if unknown := [str(each) for each in wanted if each not in names]:
+        raise UserError(
+            f"{ALLOWED_TOOLS} names {', '.join(unknown)}, which {label} is not offered; "
+            f"there are: {', '.join(names)}"
+        )
+    return [name for name in names if name in wanted]
 
 
 class LocalModel:
@@ -93,7 +168,7 @@ class _Call:
     """One request on its way."""
 
     def __init__(
-        self, model: LocalModel, request: ModelRequest, wish: Wish, engine: Engine
+        self, model: LocalModel, request: ModelRequest, wish: AllowedOutput, engine: Engine
     ) -> None:
         self._model, self._request, self._wish, self._engine = model, request, wish, engine
         self._body = sampling(request, model.settings)
@@ -123,7 +198,7 @@ class _Call:
 
     async def _forced_call(self) -> AsyncGenerator[ModelEvent]:
         tools = self._wish.tools
-        choice: Choice | None = None
+        choice: LikelyTool | None = None
         if len(tools) > 1:
             generation = self._generation(choice_body(self._request, tools, self._control))
             await generation.complete()
@@ -199,7 +274,7 @@ class _Call:
             _checked_json(generation.text, self._model.label)
         yield self._text_response(generation)
 
-    def _reason(self, tool: ToolSpec, choice: Choice | None) -> str:
+    def _reason(self, tool: ToolSpec, choice: LikelyTool | None) -> str:
         if choice is None:
             return "the only one that may be chosen"
         count, share = len(choice.probabilities), choice.probabilities[tool.name]
@@ -220,7 +295,7 @@ class _Call:
                 f"{self._model.label} reached its limit of tokens within {what}: raise max_tokens"
             )
 
-    def _call_item(self, tool: ToolSpec, arguments: str, choice: Choice | None) -> Item:
+    def _call_item(self, tool: ToolSpec, arguments: str, choice: LikelyTool | None) -> Item:
         item = function_call(f"call_{uuid4().hex[:24]}", tool.name, arguments)
         if choice is not None:
             details = {"probabilities": choice.probabilities}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from ekiden.core.conversation.model import Model
 from ekiden.core.errors import UserError
-from ekiden.core.model import Model
 from ekiden.models.local.settings import default_local_settings
 from ekiden.models.local.weights import locate
 from ekiden.models.registry import ModelOptions

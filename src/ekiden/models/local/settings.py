@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import Annotated
 
+from ekiden.core.checks.fields import Checked, Count
+from ekiden.core.checks.kinds import Allowed
 from ekiden.core.errors import UserError
-from ekiden.core.field_checks import Checked, Count
-from ekiden.core.kinds import Allowed
 
 DEFAULT_CONTEXT = 4096
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ekiden.core.conversation.items import Item, user_message
+from ekiden.core.conversation.quoting import quote
 from ekiden.core.events import Event
-from ekiden.core.items import Item, user_message
-from ekiden.core.quoting import quote
 
 if TYPE_CHECKING:
     from ekiden.core.guardrails import Violation
@@ -84,7 +84,7 @@ def _notice(told: Sequence[str]) -> Item:
 def view_for_others(run: RunState) -> list[Item]:
     """What the active agent sees, without what guardrails withhold from anybody else: drafts of
     answers, corrections, and what refused handoffs would have passed on."""
-    produced = run.said_since(max(run.cursor.after, run.cursor.first))
+    produced = run.said_since(max(run.cursor.view.after, run.cursor.progress.first))
     return [
         *run.visible[: run.history_length],
         *(item for event in produced for item in event.items),
@@ -94,4 +94,8 @@ def view_for_others(run: RunState) -> list[Item]:
 
 def has_withheld(run: RunState) -> bool:
     """Whether `view_for_others` may differ from what the active agent sees."""
-    return bool(run.cursor.repairs or run.agent.handoff_guardrails or run.config.handoff_guardrails)
+    return bool(
+        run.cursor.guardrails.repairs
+        or run.agent.handoff_guardrails
+        or run.config.handoff_guardrails
+    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ekiden.core.caller_data import is_request
+from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.quoting import is_request
 from ekiden.core.errors import HandoffRefused
-from ekiden.core.items import text_of
 from ekiden.runtime.conversation.corrections import view_for_others
 from ekiden.runtime.state.state import RunState
 
@@ -40,17 +40,17 @@ def facts_of(run: RunState) -> dict[str, Any]:
     cursor = run.cursor
     own: dict[str, Any] = {
         "agent": run.agent.name,
-        "agent_seconds": run.spent_s() - cursor.since_s,
-        "chain": list(cursor.chain),
-        "depth": cursor.depth,
-        "error_count": cursor.errors,
-        "handoffs": cursor.handoffs,
-        "requests": cursor.usage.requests,
+        "agent_seconds": run.spent_s() - cursor.handoffs.since_s,
+        "chain": list(cursor.handoffs.chain),
+        "depth": cursor.handoffs.depth,
+        "error_count": cursor.progress.errors,
+        "handoffs": cursor.handoffs.count,
+        "requests": cursor.budget.usage.requests,
         "seconds": run.spent_s(),
         "session": run.session_id,
         "text": _last_text(run),
-        "tokens": cursor.usage.tokens,
-        "turn": cursor.turn,
+        "tokens": cursor.budget.usage.tokens,
+        "turn": cursor.progress.turn,
     }
     confidence = _confidence(run)
     if confidence is not None:
@@ -81,7 +81,7 @@ def shown_evaluation(run: RunState, evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _last_text(run: RunState) -> str:
-    for item in reversed(view_for_others(run) if run.cursor.repairs else run.visible):
+    for item in reversed(view_for_others(run) if run.cursor.guardrails.repairs else run.visible):
         if is_request(item):
             return text_of(item)
     return ""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.caller_data import is_request
+from ekiden.core.conversation.items import Item, to_item, to_items
+from ekiden.core.conversation.quoting import is_request
+from ekiden.core.conversation.run_items import HandoffOutputItem, RunItem, RunItemBase
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff, HandoffInputData
-from ekiden.core.items import Item, to_item, to_items
-from ekiden.core.jsonio import dumps, loads
-from ekiden.core.run_items import HandoffOutputItem, RunItem, RunItemBase
+from ekiden.core.values.jsonio import dumps, loads
 from ekiden.runtime.conversation.corrections import has_withheld, view_for_others
 from ekiden.runtime.conversation.run_items import run_items
 from ekiden.runtime.state.attempt import Attempt
@@ -96,8 +96,8 @@ def filtered_words(
 def _input_data(
     run: RunState, call: Item | None, output: Item | None, target: Agent[Any]
 ) -> HandoffInputData:
-    calls = run.cursor.calls
-    produced = run.said_since(max(run.cursor.after, run.cursor.first))
+    calls = run.cursor.progress.calls
+    produced = run.said_since(max(run.cursor.view.after, run.cursor.progress.first))
     if call is None or output is None:
         earlier, turn = produced, []
         known: dict[str, tuple[str, str]] = {}

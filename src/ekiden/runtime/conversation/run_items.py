@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.events import Event
-from ekiden.core.items import Item, is_message
-from ekiden.core.run_items import (
+from ekiden.core.conversation.items import Item, is_message
+from ekiden.core.conversation.run_items import (
     HandoffCallItem,
     HandoffOutputItem,
     MessageOutputItem,
@@ -17,6 +16,7 @@ from ekiden.core.run_items import (
     ToolCallItem,
     ToolCallOutputItem,
 )
+from ekiden.core.events import Event
 from ekiden.handoff import default_handoff
 from ekiden.sessions import is_transfer
 

@@ -11,8 +11,7 @@ import copy
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from ekiden.core.guardrail_errors import GuardrailFailed
-from ekiden.core.guardrails import GuardrailFunctionOutput, Violation
+from ekiden.core.guardrails import GuardrailFailed, GuardrailFunctionOutput, Violation
 from ekiden.runtime.state.findings import Behavior, Finding, Result, Stage
 from ekiden.runtime.state.state import RunState
 from ekiden.tools.guardrails import decided

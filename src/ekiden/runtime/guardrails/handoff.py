@@ -11,17 +11,18 @@ from dataclasses import replace
 from typing import Any
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import Item
 from ekiden.core.errors import HandoffRefused
 from ekiden.core.faults import fault_point
-from ekiden.core.guardrail_errors import (
+from ekiden.core.guardrails import (
     GuardrailFailed,
+    HandoffGuardrail,
+    HandoffGuardrailResult,
     HandoffGuardrailTripwireTriggered,
     shown,
 )
-from ekiden.core.guardrails import HandoffGuardrail, HandoffGuardrailResult
-from ekiden.core.handoff_record import HandoffRequest
-from ekiden.core.items import Item
-from ekiden.core.jsonio import loads
+from ekiden.core.handoff_terms import HandoffRequest
+from ekiden.core.values.jsonio import loads
 from ekiden.runtime.conversation.corrections import view_for_others
 from ekiden.runtime.guardrails.examining import Checked, examine, finding, own_copy, violations_of
 from ekiden.runtime.state.attempt import Attempt

@@ -12,16 +12,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import ModelResponse
 from ekiden.core.faults import fault_point
-from ekiden.core.guardrail_errors import (
+from ekiden.core.guardrails import (
     GuardrailError,
     GuardrailFailed,
+    InputGuardrail,
+    InputGuardrailResult,
     InputGuardrailTripwireTriggered,
 )
-from ekiden.core.guardrails import InputGuardrail, InputGuardrailResult
-from ekiden.core.items import Item
-from ekiden.core.model import ModelResponse
 from ekiden.runtime.guardrails.examining import Checked, examine, finding, own_copy, violations_of
 from ekiden.runtime.state.findings import record_failures, store_stop
 from ekiden.runtime.state.state import RunState
@@ -37,12 +37,12 @@ async def check_first(run: RunState) -> None:
     Raises `InputGuardrailTripwireTriggered` or `GuardrailFailed`, which are stored then. That they
     passed is stored, too: a run that is resumed does not ask them again.
     """
-    every = _guardrails(run)
-    first = [each for each in every if not each.run_in_parallel or not _thinks(run.agent)]
+    every, asks_model = _guardrails(run), run.agent.traits.asks_model
+    first = [each for each in every if not each.run_in_parallel or not asks_model]
     if first:
         checks = await _examine(run, first)
         await _let_through(run, checks)
-    run.cursor.checks = _ALL_PASSED if len(first) == len(every) else _FIRST_PASSED
+    run.cursor.guardrails.checks = _ALL_PASSED if len(first) == len(every) else _FIRST_PASSED
     if first:
         await run.commit()
         _passed_is_stored()
@@ -67,7 +67,7 @@ async def ask_beside(
         response = await answer.given(ask(run))
         await _let_through(run, await checking)
         assert response is not None
-        run.cursor.checks = _ALL_PASSED
+        run.cursor.guardrails.checks = _ALL_PASSED
         return response
     finally:
         if not checking.done():
@@ -108,7 +108,7 @@ async def _beside(run: RunState, answer: _Answer) -> _Checks:
     checks = await _examine(run, beside)
     if answer.is_awaited and not any(_is_no(*each) for each in checks):
         _note_passed(run, checks)
-        run.cursor.checks = _ALL_PASSED
+        run.cursor.guardrails.checks = _ALL_PASSED
         await run.commit_checks()
         _passed_is_stored()
         return []
@@ -135,7 +135,7 @@ async def _let_through(run: RunState, checks: _Checks) -> None:
     for guardrail, found in checks:
         if not _is_no(guardrail, found):
             continue
-        given = run.cursor.first if run.cursor.depth == 0 else None
+        given = run.cursor.progress.first if run.cursor.handoffs.depth == 0 else None
         record_failures(run, [_finding(each, decision) for each, decision in checks], undoes=given)
         await store_stop(run)
         raise _error(run, guardrail, found)
@@ -145,7 +145,7 @@ async def _let_through(run: RunState, checks: _Checks) -> None:
 def _note_passed(run: RunState, checks: _Checks) -> None:
     sensitive = run.config.trace_include_sensitive_data
     passed = [_finding(*each).to_json(sensitive=sensitive) for each in checks]
-    run.cursor.found = [*run.cursor.found, *passed]
+    run.cursor.guardrails.found = [*run.cursor.guardrails.found, *passed]
 
 
 def given_to(run: RunState) -> str | list[Item]:
@@ -153,9 +153,14 @@ def given_to(run: RunState) -> str | list[Item]:
 
     An input that is one plain text is given as such.
     """
-    if run.cursor.depth > 0:
+    if run.cursor.handoffs.depth > 0:
         return list(run.visible)
-    items = [item for event in run.events if event.seq == run.cursor.first for item in event.items]
+    items = [
+        item
+        for event in run.events
+        if event.seq == run.cursor.progress.first
+        for item in event.items
+    ]
     if len(items) == 1 and items[0].keys() == {"role", "content"}:
         [only] = items
         if only["role"] == "user" and isinstance(only["content"], str):
@@ -165,12 +170,6 @@ def given_to(run: RunState) -> str | list[Item]:
 
 def _guardrails(run: RunState) -> list[InputGuardrail[Any]]:
     return [*run.config.input_guardrails, *run.agent.input_guardrails]
-
-
-def _thinks(agent: Agent[Any]) -> bool:
-    """Whether the agent is a model that is asked turn by turn."""
-    others = (agent.router, agent.run, agent.runner, agent.person, agent.plan)
-    return all(each is None for each in others)
 
 
 def _is_no(guardrail: object, found: InputGuardrailResult | GuardrailFailed) -> bool:

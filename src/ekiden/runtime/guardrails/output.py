@@ -10,18 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ekiden.core.conversation.items import is_message
+from ekiden.core.conversation.model import ModelResponse
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.faults import fault_point
-from ekiden.core.guardrail_errors import GuardrailFailed, OutputGuardrailTripwireTriggered
 from ekiden.core.guardrails import (
+    GuardrailFailed,
     OutputGuardrail,
     OutputGuardrailResult,
+    OutputGuardrailTripwireTriggered,
     RefusalText,
     Violation,
 )
-from ekiden.core.items import is_message
-from ekiden.core.model import ModelResponse
-from ekiden.core.outcomes import Done, Refused
+from ekiden.core.runs import Done, Refused
 from ekiden.runtime.conversation.corrections import correction
 from ekiden.runtime.guardrails.examining import Checked, examine, finding, own_copy, violations_of
 from ekiden.runtime.outcome.output import checked_text, final_outcome, is_structured
@@ -63,7 +64,7 @@ async def judge(
         most = max(
             (each.tries for each in _guardrails(run) if each.on_failure == "repair"), default=0
         )
-        if run.cursor.repairs.get(_OUTPUT_TYPE, 0) >= most:
+        if run.cursor.guardrails.repairs.get(_OUTPUT_TYPE, 0) >= most:
             raise
         await _ask_again(run, call, [_malformed(exc)], {_OUTPUT_TYPE})
         return Verdict()
@@ -155,7 +156,7 @@ def _ends(run: RunState, guardrail: OutputGuardrail[Any], found: _Found) -> bool
     """Whether nobody is asked again; a model cannot mend a guardrail that crashes."""
     if guardrail.on_failure == "reject" or isinstance(found, GuardrailFailed):
         return True
-    return run.cursor.repairs.get(_place(run, guardrail), 0) >= guardrail.tries
+    return run.cursor.guardrails.repairs.get(_place(run, guardrail), 0) >= guardrail.tries
 
 
 def _passed(run: RunState, checks: _Checks) -> tuple[Finding, ...]:
@@ -196,12 +197,12 @@ async def _ask_again(
     cursor = run.cursor
     _record_call(run, call)
     failed = [each for each in findings if each.result == "failed"]
-    tried = {place: cursor.repairs.get(place, 0) + 1 for place in sorted(places)}
-    cursor.repairs = {**cursor.repairs, **tried}
+    tried = {place: cursor.guardrails.repairs.get(place, 0) + 1 for place in sorted(places)}
+    cursor.guardrails.repairs = {**cursor.guardrails.repairs, **tried}
     record_failures(run, [each for each in findings if each is not failed[-1]])
     told = correction([wrong for each in failed for wrong in each.violations])
     record_failure(run, failed[-1], items=(*call.response.output, told))
-    cursor.turn += 1
+    cursor.progress.turn += 1
     fault_point("guardrail.repair.before_commit")
     await run.commit()
     fault_point("guardrail.repair.after_commit")
@@ -253,7 +254,7 @@ def _finding(run: RunState, guardrail: OutputGuardrail[Any], found: _Found) -> F
             behavior="reject" if not is_warning and _ends(run, guardrail, found)
             else guardrail.on_failure,
         )  # fmt: skip
-    is_repaired = _place(run, guardrail) in run.cursor.repairs
+    is_repaired = _place(run, guardrail) in run.cursor.guardrails.repairs
     return finding(
         "output",
         guardrail,
@@ -273,6 +274,6 @@ async def approve(
     """
     if run.config.output_guardrails or run.agent.output_guardrails:
         details = tell_findings(run, details, await approved(run, output))
-    elif run.cursor.found:
+    elif run.cursor.guardrails.found:
         details = tell_findings(run, details)
     return details

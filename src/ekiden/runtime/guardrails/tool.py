@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
-from ekiden.core.guardrail_errors import (
+from ekiden.core.guardrails import (
     GuardrailError,
     GuardrailFailed,
     ToolInputGuardrailTripwireTriggered,

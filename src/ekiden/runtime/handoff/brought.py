@@ -27,14 +27,23 @@ class Before:
     def of(cls, run: RunState) -> Before:
         """How it stands now."""
         cursor = run.cursor
-        return cls(run.variables.now(), cursor.published, cursor.chain.copy(), cursor.work)
+        return cls(
+            run.variables.now(),
+            cursor.triggers.published,
+            cursor.handoffs.chain.copy(),
+            cursor.handoffs.work,
+        )
 
     def restore(self, run: RunState) -> None:
         """As if nobody had tried."""
         if run.variables.now() != self.variables:
             run.variables.go_back(self.variables)
         cursor = run.cursor
-        cursor.published, cursor.chain, cursor.work = self.published, self.chain, self.work
+        cursor.triggers.published, cursor.handoffs.chain, cursor.handoffs.work = (
+            self.published,
+            self.chain,
+            self.work,
+        )
 
 
 @contextmanager
@@ -48,7 +57,7 @@ def brought(run: RunState, attempt: Attempt, before: Before) -> Iterator[None]:
     for name, value in brings.variables.items():
         run.context.set(name, value)
     if brings.chain:
-        run.cursor.chain = joined_chain(brings.chain, before.chain)
+        run.cursor.handoffs.chain = joined_chain(brings.chain, before.chain)
     with run.bringing(brings.items, as_history=run.before is not None):
         yield
 

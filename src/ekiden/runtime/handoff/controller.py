@@ -8,14 +8,13 @@ from hashlib import blake2b
 from typing import Any
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import Item, function_output
 from ekiden.core.errors import HandoffRefused, ModelBehaviorError, UserError
 from ekiden.core.faults import fault_point
-from ekiden.core.guardrail_errors import GuardrailError
-from ekiden.core.handoff_record import RefusalCode
-from ekiden.core.handoff_terms import HandoffTerms
-from ekiden.core.items import Item, function_output
-from ekiden.core.jsonio import dumps
-from ekiden.handoff.selection import paired
+from ekiden.core.guardrails import GuardrailError
+from ekiden.core.handoff_terms import HandoffTerms, RefusalCode
+from ekiden.core.values.jsonio import dumps
+from ekiden.handoff.filters.selection import paired
 from ekiden.handoff.validation import check_cycle, check_depth
 from ekiden.runtime.conversation.corrections import has_withheld, view_for_others
 from ekiden.runtime.conversation.handed import filtered, filtered_words, received, words_of
@@ -30,11 +29,10 @@ from ekiden.runtime.state.attempt import (
     Attempt,
     announce,
     give_up_tried,
-    settle_tried,
 )
 from ekiden.runtime.state.calls import both, settled
-from ekiden.runtime.state.cursor import USER, Cursor, PendingHandoff
-from ekiden.runtime.state.findings import forget_checks, record_failures, tell_findings
+from ekiden.runtime.state.cursor import USER, PendingHandoff
+from ekiden.runtime.state.findings import record_failures, tell_findings
 from ekiden.runtime.state.spending import narrowed
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.closing import ClosedCall, broken_off, close_calls, with_outputs
@@ -89,20 +87,20 @@ async def transfer(run: RunState, attempt: Attempt) -> bool:
         return False
     finally:
         staged, run.staged = run.staged, None
-    if run.cursor.tried:
-        settle_tried(run, attempt.id)
+    if run.cursor.handoffs.tried:
+        run.cursor.handoffs.drop_tried(attempt.id)
         give_up_tried(run)
     if terms.open_calls:
         close_calls(run, terms.open_calls)
-    if run.cursor.asks:
+    if run.cursor.questions.open:
         await withdraw_questions(run)
     first = run.next_seq
     if attempt.brings is not NOTHING_BROUGHT:
         record_brought(run, attempt)
     pending = _move(run, attempt, terms)
     pending.seq = first
-    if run.cursor.chain[: pending.depth] != before.chain:
-        pending.saved["chain"] = list(before.chain)
+    if run.cursor.handoffs.chain[: pending.depth] != before.chain:
+        pending.mark(chain=before.chain)
     pending.compensations = staged
     run.keep_variables(pending, before.variables)
     for each in attempt.writes:
@@ -183,7 +181,7 @@ def refuse(run: RunState, attempt: Attempt, exc: Exception) -> None:
     problem = describe(exc)
     record_failures(run, attempt.findings)
     attempt.life.move("failed")
-    settle_tried(run, attempt.id)
+    run.cursor.handoffs.drop_tried(attempt.id)
     details = attempt.details(attempt.source or run.agent.name, attempt.target_name)
     details["code"] = _refusal(exc)
     if isinstance(exc, HandoffRefused):
@@ -197,7 +195,7 @@ def refuse(run: RunState, attempt: Attempt, exc: Exception) -> None:
         answer = attempt.answered(function_output(attempt.call["call_id"], told))
     run.record("handoff", items=answer, details=details, error=problem)
     if attempt.place is not None:
-        run.cursor.fired = [*run.cursor.fired, attempt.place]
+        run.cursor.triggers.note_fired(attempt.place)
     for each in attempt.writes:
         run.write(each)
 
@@ -242,12 +240,14 @@ async def _validate(
         await check_available(run, target)
     if attempt.call is None and attempt.edge.is_enabled is not True:
         await _check_enabled(run, attempt)
-    check_depth(cursor.depth, run.config.limits.depth)
-    if target.name in cursor.chain and (target.name != USER or USER in cursor.chain[1:]):
+    check_depth(cursor.handoffs.depth, run.config.limits.depth)
+    if target.name in cursor.handoffs.chain and (
+        target.name != USER or USER in cursor.handoffs.chain[1:]
+    ):
         allowed = "always" if run.config.returns == "always" else terms.allow_return
         check_cycle(
             target.name,
-            cursor.chain,
+            cursor.handoffs.chain,
             may_return=bool(allowed),
             is_changed=allowed == "always" or _is_changed(run, target.name, words),
         )
@@ -271,10 +271,10 @@ async def _check_enabled(run: RunState, attempt: Attempt) -> None:
 def _is_changed(run: RunState, target: str, words: dict[str, Any]) -> bool:
     """Whether the target would find anything that it did not have when it let the task go."""
     cursor = run.cursor
-    if cursor.work > cursor.left.get(target, 0):
+    if cursor.handoffs.work > cursor.handoffs.left.get(target, 0):
         return True
     passed = passed_digest(run.agent.name, target, words)
-    return passed is not None and passed not in cursor.passed
+    return passed is not None and passed not in cursor.handoffs.passed
 
 
 def passed_digest(source: str, target: str, words: dict[str, Any]) -> str | None:
@@ -304,13 +304,13 @@ def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
     attempt.life.move("transferring")
     details = attempt.details(source.name, target.name)
     details.update(attempt.told(agreed.words))
-    key = f"{cursor.run}.{cursor.turn + 1}.filter"
+    key = run.step_key("filter")
     if view is not None:
         details["filter"] = key
     details.update(_for_going_back(run, attempt, agreed))
     if attempt.brings.chain:
-        details["chain"] = list(cursor.chain)
-    if attempt.findings or cursor.found:
+        details["chain"] = list(cursor.handoffs.chain)
+    if attempt.findings or cursor.guardrails.found:
         record_failures(run, attempt.findings)
         details = tell_findings(run, details, attempt.findings)
     seq = run.record(
@@ -322,17 +322,16 @@ def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
     for note in agreed.notes:
         warn(run, f"input filter of the handoff to {target.name!r}", note)
     if attempt.place is not None:
-        cursor.fired = [*cursor.fired, attempt.place]
+        cursor.triggers.note_fired(attempt.place)
     now_s = run.spent_s()
     pending = _pending(run, attempt, target, seq, now_s)
     run.open_handoff(pending)
     if view is None and has_withheld(run):
         run.replace_view(view_for_others(run))
-    _hand_on(run, terms, agreed)
-    cursor.since_s = round(now_s, 3)
+    _hand_on(run, terms, agreed, now_s)
     if view is not None:
         run.remember(key, view)
-        cursor.base, cursor.after = key, seq
+        cursor.view.base, cursor.view.after = key, seq
         run.replace_view(list(view))
         run.history_length = len(view)
     return pending
@@ -355,77 +354,36 @@ def _for_going_back(run: RunState, attempt: Attempt, agreed: _Agreed) -> dict[st
     return told
 
 
-def _hand_on(run: RunState, terms: HandoffTerms, agreed: _Agreed) -> None:
+def _hand_on(run: RunState, terms: HandoffTerms, agreed: _Agreed, now_s: float) -> None:
     """From here on the target has the run, with what it may do and spend."""
-    cursor, source, target = run.cursor, run.agent, agreed.target
-    if cursor.work:
-        cursor.left = {**cursor.left, source.name: cursor.work}
-    if target.name in cursor.chain:
-        passed = passed_digest(source.name, target.name, agreed.words)
-        if passed is not None:
-            cursor.passed = [*cursor.passed, passed]
-    cursor.chain.append(target.name)
-    cursor.received = agreed.words
-    if agreed.tools is not None:
-        cursor.tools = agreed.tools
-    if terms.budget is not None:
-        cursor.budget = agreed.budget
-    run.forget_signs()
-    forget_checks(cursor)
-    cursor.turn += 1
-    cursor.phase = "think"
-    cursor.started = False
-    cursor.mistakes = 0
-    run.prompt_block = None
+    source, target = run.agent.name, agreed.target
+    passed = None
+    if target.name in run.cursor.handoffs.chain:
+        passed = passed_digest(source, target.name, agreed.words)
+    run.cursor.hand_on(
+        source,
+        target.name,
+        received=agreed.words,
+        tools=agreed.tools,
+        budget=None if terms.budget is None else agreed.budget,
+        passed=passed,
+        since_s=now_s,
+    )
+    if run.trigger_notes:
+        run.trigger_notes = {}
+    run.offer.prompt_block = None
     run.know(target)
     run.agent = target
-
-
-_SIGNS = ("fired", "published", "slips")
-
-
-def saved_of(cursor: Cursor) -> dict[str, Any]:
-    """What a rollback gives back beside the view, as far as it is not at its default."""
-    saved: dict[str, Any] = {}
-    if cursor.tools is not None:
-        saved["tools"] = cursor.tools
-    if cursor.budget:
-        saved["budget"] = cursor.budget
-    for name in _SIGNS:
-        if signs := getattr(cursor, name):
-            saved[name] = list(signs)
-    if cursor.work:
-        saved["work"] = cursor.work
-        if cursor.left:
-            saved["left"] = dict(cursor.left)
-    if cursor.passed:
-        saved["passed"] = list(cursor.passed)
-    if cursor.checks:
-        saved["checks"] = cursor.checks
-    if cursor.repairs:
-        saved["repairs"] = cursor.repairs
-    return saved
 
 
 def _pending(
     run: RunState, attempt: Attempt, target: Agent[Any], seq: int, now_s: float
 ) -> PendingHandoff:
-    cursor, terms = run.cursor, attempt.edge.terms
-    saved = saved_of(cursor)
+    terms = attempt.edge.terms
+    call_id = None if attempt.call is None else attempt.call["call_id"]
+    pending = run.cursor.way_back(attempt.id, run.agent.name, target.name, call_id=call_id, seq=seq)
     if attempt.begins_run:
-        saved["begins_run"] = True
-    return PendingHandoff(
-        id=attempt.id,
-        source=run.agent.name,
-        target=target.name,
-        call_id=None if attempt.call is None else attempt.call["call_id"],
-        seq=seq,
-        base=cursor.base,
-        after=cursor.after,
-        received=cursor.received,
-        depth=len(cursor.chain),
-        due_s=round(now_s + (attempt.timeout_s or terms.timeout_s), 3),
-        since_s=cursor.since_s,
-        until_result=terms.completes == "result",
-        saved=saved,
-    )
+        pending.mark(begins_run=True)
+    pending.due_s = round(now_s + (attempt.timeout_s or terms.timeout_s), 3)
+    pending.until_result = terms.completes == "result"
+    return pending

@@ -11,7 +11,7 @@ from typing import Any
 from ekiden.core.agent import Agent
 from ekiden.core.errors import HandoffRefused, UnknownAgent
 from ekiden.handoff import BEST
-from ekiden.handoff.request_documents import Asked
+from ekiden.handoff.records.requests import Asked
 from ekiden.handoff.validation import (
     check_capabilities,
     check_cycle,
@@ -32,7 +32,7 @@ def is_hopeless(run: RunState, asked: Asked) -> bool:
     For such a request nobody is interrupted: it is refused at the end of the step.
     """
     if asked.cancel is not None:
-        return all(each.id != asked.cancel for each in run.cursor.open)
+        return all(each.id != asked.cancel for each in run.cursor.handoffs.open)
     try:
         _check_quickly(run, asked)
     except HandoffRefused:
@@ -45,7 +45,9 @@ def _check_quickly(run: RunState, asked: Asked) -> None:
     cursor = run.cursor
     check_source(run, asked)
     edge = edge_between(run.agent, asked.to)
-    chain = joined_chain(asked.chain, cursor.chain) if asked.chain else cursor.chain
+    chain = (
+        joined_chain(asked.chain, cursor.handoffs.chain) if asked.chain else cursor.handoffs.chain
+    )
     check_depth(len(chain) - 2, run.config.limits.depth)
     if asked.to == BEST:
         return
@@ -112,7 +114,7 @@ def live_run(store: Store, session_id: str) -> RunState | None:
 
 
 def _may_interrupt(run: RunState, request: Mapping[str, Any]) -> bool:
-    from ekiden.handoff.request_documents import Asked
+    from ekiden.handoff.records.requests import Asked
 
     return not is_hopeless(run, Asked.from_json(request))
 

@@ -8,10 +8,12 @@ from typing import Any
 from ekiden.core.acting import acting_agent
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
-from ekiden.core.handoff_record import Actor
-from ekiden.core.jsonio import dumps, loads
+from ekiden.core.handoff_terms import Actor
+from ekiden.core.values.ids import NOT_IN_NAMES, check_line
+from ekiden.core.values.jsonio import dumps, loads
 
 _LONGEST_S = 1e9
+_LONGEST_NAME = 200
 _LARGEST = 2**53 - 1
 _NOT_OWN = frozenset({"timestamp", "handoff_chain", "chain_depth", "correlation_id"})
 _POLICIES = ("immediate", "graceful", "conditional")
@@ -22,7 +24,7 @@ def agent_name(what: str, given: Any) -> str:
     if isinstance(given, Agent):
         return given.name
     if isinstance(given, str):
-        return given
+        return check_line(given, what=f"`{what}`", longest=_LONGEST_NAME)
     raise UserError(f"`{what}` is an agent's name or the agent, not {_shown(given)}")
 
 
@@ -65,12 +67,16 @@ def earlier_chain(given: Any) -> tuple[str, ...]:
     """The agents that had a task, as `metadata` tells it."""
     chain = given.get("handoff_chain") or ()
     is_list = isinstance(chain, Sequence) and not isinstance(chain, str | bytes)
-    if not is_list or not all(isinstance(each, str) and each for each in chain):
+    if not is_list or not all(map(_is_line, chain)):
         raise UserError(
             '`metadata["handoff_chain"]` has the names of agents, as in ["user", "triage"], '
             f"it is not {chain!r:.40}"
         )
     return tuple(chain)
+
+
+def _is_line(name: object) -> bool:
+    return isinstance(name, str) and bool(name) and NOT_IN_NAMES.search(name) is None
 
 
 def seconds(what: str, given: Any) -> float | None:
@@ -96,7 +102,7 @@ def one_policy(given: Any) -> Any:
 def capability_names(given: Any) -> tuple[str, ...]:
     """The capabilities that the target must have."""
     is_list = isinstance(given, Sequence) and not isinstance(given, str | bytes)
-    if not is_list or not all(isinstance(each, str) for each in given):
+    if not is_list or not all(isinstance(each, str) and each.strip() for each in given):
         raise UserError(f'`capabilities` are names, as in ("python", "sql"), not {given!r:.40}')
     return tuple(given)
 

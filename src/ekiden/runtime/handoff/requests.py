@@ -19,7 +19,7 @@ from ekiden.core.errors import (
 )
 from ekiden.core.faults import fault_point
 from ekiden.handoff import BEST
-from ekiden.handoff.request_documents import Asked, asked_in, removal_of, requests_of
+from ekiden.handoff.records.requests import Asked, asked_in, removal_of, requests_of
 from ekiden.handoff.validation import edge_between
 from ekiden.runtime.handoff.controller import carry_out, refuse, store_refusal
 from ekiden.runtime.handoff.live_runs import check_source, target_of
@@ -52,7 +52,7 @@ async def serve_requests(run: RunState) -> bool:
     before = run.agent
     await settle_rollback(run)
     while run.outcome is None:
-        run.wanted = None
+        run.interruption.clear()
         documents = await requests_of(run.store, run.session_id)
         if not documents:
             break
@@ -137,9 +137,9 @@ async def undo(run: RunState, asked: Asked, taken: Sequence[DocumentWrite]) -> b
 
     False if it is not open. `taken` is part of the transaction that begins to undo it.
     """
-    if all(each.id != asked.cancel for each in run.cursor.open):
+    if all(each.id != asked.cancel for each in run.cursor.handoffs.open):
         return False
-    while run.outcome is None and (pending := run.cursor.pending) is not None:
+    while run.outcome is None and (pending := run.cursor.handoffs.pending) is not None:
         if pending.id == asked.cancel:
             with as_before_if_stale(run):
                 await give_back(run, HandoffRefused("CANCELLED", asked.why_cancelled), writes=taken)

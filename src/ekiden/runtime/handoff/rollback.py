@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ekiden.core.conversation.items import Item, function_output
 from ekiden.core.errors import HandoffError, HandoffRefused, StaleDocument
 from ekiden.core.faults import fault_point
-from ekiden.core.handoff_record import RefusalCode
-from ekiden.core.items import Item, function_output
-from ekiden.core.outcomes import Failed
-from ekiden.handoff.lifecycle import Lifecycle
+from ekiden.core.handoff_terms import RefusalCode
+from ekiden.core.runs import Failed
+from ekiden.handoff.records.lifecycle import Lifecycle
 from ekiden.runtime.conversation.corrections import not_undone
 from ekiden.runtime.handoff.compensation import compensate, leave_to_people
 from ekiden.runtime.outcome.finish import finish, told_outside
 from ekiden.runtime.questions.inboxes import tell_people
 from ekiden.runtime.questions.withdrawing import withdraw_questions
-from ekiden.runtime.state.committing import SHARED
-from ekiden.runtime.state.cursor import Cursor, PendingHandoff
+from ekiden.runtime.state.cursor import PendingHandoff
 from ekiden.runtime.state.recording import REDACTED
 from ekiden.runtime.state.registration import forget
 from ekiden.runtime.state.snapshot import KEPT, kept_again, told_so_far
@@ -30,7 +29,7 @@ from ekiden.tools.under_way import unfinished_calls
 
 def touched_shared(pending: PendingHandoff) -> bool:
     """Whether variables of the user or the app were changed under the handoff."""
-    return bool(pending.saved.get(SHARED))
+    return bool(pending.shared_steps)
 
 
 async def restore_shared(run: RunState, pending: PendingHandoff) -> list[str]:
@@ -40,7 +39,7 @@ async def restore_shared(run: RunState, pending: PendingHandoff) -> list[str]:
     again, and the rollback, which was stored as begun, goes on after a crash.
     """
     undoing: dict[tuple[Any, str, str | None], list[Any] | None] = {}
-    for key in pending.saved[SHARED]:
+    for key in pending.shared_steps:
         stored = await run.store.steps(run.session_id, prefix=key)
         for scope, name, before, *where in stored[key]:
             undoing.setdefault((scope, name, _place(run, scope, where)), before)
@@ -85,8 +84,8 @@ def confirm_handoffs(run: RunState) -> None:
     The caller commits it, with the answer that is the confirmation.
     """
     cursor = run.cursor
-    settled = cursor.open
-    cursor.open = []
+    settled = cursor.handoffs.open
+    cursor.handoffs.open = []
     for pending in settled:
         life = Lifecycle("transferring")
         life.move("completed")
@@ -126,10 +125,10 @@ async def give_back(
     is free unless `release` is False.
     """
     # What a call does, registers or sets while it comes to its end is still the target's.
-    run.take_time()
+    run.interruption.take_time()
     unfinished = await unfinished_calls(run.session_key, run.config.rollback_wait_s)
     run.discard()
-    pending = run.cursor.pending
+    pending = run.cursor.handoffs.pending
     assert pending is not None
     for each in writes:
         run.write(each)
@@ -146,15 +145,15 @@ async def give_back(
 
 async def finish_rollback(run: RunState, *, release: bool = True) -> None:
     """Go on with the rollback that was begun."""
-    pending = run.cursor.pending
+    pending = run.cursor.handoffs.pending
     assert pending is not None
     assert pending.failure is not None
     code, reason = pending.failure
     left_over: list[str] = []
     if pending.compensations:
-        run.take_time()
+        run.interruption.take_time()
         left_over = await compensate(run, pending, reason)
-    if run.cursor.asks:
+    if run.cursor.questions.open:
         await withdraw_questions(run)
     not_restored = await restore_shared(run, pending) if touched_shared(pending) else []
     await _restore(run, pending)
@@ -192,10 +191,10 @@ async def finish_rollback(run: RunState, *, release: bool = True) -> None:
     if run.config.escalate_to is not None:
         await tell_people(run, _escalation(pending, shown, run.config.escalate_to))
     forget(pending)
-    is_over = bool(pending.saved.get("begins_run"))
+    is_over = pending.begins_run
     if is_over:
         # Somebody outside wanted the handoff, and nobody wrote: the source has nothing to answer.
-        run.cursor.phase = "end"
+        run.cursor.progress.phase = "end"
     fault_point("handoff.rollback.before_commit")
     if is_over:
         await finish(run, Failed(HandoffError.code, reason), release=release)
@@ -235,38 +234,10 @@ async def _restore(run: RunState, pending: PendingHandoff) -> None:
     kept = await run.store.steps(run.session_id, prefix=KEPT)
     for key, value in kept_again(kept, pending.seq, at_seq=run.next_seq).items():
         run.remember(key, value)
-    step_back(run.cursor, pending)
-    run.prompt_block = None
+    run.cursor.step_back(pending)
+    run.offer.prompt_block = None
     run.memo = {}
     await _restore_view(run, pending)
-
-
-def step_back(cursor: Cursor, pending: PendingHandoff) -> None:
-    """The last open handoff is undone: the source has the run again."""
-    cursor.base, cursor.after = pending.base, pending.after
-    cursor.received = pending.received
-    saved = pending.saved
-    cursor.tools = saved.get("tools")
-    cursor.budget = dict(saved.get("budget", {}))
-    for name in ("fired", "published", "slips", "passed"):
-        setattr(cursor, name, list(saved.get(name, ())))
-    cursor.work = saved.get("work", 0)
-    cursor.left = dict(saved.get("left", {}))
-    cursor.checks, cursor.found = saved.get("checks", 0), []
-    cursor.repairs = dict(saved.get("repairs", {}))
-    cursor.since_s = pending.since_s
-    cursor.open.pop()
-    del cursor.chain[pending.depth or len(cursor.chain) - 1 :]
-    cursor.chain = list(saved.get("chain", cursor.chain))
-    if cursor.chain[-1] != pending.source:
-        cursor.chain.append(pending.source)
-    # The failed attempt was a turn: what the target did under its keys must not pass for the
-    # source's own.
-    cursor.turn += 1
-    cursor.phase = "think"
-    cursor.started = True
-    cursor.mistakes = 0
-    cursor.rollbacks += 1
 
 
 async def _restore_view(run: RunState, pending: PendingHandoff) -> None:
@@ -277,5 +248,5 @@ async def _restore_view(run: RunState, pending: PendingHandoff) -> None:
     kept = [event for event in events if event.seq < pending.seq or event.seq in pending.kept]
     run.replace_view(visible_items(kept, base=base, after=pending.after))
     run.history_length = history_length(
-        kept, base=base, after=pending.after, first=run.cursor.first
+        kept, base=base, after=pending.after, first=run.cursor.progress.first
     )

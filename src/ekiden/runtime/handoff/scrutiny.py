@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import function_call
 from ekiden.core.errors import HandoffRefused, UserError
 from ekiden.core.faults import fault_point
-from ekiden.core.handoff_record import Decline
-from ekiden.core.items import function_call
+from ekiden.core.handoff_terms import Decline
 from ekiden.core.tool import FunctionTool
 from ekiden.handoff.validation import check_capabilities
 from ekiden.runtime.conversation.facts import check_condition

@@ -64,7 +64,7 @@ async def find_target(run: RunState, attempt: Attempt) -> Agent[Any]:
     edge = attempt.edge
     if edge.agent is None:
         # Nobody is asked, and nobody's code is run, for a handoff that cannot be made anyway.
-        check_depth(run.cursor.depth, run.config.limits.depth)
+        check_depth(run.cursor.handoffs.depth, run.config.limits.depth)
         if edge.agent_name == BEST:
             return await _best(run, attempt)
         return await invoke_edge(run, attempt)
@@ -98,13 +98,13 @@ async def _best(run: RunState, attempt: Attempt) -> Agent[Any]:
     """The member of the team that is best at what is required, and free."""
     from ekiden.capabilities import CapabilityMatcher
 
-    check_depth(run.cursor.depth, run.config.limits.depth)
+    check_depth(run.cursor.handoffs.depth, run.config.limits.depth)
     required = (*attempt.edge.terms.capabilities, *attempt.capabilities)
-    taken = {run.agent.name, *run.cursor.chain}
+    taken = {run.agent.name, *run.cursor.handoffs.chain}
     members = [
         agent
         for agent in run.team
-        if agent.name not in taken and agent.router is None and agent.scope != "system"
+        if agent.name not in taken and not agent.traits.passes_on and agent.scope != "system"
     ]
     matcher = CapabilityMatcher.of(members)
     for agent in members:

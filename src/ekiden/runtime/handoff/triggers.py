@@ -9,9 +9,8 @@ from typing import Any
 
 from ekiden.core.errors import error_names
 from ekiden.core.handoff import Handoff
-from ekiden.core.handoff_record import Actor
-from ekiden.core.handoff_terms import HandoffTrigger
-from ekiden.core.jsonio import dumps
+from ekiden.core.handoff_terms import Actor, HandoffTrigger
+from ekiden.core.values.jsonio import dumps
 from ekiden.runtime.conversation.facts import facts_of, shown_evaluation
 from ekiden.runtime.handoff.controller import carry_out, store_refusal
 from ekiden.runtime.state.attempt import Attempt
@@ -33,7 +32,7 @@ def watched(run: RunState) -> list[tuple[int, Handoff[Any, Any], HandoffTrigger]
     found: list[tuple[int, Any, HandoffTrigger]] = []
     for place, edge in enumerate(run.agent.handoffs):
         trigger = edge.terms.trigger if isinstance(edge, Handoff) else None
-        if trigger is not None and place not in run.cursor.fired:
+        if trigger is not None and place not in run.cursor.triggers.fired:
             found.append((place, edge, trigger))
     return found
 
@@ -44,7 +43,7 @@ async def look_at_triggers(run: RunState) -> bool:
     Each fires at most once while the agent has the run. If what one did is undone, the others that
     had reason to still have.
     """
-    published, errors = run.cursor.published, run.cursor.slips
+    published, errors = run.cursor.triggers.published, run.cursor.triggers.tool_errors
     fired = []
     for place, edge, trigger in watched(run) if run.agent.handoffs else ():
         why = _reason(run, place, trigger, published, errors)
@@ -53,9 +52,9 @@ async def look_at_triggers(run: RunState) -> bool:
     if await _fire(run, fired):
         return True
     if published:
-        run.cursor.published = []
+        run.cursor.triggers.published = []
     if errors:
-        run.cursor.slips = []
+        run.cursor.triggers.tool_errors = []
     return False
 
 
@@ -81,7 +80,7 @@ async def fire_for_time(run: RunState) -> bool:
     ]
     if not timed:
         return False
-    spent = max(run.spent_s() - run.cursor.since_s, min(seconds for *_, seconds in timed))
+    spent = max(run.spent_s() - run.cursor.handoffs.since_s, min(seconds for *_, seconds in timed))
     fired = [
         _Fired(place=place, edge=edge, trigger=trigger, why={"seconds": round(spent, 3)})
         for place, edge, trigger, seconds in timed
@@ -99,7 +98,7 @@ def seconds_to_trigger(run: RunState) -> float | None:
         for _, _, trigger in watched(run)
         if trigger.type == "timeout" and trigger.seconds is not None
     ]
-    return min(due) - (run.spent_s() - run.cursor.since_s) if due else None
+    return min(due) - (run.spent_s() - run.cursor.handoffs.since_s) if due else None
 
 
 def _matches(trigger: HandoffTrigger, names: Sequence[str]) -> bool:
@@ -124,7 +123,7 @@ def _reason(
         case "capability":
             return _capability(run, trigger)
         case "timeout":
-            spent = run.spent_s() - run.cursor.since_s
+            spent = run.spent_s() - run.cursor.handoffs.since_s
             is_over = trigger.seconds is not None and spent >= trigger.seconds
             return {"seconds": round(spent, 3)} if is_over else None
         case "explicit":

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from ekiden.core.acting import acting_as
+from ekiden.core.conversation.messages import error_json
 from ekiden.core.errors import SessionBusy, SessionNotFound
 from ekiden.core.errors.inbox import InboxError
 from ekiden.core.events import Event
-from ekiden.core.messages import error_json
 from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.runtime.questions.withdrawing import is_left, timer_end
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion
@@ -79,8 +79,8 @@ async def remove_session(
 async def _detached(store: Store, claim: Claim, row: SessionRow) -> set[str]:
     """Free the session from everybody; the sessions that were to answer it, which are told."""
     cursor = Cursor.from_json(row.cursor)
-    asks, cursor.asks = list(cursor.asks.values()), {}
-    purses = await purse_removals(store, cursor.purse, cursor.levels)
+    asks, cursor.questions.open = list(cursor.questions.open.values()), {}
+    purses = await purse_removals(store, cursor.budget.purse, cursor.budget.levels)
     if not asks and not purses and ANSWERS not in row.meta and row.status == "idle":
         return set()
     for question in asks:
@@ -90,7 +90,7 @@ async def _detached(store: Store, claim: Claim, row: SessionRow) -> set[str]:
     settles = [MessageSettle(key=question.id, state="cancelled") for question in queries]
     if ANSWERS in row.meta:
         settles.append(MessageSettle(key=row.meta[ANSWERS], state="failed", answer=_DELETED))
-    cursor.purse, cursor.levels = None, []
+    cursor.budget.purse, cursor.budget.levels = None, []
     sessions = [question.session for question in queries if question.session is not None]
     # Idle, so that no worker takes it between this and its end.
     await store.commit(

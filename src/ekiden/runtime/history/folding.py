@@ -5,15 +5,15 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from ekiden.core.conversation.items import Item, is_message, text_of
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.events import AUDITED, Event
-from ekiden.core.items import Item, is_message, text_of
-from ekiden.core.usage import Usage
+from ekiden.handoff.records.requests import TriedHandoff
 from ekiden.runtime.conversation.handed import received
-from ekiden.runtime.handoff.controller import passed_digest, saved_of
-from ekiden.runtime.handoff.rollback import step_back
+from ekiden.runtime.handoff.controller import passed_digest
 from ekiden.runtime.state.attempt import WORDS
-from ekiden.runtime.state.cursor import Cursor, PendingHandoff, TriedHandoff
+from ekiden.runtime.state.cursor import Cursor
 from ekiden.sessions import is_rewind, is_transfer
 from ekiden.sessions.state import told_state
 
@@ -48,15 +48,15 @@ class Fold:
         self._given = before.seq if before is not None and GIVEN in (before.details or {}) else None
         if told is not None and (before is None or "undoes" not in (before.details or {})):
             # Not how often each was set, but whether anything was: that is what is asked for.
-            self.cursor.work += len(told.get("set", ())) + len(told.get("deleted", ()))
+            self.cursor.handoffs.work += len(told.get("set", ())) + len(told.get("deleted", ()))
         if event.error is not None:
-            self.cursor.errors += 1
+            self.cursor.progress.errors += 1
         if event.type in ("llm_call", "message") and _kind(event) == "m":
             self._answer(event)
             return
         match event.type:
             case "agent_start":
-                self.cursor.started = True
+                self.cursor.progress.started = True
             case "tool_call":
                 self._tool(event)
             case "handoff":
@@ -90,34 +90,36 @@ class Fold:
         if event.type == "guardrail" and last is not None and last.type == "tool_call":
             return True
         if _tells_state(event) and last is not None and last.type in AUDITED:
-            return not _confirms(last) and self.cursor.phase != "end"
+            return not _confirms(last) and self.cursor.progress.phase != "end"
         return self._is_inside and details.get("outcome") not in _BROKEN_OFF
 
     def _answer(self, event: Event) -> None:
         cursor = self.cursor
-        cursor.calls = event.seq
-        cursor.turn = _turn(event) - 1
+        cursor.progress.calls = event.seq
+        cursor.progress.turn = _turn(event) - 1
         self._calls = {
             item["call_id"]: item for item in event.items if item.get("type") == "function_call"
         }
         if event.type == "llm_call":
-            cursor.published, cursor.slips = [], []
-            cursor.work += any(is_message(item) and bool(text_of(item)) for item in event.items)
+            cursor.triggers.forget_signs()
+            cursor.handoffs.work += any(
+                is_message(item) and bool(text_of(item)) for item in event.items
+            )
         self._count(event)
         if self._calls:
-            cursor.phase = "act"
+            cursor.progress.phase = "act"
         else:
-            cursor.turn += 1
-            cursor.phase = "answered"
+            cursor.progress.turn += 1
+            cursor.progress.phase = "answered"
         self._is_inside = not self._calls
 
     def _tool(self, event: Event) -> None:
         cursor = self.cursor
         if event.error is None:
-            cursor.work += 1
+            cursor.handoffs.work += 1
         else:
             name = event.error.partition(":")[0]
-            cursor.slips = [*cursor.slips[-9:], f"{name}: {event.error}"[:200]]
+            cursor.triggers.note_tool_error(f"{name}: {event.error}")
         if _kind(event)[:1] != "c":  # Those of code are part of its own time.
             self._count(event)
         self._is_inside = False
@@ -132,17 +134,17 @@ class Fold:
                 self._calls.pop(item["call_id"], None)
         self._is_inside = bool(self._calls)
         if not self._calls:
-            self.cursor.turn += 1
-            self.cursor.phase = "think"
+            self.cursor.progress.turn += 1
+            self.cursor.progress.phase = "think"
 
     def _handoff(self, event: Event, details: dict[str, Any]) -> None:
         cursor = self.cursor
         number = str(details.get("id", "")).rpartition(".h")[2]
         if number.isdecimal() and number.isascii():
-            cursor.handoffs = max(cursor.handoffs, int(number))
+            cursor.handoffs.count = max(cursor.handoffs.count, int(number))
         elif "initiated" in details.get("moves", ()):
-            cursor.handoffs += 1
-        cursor.tried = tuple(each for each in cursor.tried if each.id != details.get("id"))
+            cursor.handoffs.count += 1
+        cursor.handoffs.drop_tried(details.get("id"))
         if "compensation" in details:
             self._is_inside = True
         elif is_transfer(event):
@@ -151,108 +153,101 @@ class Fold:
             self._roll_back(details)
         elif details.get("status") in ("initiated", "validating"):
             names = (details["id"], details["from"], details["to"])
-            cursor.tried = (*cursor.tried, TriedHandoff(event.step or "", *names))
+            cursor.handoffs.tried = (*cursor.handoffs.tried, TriedHandoff(event.step or "", *names))
         elif details.get("status") == "completed":
-            cursor.open = [each for each in cursor.open if each.id != details["id"]]
+            cursor.handoffs.open = [
+                each for each in cursor.handoffs.open if each.id != details["id"]
+            ]
         else:
             if "place" in details:
-                cursor.fired = [*cursor.fired, details["place"]]
+                cursor.triggers.note_fired(details["place"])
             self._take_outputs(event)
 
     def _transfer(self, event: Event, details: dict[str, Any]) -> None:
         cursor, source, target = self.cursor, details["from"], details["to"]
-        chain = list(cursor.chain)
-        cursor.chain = list(details.get("chain", chain))
+        chain = list(cursor.handoffs.chain)
+        cursor.handoffs.chain = list(details.get("chain", chain))
         call_id = next((item["call_id"] for item in event.items if "call_id" in item), None)
         words = _words(details, self._calls.get(call_id) if call_id else None)
         if details.get("by", {}).get("kind") == "person" and "request" not in details:
-            cursor.work += 1
+            cursor.handoffs.work += 1
         if "place" in details:
-            cursor.fired = [*cursor.fired, details["place"]]
-        saved = saved_of(cursor)
-        if details.get("begins_run"):
-            saved["begins_run"] = True
-        if "chain" in details:
-            saved["chain"] = chain
-        pending = PendingHandoff(
-            id=details["id"], source=source, target=target, call_id=call_id,
-            seq=self._given or event.seq,
-            base=cursor.base, after=cursor.after, received=cursor.received,
-            depth=len(cursor.chain), since_s=cursor.since_s, saved=saved,
-        )  # fmt: skip
-        cursor.open.append(pending)
+            cursor.triggers.note_fired(details["place"])
+        pending = cursor.way_back(
+            details["id"], source, target, call_id=call_id, seq=self._given or event.seq
+        )
+        pending.mark(
+            begins_run=bool(details.get("begins_run")), chain=chain if "chain" in details else None
+        )
+        cursor.handoffs.open.append(pending)
         if "filter" in details:
-            cursor.base, cursor.after = details["filter"], event.seq
-        if cursor.work:
-            cursor.left = {**cursor.left, source: cursor.work}
-        if target in cursor.chain and (passed := passed_digest(source, target, words)) is not None:
-            cursor.passed = [*cursor.passed, passed]
-        cursor.chain.append(target)
-        cursor.received = words
-        cursor.tools = details.get("tools", cursor.tools)
-        cursor.budget = dict(details.get("budget", cursor.budget))
-        cursor.fired, cursor.published, cursor.slips = [], [], []
-        cursor.turn = _turn(event)
-        cursor.since_s = round(cursor.spent_s, 3)
+            cursor.view.base, cursor.view.after = details["filter"], event.seq
+        is_return = target in cursor.handoffs.chain
+        cursor.hand_on(
+            source,
+            target,
+            received=words,
+            tools=details.get("tools"),
+            budget=dict(details["budget"]) if "budget" in details else None,
+            passed=passed_digest(source, target, words) if is_return else None,
+            since_s=cursor.budget.spent_s,
+        )
+        cursor.progress.turn = _turn(event)
         self._hand_to(target, started=False)
 
     def _roll_back(self, details: dict[str, Any]) -> None:
         cursor = self.cursor
-        while cursor.open[-1].id != details["id"]:  # IndexError: it was opened by nobody.
-            cursor.open.pop()
-        pending = cursor.open[-1]
-        step_back(cursor, pending)
+        while cursor.handoffs.open[-1].id != details["id"]:  # IndexError: it was opened by nobody.
+            cursor.handoffs.open.pop()
+        pending = cursor.handoffs.open[-1]
+        cursor.step_back(pending)
         self._hand_to(pending.source, started=True)
-        if pending.saved.get("begins_run"):
-            cursor.phase = "end"
+        if pending.begins_run:
+            cursor.progress.phase = "end"
             self._is_inside = True
 
     def _hand_to(self, agent: str, *, started: bool) -> None:
         self.agent = agent
-        self.cursor.phase = "think"
-        self.cursor.started = started
+        self.cursor.progress.phase = "think"
+        self.cursor.progress.started = started
         self._calls, self._is_inside = {}, False
 
     def _route(self, event: Event) -> None:
         if event.step is None:
             return
-        self.cursor.route = None
+        self.cursor.handoffs.route = None
         self._count(event)
         target = (event.details or {}).get("agent")
         if target:
-            self.cursor.chain[-1] = target
+            self.cursor.handoffs.chain[-1] = target
             self._hand_to(target, started=False)
         else:
             self._is_inside = True
 
     def _message(self, event: Event) -> None:
         name = (event.details or {}).get("published")
-        if _tells_state(event) and self.cursor.phase == "act":
+        if _tells_state(event) and self.cursor.progress.phase == "act":
             self._is_inside = True  # Some tool of the turn was done, and its output comes later.
         if GIVEN in (event.details or {}):
             self._is_inside = True  # The handoff that brings it follows.
         if name is not None:
             self._is_inside = True
-            if name not in self.cursor.published:
-                self.cursor.published = [*self.cursor.published, name]
+            self.cursor.triggers.note_published(name)
 
     def _end(self, event: Event) -> None:
         outcome = (event.details or {}).get("outcome", "done")
         if outcome in ("done", "refused"):
-            self.cursor.phase = "end"
+            self.cursor.progress.phase = "end"
         self.outcome = "" if outcome in ("cancelled", "waiting") else outcome
         self._is_inside = False
 
     def _count(self, event: Event) -> None:
         cursor, seconds = self.cursor, (event.duration_us or 0) / 1e6
         used = Usage.from_json((event.details or {}).get("usage") or {})
-        cursor.usage.add(used)
-        cursor.spent_s += seconds
+        cursor.budget.usage.add(used)
+        cursor.budget.spent_s += seconds
         if event.agent is not None and (used.tokens or seconds):
-            spent = cursor.by_agent.get(event.agent, [0, 0.0, 0.0])
-            more = (used.tokens, seconds, used.cost)
-            now = [before + added for before, added in zip(spent, more, strict=True)]
-            cursor.by_agent = {**cursor.by_agent, event.agent: now}
+            cursor.budget.spend(event.agent, used.tokens, seconds, used.cost)
 
 
 def begins_run(event: Event) -> bool:

@@ -15,7 +15,7 @@ from ekiden.runtime.questions.sessions import ANSWERS, FIXED_LIMITS, OWN_LIMITS
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.runtime.state.cursor import PendingHandoff
 from ekiden.runtime.state.leases import owner_name
-from ekiden.runtime.state.snapshot import is_snapshot_key, without_grants
+from ekiden.runtime.state.snapshot import is_snapshot_key, snapshot_without_grants
 from ekiden.sessions import Session, is_rewind, standing
 from ekiden.storage.base import Claim, Commit, NewSession, SessionPatch, SessionRow, Store
 
@@ -91,9 +91,9 @@ async def _content(store: Store, past: Past, session_id: str) -> Commit:
         past.confirmed, session_id, past.seq, agent=past.agent, at_us=await store.now_us()
     )
     cursor = past.cursor
-    cursor.always = {}
-    if cursor.head or any("hash" in (event.details or {}) for event in events):
-        events, cursor.head, cursor.audited = chained(events)
+    cursor.questions.always = {}
+    if cursor.audit.head or any("hash" in (event.details or {}) for event in events):
+        events, cursor.audit = chained(events)
     return Commit(
         patch=SessionPatch(
             agent=past.agent,
@@ -110,7 +110,7 @@ async def _content(store: Store, past: Past, session_id: str) -> Commit:
 
 def _of_a_branch(key: str, value: Any) -> Any:
     """What is remembered; of how the session stood, without what need not be asked about in it."""
-    return without_grants(value) if is_snapshot_key(key) else value
+    return snapshot_without_grants(value) if is_snapshot_key(key) else value
 
 
 def confirmations(

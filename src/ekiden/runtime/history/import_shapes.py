@@ -1,69 +1,22 @@
-"""The shapes of an exported session's parts, which pydantic checks: anybody may have written it.
+"""The shapes of an exported session's parts: anybody may have written it.
 
-Only what the runtime relies on is said here; whatever else a part has is left as it is. The keys of
-a cursor are those of `Cursor.to_json`.
+Only what the runtime relies on is said here; whatever else a part has is left as it is. Those of a
+cursor are told by its components.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Annotated, Any, Final, Literal, Required, TypeAlias, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Required, TypeAlias
 
 from annotated_types import Ge, Len, Lt
-from pydantic import AfterValidator, BeforeValidator, TypeAdapter, ValidationError
+from pydantic import BeforeValidator
 from typing_extensions import TypedDict
 
-from ekiden.core.errors import EkidenError
-from ekiden.core.errors.sessions import SessionImportInvalid
 from ekiden.core.events import EventType
-from ekiden.core.usage import Usage
-from ekiden.handoff.request_documents import TRIED
+from ekiden.core.shapes import Amount, Amounts, Count, Key, Name, Object, Used, shape
+from ekiden.runtime.state.cursor.shapes import Finding, Received
 from ekiden.sessions.state import STATE
-
-T = TypeVar("T")
-
-_MOST = 2**53
-_LONGEST = 500
-
-
-def _at_most(value: str) -> str:
-    # pydantic's own limit refuses half characters, which names may have.
-    if len(value) > _LONGEST:
-        raise ValueError(f"it has more than {_LONGEST} characters")
-    return value
-
-
-def _some(value: str) -> str:
-    if not value:
-        raise ValueError("it is empty")
-    return _at_most(value)
-
-
-Name: TypeAlias = Annotated[str, AfterValidator(_some)]
-Key: TypeAlias = Annotated[str, AfterValidator(_at_most)]
-Count: TypeAlias = Annotated[int, Ge(0), Lt(_MOST)]
-Amount: TypeAlias = Annotated[float, Ge(0), Lt(_MOST)]
-"""Something that was spent or may be: finite, and not negative."""
-Amounts: TypeAlias = dict[str, Amount]
-Object: TypeAlias = dict[str, Any]
-
-
-def _shape(name: str, fields: Mapping[str, Any]) -> Any:
-    """An object that may have these fields, whose names are no names of Python or many alike."""
-    return TypedDict(name, dict(fields), total=False)  # type: ignore[operator]
-
-
-def _is_usage(value: Object) -> Object:
-    try:
-        Usage.from_json(value)
-    except TypeError as exc:
-        raise ValueError("it is not what models use") from exc
-    return value
-
-
-Used: TypeAlias = Annotated[Amounts, AfterValidator(_is_usage)]
-"""What models used: counts, and a cost."""
 
 
 class Part(TypedDict, total=False):
@@ -111,25 +64,7 @@ class Output(Said, total=False):
     output: Content
 
 
-class Violation(TypedDict):
-    """What does not fit a schema."""
-
-    message: str
-    path: str
-
-
-class Finding(TypedDict, total=False):
-    """What one guardrail found, or what one of a tool decided."""
-
-    type: Required[Name]
-    guardrail: Required[Name]
-    behavior: Required[Name]
-    result: str | None
-    message: str | None
-    violations: list[Violation]
-
-
-State: Any = _shape(
+State: Any = shape(
     "State",
     {
         **dict.fromkeys(("set", "base"), Object),
@@ -145,7 +80,7 @@ _TEXTS = (
 )  # fmt: skip
 """In details: what is text wherever it stands."""
 
-Details: Any = _shape(
+Details: Any = shape(
     "Details",
     {
         **dict.fromkeys(_TEXTS, str | None),
@@ -158,14 +93,10 @@ Details: Any = _shape(
 )
 """What an event tells beside its items, whatever its type."""
 
-Letter: Any = _shape(
+Letter: Any = shape(
     "Letter", dict.fromkeys(("id", "to", "session", "subject", "from_agent"), str | None)
 )
-Received: Any = _shape(
-    "Received", {"from": Required[Name], "reason": str | None, "summary": str | None}
-)
-"""What an agent was handed."""
-Handoff: Any = _shape(
+Handoff: Any = shape(
     "Handoff",
     {
         **dict.fromkeys(("id", "from", "to"), Required[Name]),
@@ -180,22 +111,22 @@ Handoff: Any = _shape(
 OF_TYPE: Final[Mapping[str, Any]] = {
     "handoff": Handoff,
     "guardrail": Finding,
-    "message": _shape("Letters", dict.fromkeys(("message", "asks", "tells"), Letter)),
-    "task": _shape("Tasks", {"tasks": list[Object]}),
-    "route": _shape("Route", {"agent": str | None}),
+    "message": shape("Letters", dict.fromkeys(("message", "asks", "tells"), Letter)),
+    "task": shape("Tasks", {"tasks": list[Object]}),
+    "route": shape("Route", {"agent": str | None}),
 }
 """By the type of an event: what its details are, too."""
 OF_END: Final[Mapping[str, Any]] = {
-    "refused": _shape("Refused", {"reason": Required[str]}),
-    "waiting": _shape("Waiting", {"reason": Required[str]}),
-    "out_of_budget": _shape(
+    "refused": shape("Refused", {"reason": Required[str]}),
+    "waiting": shape("Waiting", {"reason": Required[str]}),
+    "out_of_budget": shape(
         "Spent",
         {"limit": Required[str], **dict.fromkeys(("allowed", "used"), Required[Amount])},
     ),
-    "failed": _shape("Failed", {"code": Required[str]}),
+    "failed": shape("Failed", {"code": Required[str]}),
 }
 """By outcome: what the event of the end tells beside it."""
-REWINDING: Final = _shape("Rewound", {"rewound": Required[int], "undoes": Required[list[int]]})
+REWINDING: Final = shape("Rewound", {"rewound": Required[int], "undoes": Required[list[int]]})
 """What the event of a rewind tells."""
 
 
@@ -211,35 +142,6 @@ class StoredEvent(TypedDict, total=False):
     details: Details | None
     error: str | None
 
-
-class Route(TypedDict, total=False):
-    """Why the router was asked."""
-
-    cause: Required[Name]
-    options: Object | None
-
-
-StoredCursor: Any = _shape(
-    "StoredCursor",
-    {
-        **dict.fromkeys(("r", "t", "f", "c", "a", "m", "rb", "h", "e", "w", "hn", "gc"), Count),
-        **dict.fromkeys(("ch", "pu", "sl", "pa"), list[str]),
-        **dict.fromkeys(("si", "sp"), Amount),
-        **dict.fromkeys(("u", "ou"), Used),
-        **dict.fromkeys(("lf", "gr"), dict[str, Count]),
-        "bu": Amounts,
-        "ba": dict[str, Annotated[list[Amount], Len(3, 3)]],
-        "b": str | None,
-        "to": list[str] | None,
-        TRIED: list[list[str]],
-        "fi": list[Count],
-        "hd": str,
-        "gf": list[Finding],
-        "rc": Received | None,
-        "ro": Route | None,
-    },
-)
-"""Where a session stands: counts and what was spent, names, and what was handed over."""
 
 Outcome: TypeAlias = Literal[None, "", "done", "waiting", "refused", "failed", "out_of_budget"]
 
@@ -316,41 +218,3 @@ class StoredResult(TypedDict, total=False):
     task_id: str | None
     agent: str | None
     error: str | None
-
-
-_WORDS: Final[Mapping[str, str]] = {
-    "missing": "it is missing",
-    "string_type": "it is not a text",
-    "dict_type": "it is no object",
-    "list_type": "it is not a list",
-    "int_type": "it is not a whole number",
-    "float_type": "it is not a number",
-    "finite_number": "it is not a finite number",
-}
-"""By pydantic's kind of an error."""
-
-
-def check(kind: Any, value: Any, place: str) -> Any:
-    """The value, if it is of this shape; `SessionImportInvalid` with the place, if not."""
-    try:
-        _adapter(kind).validate_python(value, strict=True)
-    except ValidationError as exc:
-        found = exc.errors(include_url=False, include_input=False)[0]
-        at = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in found["loc"])
-        told = found["msg"].removeprefix("Value error, ")
-        words = _WORDS.get(found["type"]) or f"{told[:1].lower()}{told[1:200]}"
-        raise SessionImportInvalid(f"{place}{at}".lstrip("."), words) from exc
-    return value
-
-
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
-def read_by(reader: Callable[[Any], T], value: Any, place: str) -> T:
-    """What `reader` makes of the value."""
-    try:
-        return reader(value)
-    except (EkidenError, KeyError, TypeError, ValueError, AttributeError) as exc:
-        raise SessionImportInvalid(place, f"it cannot be read ({type(exc).__name__})") from exc

@@ -6,12 +6,13 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ekiden.audit.chain import HASH, chained
+from ekiden.audit.chain import HASH, AuditChain, chained
 from ekiden.core.errors import UserError
 from ekiden.core.errors.sessions import SessionImportInvalid
 from ekiden.core.events import Event
-from ekiden.core.ids import check_id
-from ekiden.core.jsonio import MAX_DEPTH, is_too_deep, loads
+from ekiden.core.shapes import Object, check
+from ekiden.core.values.ids import check_id
+from ekiden.core.values.jsonio import MAX_DEPTH, is_too_deep, loads
 from ekiden.runtime.history.exporting import EXPORT_FORMAT, EXPORT_VERSION
 from ekiden.runtime.history.fork import NOT_OF_A_BRANCH, confirmations, moved, store_anew
 from ekiden.runtime.history.import_parts import (
@@ -21,7 +22,7 @@ from ekiden.runtime.history.import_parts import (
     read_events,
     read_steps,
 )
-from ekiden.runtime.history.import_shapes import Header, Object, check
+from ekiden.runtime.history.import_shapes import Header
 from ekiden.runtime.state.cursor import Cursor, PendingHandoff
 from ekiden.sessions import Session
 from ekiden.storage.base import Commit, SessionPatch, Store
@@ -194,12 +195,12 @@ async def _content(store: Store, read: Imported, session_id: str) -> Commit:
     )
     cursor = read.cursor
     if any(HASH in (event.details or {}) for event in events):
-        linked, cursor.head, cursor.audited = chained([*events, *more])
+        linked, cursor.audit = chained([*events, *more])
         if is_same:
             _check_chain(events, linked)
         events = linked
     else:
-        cursor.head, cursor.audited = "", 0
+        cursor.audit = AuditChain()
         events = [*events, *more]
     return Commit(
         patch=SessionPatch(

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ekiden.core.acting import acting_agent
-from ekiden.core.documents import Value
 from ekiden.core.errors import StaleDocument, UserError
 from ekiden.core.errors.state import StaleState, StateRefused
 from ekiden.core.events import Event
+from ekiden.core.values.documents import Value
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.loop.opening import claimed, owned
 from ekiden.runtime.state.cursor import Cursor
@@ -151,11 +151,11 @@ async def _kept_under_handoffs(
 ) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     """A handoff that is undone later takes back what agents did, and not this."""
     cursor, steps = Cursor.from_json(row.cursor), {}
-    for pending in cursor.open:
+    for pending in cursor.handoffs.open:
         if pending.variables is not None:
             before = await store.steps(row.id, prefix=pending.variables)
             number = pending.id.rpartition(".")[2]
-            key = f"{cursor.run}.{number}.variables.{seq}"
+            key = f"{cursor.progress.run}.{number}.variables.{seq}"
             steps[key] = _changed(before[pending.variables], told)
             pending.variables = key
     return (cursor.to_json() if steps else None), steps

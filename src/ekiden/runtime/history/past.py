@@ -10,10 +10,10 @@ from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.runtime.history.exporting import is_shared_step
 from ekiden.runtime.history.folding import Fold, beginning, begins_run, is_given, runs_begun
-from ekiden.runtime.loop.loading import still_open
 from ekiden.runtime.state.cursor import Cursor, PendingHandoff
 from ekiden.runtime.state.snapshot import REWOUND, kept_until, run_of, snapshot_key, turn_of
 from ekiden.sessions import begins_chain, is_rewind, standing, variables_at
+from ekiden.sessions.progress import Progress
 from ekiden.sessions.state import told_state
 from ekiden.storage.base import SessionRow, Store
 
@@ -80,16 +80,15 @@ def _past(row: SessionRow, events: list[Event], steps: Mapping[str, Any], seq: i
         known["variables"] = _variables(row, events, steps, point, run)
         _check_age(row, events, steps, run, fold.cursor)
     cursor = Cursor.from_json(known["cursor"])
-    if cursor.open and cursor.open[-1].failure is not None:
+    if cursor.handoffs.is_rolling_back:
         raise UserError(
             f"a handoff of session {row.id!r} is being undone at event {point}: resume the session "
             "so that this comes to its end, or choose an earlier event"
         )
-    confirmed, cursor.open, cursor.asks = cursor.open, [], {}
-    cursor.purse, cursor.levels = None, []
-    remembered = _remembered(events[:point], steps, run, cursor, is_whole=is_whole)
+    confirmed = cursor.settle()
+    remembered = _remembered(events[:point], steps, cursor.progress, run, is_whole=is_whole)
     remembered |= kept_until(steps, point)
-    if cursor.base is not None and cursor.base not in remembered:
+    if cursor.view.base is not None and cursor.view.base not in remembered:
         raise _unknown(row.id, point)
     waited = known["outcome"] == "waiting"
     return Past(
@@ -127,12 +126,12 @@ def _start(
     is_same_task = first.type == "handoff" or not begins_chain(first.items)
     cursor = earlier.next_run(agent=agent, first=first.seq, is_same_task=is_same_task)
     if agent != before["agent"]:
-        cursor.received = cursor.tools = None
+        cursor.handoffs.received = cursor.handoffs.tools = None
     elif first.type == "message":
-        cursor.open = still_open(earlier, first.seq)
+        cursor.handoffs.open = earlier.handoffs.still_open(first.seq)
     asked = (first.details or {}).get("message")
     if first.seq == 1 and isinstance(asked, Mapping):
-        cursor.received = {"from": asked.get("from_agent"), "reason": asked.get("subject")}
+        cursor.handoffs.received = {"from": asked.get("from_agent"), "reason": asked.get("subject")}
     fold = Fold(agent=agent, cursor=cursor)
     if is_given(events, first):
         fold.apply(events[first.seq - 2])
@@ -179,26 +178,26 @@ def _check_age(
     later = steps.get(snapshot_key(run + 1))
     stored = Cursor.from_json(row.cursor if later is None else later["cursor"])
     told = any("tools" in (event.details or {}) for event in events if event.type == "handoff")
-    if stored.tools is not None and now.tools is None and not told:
-        raise _unknown(row.id, now.first)
+    if stored.handoffs.tools is not None and now.handoffs.tools is None and not told:
+        raise _unknown(row.id, now.progress.first)
 
 
 def _remembered(
-    events: list[Event], steps: Mapping[str, Any], run: int, cursor: Cursor, *, is_whole: bool
+    events: list[Event], steps: Mapping[str, Any], progress: Progress, run: int, *, is_whole: bool
 ) -> dict[str, Any]:
     """The steps up to the end of `events`, but for values of users and apps: of the turn under way
     those that an event tells of, or all if nothing more came of it (`is_whole`), and none that
-    people decided. `cursor` tells the turn that was finished last."""
+    people decided. `progress` tells the turn that was finished last."""
     from ekiden.runtime.history.import_parts import is_of_people
 
     told = set(steps) if is_whole else {event.step for event in events if event.step}
     if not is_whole:
-        events = [event for event in standing(events) if event.seq >= cursor.first]
-        told |= _of_plan(events, steps, f"{run}.{cursor.turn + 1}.")
+        events = [event for event in standing(events) if event.seq >= progress.first]
+        told |= _of_plan(events, steps, f"{run}.{progress.turn + 1}.")
 
     def counts(key: str, value: Any) -> bool:
         of = run_of(key)
-        if of != run or turn_of(key) <= cursor.turn:
+        if of != run or turn_of(key) <= progress.turn:
             return 0 < of <= run
         return key in told and not is_of_people(key, value)
 

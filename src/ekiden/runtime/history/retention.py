@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, TypeAlias
 
-from ekiden.core.documents import Value
 from ekiden.core.errors import SessionBusy, SessionNotFound, UserError
+from ekiden.core.values.documents import Value
 from ekiden.inbox.documents import DONE, as_item, order_key
 from ekiden.inbox.documents import ORDER as INBOX_ORDER
 from ekiden.runtime.history.deletion import ASKED_IN, remove_session
 from ekiden.runtime.questions.withdrawing import is_left
-from ekiden.runtime.state.cursor import Cursor
+from ekiden.runtime.state.cursor import open_questions
 from ekiden.storage.base import (
     DocumentWrite,
     MessageFilter,
@@ -169,9 +169,8 @@ async def _look(store: Store, user_id: str | None) -> _Looked:
     while True:
         page = await store.list(SessionFilter(user_id=user_id), limit=_PAGE, cursor=cursor)
         for row in page.sessions:
-            if row.cursor.get("as"):
-                asks = Cursor.from_json(row.cursor).asks.values()
-                waited_for[row.id] = [question.id for question in asks]
+            if asked := open_questions(row):
+                waited_for[row.id] = [question.id for question in asked.values()]
             state = None if row.owner is not None else _state(row)
             found[row.id] = (row.updated_at_us, state)
             if isinstance(parent := row.meta.get(ASKED_IN), str):

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.audit.chain import chained
-from ekiden.core.documents import Value
 from ekiden.core.events import Event
+from ekiden.core.values.documents import Value
 from ekiden.runtime.history.deletion import withdraw_item
 from ekiden.runtime.history.folding import runs_begun
 from ekiden.runtime.history.fork import confirmations
 from ekiden.runtime.history.past import Past, past_of
 from ekiden.runtime.questions.withdrawing import abandon, timer_end
-from ekiden.runtime.state.cursor import Cursor, OpenQuestion
+from ekiden.runtime.state.cursor import Cursor, OpenQuestion, open_questions
 from ekiden.runtime.state.leases import owner_name
 from ekiden.runtime.state.snapshot import KEPT, REWOUND, kept_again, snapshot_key, snapshot_of
 from ekiden.runtime.state.spending import purse_removals
@@ -70,7 +70,7 @@ async def rewind_session(store: Store, session_id: str, *, to_seq: int) -> Rewin
         undone = row.seq - past.seq
         asks: list[OpenQuestion] = []
         if undone:
-            asks = list(Cursor.from_json(row.cursor).asks.values())
+            asks = list(open_questions(row).values())
             await _step_back(store, claim, row, past, asks)
         else:
             await store.release(claim)
@@ -89,7 +89,7 @@ async def _point(store: Store, row: SessionRow, seq: int) -> Past:
     past = await past_of(store, row, seq)
     if past.seq == row.seq:
         return past
-    turn = f"{past.cursor.run}.{past.cursor.turn + 1}.c"
+    turn = past.cursor.progress.step_key("c")
     made = [event.seq for event in past.events if event.step and event.step.startswith(turn)]
     return await past_of(store, row, made[0] - 1) if made else past
 
@@ -103,14 +103,15 @@ async def _step_back(
     kept = await store.steps(row.id, prefix=KEPT)
     steps |= kept_again(kept, past.seq, at_seq=row.seq + 1)
     cursor, standing = past.cursor, Cursor.from_json(row.cursor)
-    cursor.run, cursor.handoffs = run, max(standing.handoffs, cursor.handoffs)
-    cursor.purse, cursor.levels = None, []
-    purses = await purse_removals(store, standing.purse, standing.levels)
+    cursor.progress.run, cursor.handoffs.count = (
+        run,
+        max(standing.handoffs.count, cursor.handoffs.count),
+    )
+    purses = await purse_removals(store, standing.budget.purse, standing.budget.levels)
     told = await _told(store, row, past, events)
-    linked, head, count = chained(told, standing.head)
-    cursor.head, cursor.audited = standing.head, standing.audited
-    if standing.head:
-        told, cursor.head, cursor.audited = linked, head, standing.audited + count
+    cursor.audit = standing.audit
+    if standing.audit.head:
+        told, cursor.audit = chained(told, standing.audit)
     after: dict[str, Any] = {
         "agent": past.agent,
         "outcome": past.outcome,
@@ -145,11 +146,11 @@ async def _step_back(
 def _steps_again(past: Past, run: int) -> dict[str, Any]:
     """What is remembered of the turn under way, under the keys that the run has from now on: none
     is used twice."""
-    prefix = f"{past.cursor.run}.{past.cursor.turn + 1}."
+    prefix = past.cursor.progress.step_key("")
     return {
         f"{run}.{key.partition('.')[2]}": value
         for key, value in past.steps.items()
-        if key.startswith(prefix) and past.cursor.phase != "end"
+        if key.startswith(prefix) and past.cursor.progress.phase != "end"
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -11,21 +11,21 @@ from typing import Any, Generic
 
 from ekiden.core.acting import acting_as
 from ekiden.core.agent import Agent
-from ekiden.core.caller_data import is_request
 from ekiden.core.context import RunContextWrapper, TContext, TOutput
-from ekiden.core.errors import ToolError, UserError
-from ekiden.core.faults import fault_point
-from ekiden.core.handoff import Handoff
-from ekiden.core.items import (
+from ekiden.core.conversation.items import (
     Item,
     assistant_message,
     function_call,
     function_output,
     text_of,
 )
-from ekiden.core.jsonio import dumps, loads
-from ekiden.core.outcomes import Done
+from ekiden.core.conversation.quoting import is_request
+from ekiden.core.errors import ToolError, UserError
+from ekiden.core.faults import fault_point
+from ekiden.core.handoff import Handoff
+from ekiden.core.runs import Done
 from ekiden.core.tool import FunctionTool
+from ekiden.core.values.jsonio import dumps, loads
 from ekiden.runtime.conversation.corrections import UNDONE, undone_told
 from ekiden.runtime.guardrails.output import approve
 from ekiden.runtime.questions.asking import Asking, Parked, is_parked
@@ -126,7 +126,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
     @property
     def received(self) -> dict[str, Any]:
         """What came with the handoff to this agent: from, reason, summary, context."""
-        return dict(self._run.cursor.received or {})
+        return dict(self._run.cursor.handoffs.received or {})
 
     @property
     def failed_handoffs(self) -> dict[str, str]:
@@ -179,7 +179,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
     ) -> HandOff:
         """What to return in order to pass the conversation on to one of the agent's handoffs."""
         name = to if isinstance(to, str) else to.name
-        edges = [each for each in self._run.offered.values() if isinstance(each, Handoff)]
+        edges = [each for each in self._run.offer.by_name.values() if isinstance(each, Handoff)]
         for edge in edges:
             if edge.agent_name == name:
                 words = {"reason": reason, "summary": summary, "context": context}
@@ -207,7 +207,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
     def _find(self, tool: str | FunctionTool) -> FunctionTool:
         name = tool if isinstance(tool, str) else tool.name
-        offer = self._run.offered.get(name)
+        offer = self._run.offer.by_name.get(name)
         if isinstance(offer, FunctionTool):
             return offer
         raise UserError(f"agent {self.agent.name!r} has no tool called {name!r}; add it to `tools`")
@@ -257,19 +257,26 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         return done
 
 
-async def run_code(run: RunState) -> None:
-    """Let the active agent's function answer, and do what it returns."""
-    agent = run.agent
-    assert agent.run is not None
-    if not run.cursor.started:
+async def run_code(run: RunState, function: Callable[[CodeContext[Any]], Awaitable[Any]]) -> None:
+    """Let the function answer for the active agent, and do what it returns::
+
+        async def answer(ctx: CodeContext) -> str:
+            return await ctx.agent.implementation.ainvoke(ctx.text)
+
+
+        await run_code(run, answer)
+
+    What it returns is the answer of the run, or a handoff that `CodeContext.hand_off` made.
+    """
+    if not run.cursor.progress.started:
         await start_agent(run)
     await refresh_offer(run)
     run.exception = None
     began = run.config.clock.monotonic()
     context: CodeContext[Any] = CodeContext(run)
-    with acting_as(agent.name):
+    with acting_as(run.agent.name):
         try:
-            result = await agent.run(context)
+            result = await function(context)
             if run.memo:
                 await context.settle()
         except BaseException as exc:
@@ -281,7 +288,7 @@ async def run_code(run: RunState) -> None:
     duration_us = int((run.config.clock.monotonic() - began) * 1e6)
     if isinstance(result, HandOff):
         call = function_call(call_id_of(key), result.tool_name, result.arguments)
-        told = tell_findings(run, None) if run.cursor.found else None
+        told = tell_findings(run, None) if run.cursor.guardrails.found else None
         run.record("message", items=(call,), step=key, duration_us=duration_us, details=told)
         await conclude(run, [call], None)
         return

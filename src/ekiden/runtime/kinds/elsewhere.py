@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ekiden.core.conversation.items import Item, assistant_message, function_call, to_items
 from ekiden.core.errors import HandoffRefused, UserError
 from ekiden.core.faults import fault_point
-from ekiden.core.items import Item, assistant_message, function_call, to_items
-from ekiden.core.jsonio import dumps
-from ekiden.core.outcomes import Done
 from ekiden.core.remote import AgentReply, RemoteTask
+from ekiden.core.runs import Done
+from ekiden.core.values.jsonio import dumps
 from ekiden.handoff.validation import edge_between
 from ekiden.runtime.conversation.corrections import rollback_notices
 from ekiden.runtime.guardrails.output import approve
@@ -27,7 +27,7 @@ async def run_elsewhere(run: RunState) -> None:
     The reply is stored together with what it leads to. Killed before that, the task is handed over
     again under the same idempotency key.
     """
-    if not run.cursor.started:
+    if not run.cursor.progress.started:
         await start_agent(run)
     await refresh_offer(run)
     began = run.config.clock.monotonic()
@@ -38,7 +38,7 @@ async def run_elsewhere(run: RunState) -> None:
             "DECLINED", f"agent {run.agent.name!r} declined: {reply.declined[:2000]}"
         )
     if reply.usage is not None:
-        run.cursor.usage.add(reply.usage)
+        run.cursor.budget.usage.add(reply.usage)
     items: list[Item] = to_items(tuple(reply.items))
     if reply.text is not None:
         items.append(assistant_message(reply.text))
@@ -49,7 +49,7 @@ async def run_elsewhere(run: RunState) -> None:
         details = await approve(run, output, details)
     else:
         calls = [_transfer_call(run, key, reply)]
-        if run.cursor.found:
+        if run.cursor.guardrails.found:
             details = tell_findings(run, details)
     run.record(
         "message",
@@ -58,7 +58,7 @@ async def run_elsewhere(run: RunState) -> None:
         duration_us=int((run.config.clock.monotonic() - began) * 1e6),
         details=details,
     )
-    run.cursor.work += bool(items)
+    run.cursor.handoffs.work += bool(items)
     await conclude(run, calls, None if calls else Done(output))
 
 
@@ -77,7 +77,7 @@ async def _reply(run: RunState, key: str) -> AgentReply:
         session_id=run.session_id,
         agent=run.agent.name,
         items=(*run.visible, *rollback_notices(run)),
-        received={**(run.cursor.received or {}), "chain": list(run.cursor.chain)},
+        received={**(run.cursor.handoffs.received or {}), "chain": list(run.cursor.handoffs.chain)},
         idempotency_key=f"{run.session_key}:{key}",
         timeout_s=left,
         variables=copy_json(run.variables.own),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from ekiden.core.conversation.items import assistant_message
 from ekiden.core.errors import UserError
-from ekiden.core.handoff_record import Actor
-from ekiden.core.inbox_item import ANSWER, GIVE_BACK, InboxItem
-from ekiden.core.items import assistant_message
-from ekiden.core.jsonio import dumps
-from ekiden.core.outcomes import Done, Waiting
+from ekiden.core.handoff_terms import Actor
+from ekiden.core.questions.inbox_item import ANSWER, GIVE_BACK, InboxItem
+from ekiden.core.runs import Done, Waiting
+from ekiden.core.values.jsonio import dumps
 from ekiden.handoff.tool import handoff
 from ekiden.runtime.guardrails.output import approve
 from ekiden.runtime.handoff.controller import carry_out, store_refusal
@@ -17,7 +17,7 @@ from ekiden.runtime.questions.asking import decided
 from ekiden.runtime.questions.inboxes import item_writes, read_item
 from ekiden.runtime.questions.withdrawing import is_withdrawn_by_run
 from ekiden.runtime.state.attempt import Attempt
-from ekiden.runtime.state.cursor import USER, Cursor, OpenQuestion
+from ekiden.runtime.state.cursor import USER, OpenQuestion, open_questions
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.turn.assign import last_request
 from ekiden.runtime.turn.turn import conclude, start_agent
@@ -32,7 +32,7 @@ async def wait_for_person(run: RunState) -> None:
     """Put the case before the people of the role, and park the session until one answers."""
     role, cursor = run.agent.person or "", run.cursor
     key = _case_key(run)
-    if cursor.started and key in run.memo:
+    if cursor.progress.started and key in run.memo:
         if run.memo[key]["answer"] is None:
             # The run fails by that; who resumes it asks anew.
             run.remember(f"{key}{_TOLD}", True)
@@ -44,11 +44,11 @@ async def wait_for_person(run: RunState) -> None:
             run.remember(f"{key}{_TOLD}", True)
         await answer_as_person(run, answer.text, by=answer.by, give_back=back)
         return
-    if not cursor.started or (run.is_reachable and key not in cursor.asks):
-        if not cursor.started:
+    if not cursor.progress.started or (run.is_reachable and key not in cursor.questions.open):
+        if not cursor.progress.started:
             await start_agent(run)
         await _put_case(run, role, key)
-        if cursor.open:
+        if cursor.handoffs.open:
             confirm_handoffs(run)
     await finish(run, Waiting(f"person:{role}"))
 
@@ -59,7 +59,7 @@ def _case_key(run: RunState) -> str:
     They are asked anew after a way back that was refused, which is counted, and when the run failed
     because nobody was to decide any more.
     """
-    first = key = run.step_key(f"p{run.cursor.handoffs}")
+    first = key = run.step_key(f"p{run.cursor.handoffs.count}")
     number = 1
     while f"{key}{_TOLD}" in run.memo:
         number += 1
@@ -68,7 +68,7 @@ def _case_key(run: RunState) -> str:
 
 
 async def _put_case(run: RunState, role: str, key: str) -> None:
-    received = run.cursor.received or {}
+    received = run.cursor.handoffs.received or {}
     source = received.get("from", USER)
     subject = received.get("reason") or f"a conversation waits for {role}"
     case = {"kind": "handoff", "role": role, "from": source, "subject": subject}
@@ -90,7 +90,7 @@ async def _put_case(run: RunState, role: str, key: str) -> None:
         )
         for document in item_writes(run, item):
             run.write(document)
-        run.cursor.asks[key] = OpenQuestion("inbox", item.id, role)
+        run.cursor.questions.open[key] = OpenQuestion("inbox", item.id, role)
         case["item"] = item.id
     run.record("inbox", details=case)
 
@@ -101,7 +101,7 @@ async def answer_as_person(run: RunState, text: str, *, by: str, give_back: bool
     The words are the answer of the run; with `give_back` they go to the agent that handed the
     conversation to people, which goes on with it.
     """
-    if run.agent.person is None:
+    if not run.agent.traits.is_human:
         raise UserError(
             f"session {run.session_id!r} does not wait for a person: {run.agent.name!r} has it"
         )
@@ -113,10 +113,10 @@ async def answer_as_person(run: RunState, text: str, *, by: str, give_back: bool
         )
         await conclude(run, [], Done(text))
         return
-    source = (run.cursor.received or {}).get("from")
+    source = (run.cursor.handoffs.received or {}).get("from")
     if source is None:
         raise UserError(f"nobody handed session {run.session_id!r} over: there is no way back")
-    run.cursor.work += 1
+    run.cursor.handoffs.work += 1
     edge = handoff(run.find_agent(source), allow_return=True)
     words = dumps({"reason": "a person answered", "context": text})
     if not await carry_out(run, Attempt(edge=edge, arguments=words, by=actor)):
@@ -133,7 +133,7 @@ async def answer_case(
     answered: the first answer counts. Raises `InboxItemClosed` if somebody else was quicker, and
     `UserError` if there is no way back.
     """
-    asks = Cursor.from_json((await store.get(session_id)).cursor).asks
+    asks = open_questions(await store.get(session_id))
     for question in asks.values():
         item = await read_item(store, question.id) if question.kind == "inbox" else None
         if item is None or item.kind != "handoff" or is_withdrawn_by_run(item):

@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Any
 
 from ekiden.core.acting import acting_as
+from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import (
     EkidenError,
     HandoffRefused,
@@ -16,19 +18,19 @@ from ekiden.core.errors import (
     UserError,
 )
 from ekiden.core.events import Event
-from ekiden.core.guardrail_errors import GuardrailError
-from ekiden.core.items import Item
-from ekiden.core.model import ModelDelta
-from ekiden.core.outcomes import OutOfBudget
+from ekiden.core.guardrails import GuardrailError
+from ekiden.core.runs import OutOfBudget
 from ekiden.runtime.handoff.rollback import finish_rollback, give_back
+from ekiden.runtime.kinds.registry import kind_of
 from ekiden.runtime.outcome.finish import fail, finish, hand_on, is_bug, log_error
 from ekiden.runtime.questions.asking import is_parked
 from ekiden.runtime.questions.withdrawing import WITHDRAWN, is_withdrawn
+from ekiden.runtime.state.cursor import had_before
 from ekiden.runtime.state.ledger import read_day
 from ekiden.runtime.state.spending import Spent, allowed, as_set, own_left
 from ekiden.runtime.state.state import RunState, load_memo
 from ekiden.runtime.turn.limits import TimeLimit, has_triggers, over_limit, time_left
-from ekiden.runtime.turn.turn import resume_acting, settle_answer, think
+from ekiden.runtime.turn.turn import resume_acting, settle_answer
 from ekiden.tools.under_way import CallUnderWay, watch_threads
 from ekiden.tracing.log_context import logging_for
 
@@ -43,7 +45,7 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
     conversation that is not run here.
     """
     watch_threads()
-    for shown in run.take():
+    for shown in run.outbox.take():
         yield shown
     if run.was_woken and await is_withdrawn(run):
         await finish(run, WITHDRAWN)
@@ -59,20 +61,20 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
                 else:
                     with run.hold.step(_this_task()):
                         await _step(run)
-                for shown in run.take():
+                for shown in run.outbox.take():
                     yield shown
         if run.outcome is None:
             await hand_on(run)
     finally:
-        if run.children:
-            await run.stop_children()
-    for shown in run.take():
+        if run.children.tasks:
+            await run.children.stop()
+    for shown in run.outbox.take():
         yield shown
-    if run.outcome is not None and run.wanted is not None and run.wanted.look:
+    if run.outcome is not None and run.interruption.look:
         from ekiden.runtime.loop.left_requests import serve_left
 
         await serve_left(run)
-    if run.told and run.around.drives:
+    if run.children.told and run.around.drives:
         from ekiden.runtime.loop.waiting import run_told
 
         await run_told(run, advance)
@@ -80,8 +82,8 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
 
 async def _step(run: RunState) -> None:
     """One step, within the time that it may take; whoever wants the run interrupted ends it too."""
-    if run.config.daily is not None:
-        run.day = await read_day(run, 0)
+    if run.day is not None:
+        run.day.ledger = await read_day(run, 0)
     left, cause = time_left(run)
     if left is None and not run.is_reachable:
         await _guarded(run, _next_step(run))
@@ -89,7 +91,7 @@ async def _step(run: RunState) -> None:
     scope = asyncio.timeout(left)
     try:
         async with scope:
-            run.begin_step(scope)
+            run.interruption.begin_step(scope)
             await _guarded(run, _next_step(run))
     except TimeoutError:
         if not scope.expired():
@@ -103,14 +105,14 @@ async def _step(run: RunState) -> None:
         if run.outcome is None:
             await load_memo(run)  # If the step is taken again, what is stored of it counts.
     finally:
-        run.end_step()
+        run.interruption.end_step()
 
 
 async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
     """What comes after a step that was not finished in time, or was not to be finished."""
     if run.is_undoing:
         return
-    if run.wanted is not None and run.wanted.at_once:
+    if run.interruption.at_once:
         from ekiden.runtime.handoff.requests import serve_requests
 
         await serve_requests(run)
@@ -119,7 +121,7 @@ async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
 
         await fire_for_time(run)
     elif cause == "handoff":
-        pending = run.cursor.pending
+        pending = run.cursor.handoffs.pending
         if pending is None:
             return  # It was confirmed at the last moment.
         await _recover(
@@ -129,8 +131,8 @@ async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
         over = own_left(run)
         if over is not None:
             await _end_over_limit(run, over)
-    elif cause == "tenant" and run.day is not None:
-        seconds = run.day.limits["seconds"] or 0
+    elif cause == "tenant" and run.config.daily is not None:
+        seconds = run.config.daily.seconds or 0
         await finish(run, OutOfBudget("seconds", seconds, seconds, scope="tenant"))
     elif cause == "run":
         seconds = allowed(run, "seconds") or 0
@@ -143,7 +145,7 @@ async def _guarded(run: RunState, step: Coroutine[Any, Any, None]) -> None:
     agent = run.agent.name
     # If a handoff is open, what the agent does may have to be undone.
     call = _NO_CALL
-    if run.cursor.open:
+    if run.cursor.handoffs.open:
         call = CallUnderWay(run, agent)
     with acting_as(agent), logging_for(run), call:
         try:
@@ -201,11 +203,11 @@ async def _recover(run: RunState, failure: Exception) -> None:
     A source that got the conversation back more often than a model may err has failed itself: then
     the handoff before it is undone.
     """
-    if is_bug(failure) and (run.cursor.open or not isinstance(failure, UserError)):
+    if is_bug(failure) and (run.cursor.handoffs.open or not isinstance(failure, UserError)):
         log_error(run, f"agent {run.agent.name!r}", failure)
-    while run.cursor.open:
+    while run.cursor.handoffs.open:
         await give_back(run, failure)
-        if run.outcome is not None or run.cursor.rollbacks <= run.config.model_retries:
+        if run.outcome is not None or run.cursor.handoffs.rollbacks <= run.config.model_retries:
             return
     if run.agent.handoffs:
         from ekiden.runtime.handoff.triggers import fire_for_error
@@ -225,24 +227,24 @@ async def _end_over_limit(run: RunState, over: OutOfBudget) -> None:
     if cause is None:
         await finish(run, over)
         return
-    target = run.cursor.open[cause].target
+    target = run.cursor.handoffs.open[cause].target
     refusal = HandoffRefused(
         "BUDGET_EXCEEDED",
         f"{target!r} used up its budget of {over.allowed:g} {over.limit} ({over.used:g} used)",
     )
-    while len(run.cursor.open) > cause:
+    while len(run.cursor.handoffs.open) > cause:
         await give_back(run, refusal)
-    if run.outcome is None and run.cursor.rollbacks > run.config.model_retries:
+    if run.outcome is None and run.cursor.handoffs.rollbacks > run.config.model_retries:
         await _recover(run, refusal)
 
 
 def _cause(run: RunState, over: OutOfBudget) -> int | None:
     """The place of the last open handoff whose source had more left; `None` if none had."""
     if run.agent.budget is not None and getattr(run.agent.budget, over.limit, None) == over.allowed:
-        return len(run.cursor.open) - 1 if run.cursor.open else None
+        return len(run.cursor.handoffs.open) - 1 if run.cursor.handoffs.open else None
     own: float | None = getattr(run.config.limits, over.limit)
-    for place, pending in reversed(list(enumerate(run.cursor.open))):
-        had: float | None = pending.saved.get("budget", {}).get(over.limit)
+    for place, pending in reversed(list(enumerate(run.cursor.handoffs.open))):
+        had = had_before(pending.saved, over.limit)
         if all(limit is None or limit > over.used for limit in (own, had)):
             return place
     return None
@@ -251,30 +253,31 @@ def _cause(run: RunState, over: OutOfBudget) -> int | None:
 async def _next_step(run: RunState) -> None:
     cursor = run.cursor
     run.questions = None
-    if cursor.open and cursor.open[-1].failure is not None:
+    if cursor.handoffs.open and cursor.handoffs.is_rolling_back:
         await finish_rollback(run)
         return
-    if cursor.asks and not await _answers_came(run):
+    if cursor.questions.open and not await _answers_came(run):
         return
-    if cursor.phase == "act":
+    if cursor.progress.phase == "act":
         await resume_acting(run, _stored_calls(run))
         return
-    if cursor.phase == "answered":
+    if cursor.progress.phase == "answered":
         await settle_answer(run)
         return
-    # A plan makes its answer of what its tasks spent; each call of its own asks for what is left.
-    limit = None if run.agent.plan is not None and cursor.started else over_limit(run)
-    if limit is None and run.day is not None:
-        limit = run.day.over()
+    # What its tasks spent does not keep a supervisor from answering; its own calls ask.
+    is_answering = cursor.progress.started and run.agent.traits.gives_tasks
+    limit = None if is_answering else over_limit(run)
+    if limit is None and run.day is not None and run.day.ledger is not None:
+        limit = run.day.ledger.over()
     if limit is not None:
         await _end_over_limit(run, limit)
         return
-    if run.wanted is not None and run.wanted.look:
+    if run.interruption.look:
         from ekiden.runtime.handoff.requests import serve_requests
 
         if await serve_requests(run):
             return
-    if (cursor.started or not cursor.open) and has_triggers(run.agent):
+    if (cursor.progress.started or not cursor.handoffs.open) and has_triggers(run.agent):
         from ekiden.runtime.handoff.triggers import look_at_triggers
 
         if await look_at_triggers(run):
@@ -296,47 +299,26 @@ async def _answers_came(run: RunState) -> bool:
 async def _take_turn(run: RunState) -> None:
     """Let the active agent do its next part, whatever kind of agent it is."""
     agent = run.agent
-    if (run.config.input_guardrails or agent.input_guardrails) and not run.cursor.checks:
+    if (run.config.input_guardrails or agent.input_guardrails) and not run.cursor.guardrails.checks:
         from ekiden.runtime.guardrails.input import check_first
 
         await check_first(run)
-    if agent.router is not None:
-        from ekiden.runtime.turn.assign import assign
-
-        await assign(run)
-    elif agent.plan is not None:
-        from ekiden.runtime.plans.supervising import supervise
-
-        await supervise(run)
-    elif agent.run is not None:
-        from ekiden.runtime.kinds.code_agent import run_code
-
-        await run_code(run)
-    elif agent.person is not None:
-        from ekiden.runtime.kinds.people import wait_for_person
-
-        await wait_for_person(run)
-    elif agent.runner is not None:
-        from ekiden.runtime.kinds.elsewhere import run_elsewhere
-
-        await run_elsewhere(run)
-    else:
-        await think(run)
+    await kind_of(agent).take_turn(run)
 
 
 async def _watched(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
     """One step, shown while it happens."""
-    news = run.watch()
+    news = run.outbox.watch()
     step = asyncio.create_task(_step(run))
     step.add_done_callback(lambda _: news.set())
     try:
         with nullcontext() if run.hold is None else run.hold.step(step):
             while True:
                 news.clear()
-                while run.outbox:
-                    yield run.outbox[0]
-                    del run.outbox[0]
-                run.note_all_seen()
+                while run.outbox.waiting:
+                    yield run.outbox.waiting[0]
+                    del run.outbox.waiting[0]
+                run.outbox.note_all_seen()
                 if step.done():
                     break
                 await news.wait()
@@ -355,6 +337,6 @@ def _this_task() -> asyncio.Task[object]:
 
 def _stored_calls(run: RunState) -> list[Item]:
     for event in run.events:
-        if event.seq == run.cursor.calls:
+        if event.seq == run.cursor.progress.calls:
             return [item for item in event.items if item.get("type") == "function_call"]
     return []

@@ -11,14 +11,14 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Literal
 
+from ekiden.core.conversation.messages import Letter
 from ekiden.core.errors import SessionBusy, SessionError
-from ekiden.core.messages import Letter
-from ekiden.core.outcomes import OutOfBudget
+from ekiden.core.runs import OutOfBudget
 from ekiden.runtime.outcome.finish import outcome_told
 from ekiden.runtime.questions.answering import count_used
 from ekiden.runtime.questions.asking import QUERY_TIMER
 from ekiden.runtime.questions.sessions import OWN_LIMITS
-from ekiden.runtime.state.cursor import Cursor, OpenQuestion
+from ekiden.runtime.state.cursor import Cursor, OpenQuestion, RunBudget
 from ekiden.runtime.state.leases import owner_name
 from ekiden.runtime.state.spending import Spent, left_of
 from ekiden.runtime.state.state import RunState
@@ -37,18 +37,18 @@ def is_suspended(row: SessionRow) -> bool:
 async def check_helpers(run: RunState) -> None:
     """`Spent` if all who are to answer stopped at a limit of the run; what they used is stored."""
     queries = _queries(run)
-    if not queries or len(queries) < len(run.cursor.asks):
+    if not queries or len(queries) < len(run.cursor.questions.open):
         return
     rows = [row for each in queries if (row := await _row(run, each)) is not None]
     if not all(map(is_suspended, rows)) or len(rows) < len(queries):
         return
     for question, row in zip(queries, rows, strict=True):
-        count_helper(run, question, Cursor.from_json(row.cursor))
+        count_helper(run, question, RunBudget.from_json(row.cursor))
     await run.commit()
     raise Spent(over_limit(run) or await _told(run, rows[0]))
 
 
-def count_helper(run: RunState, question: OpenQuestion, now: Cursor) -> None:
+def count_helper(run: RunState, question: OpenQuestion, now: RunBudget) -> None:
     """Count in what the session that is asked used and was not counted yet."""
     count_used(run, question, now.usage, now.spent_s)
     question.counted = now.usage.to_json()
@@ -91,10 +91,10 @@ async def _revive(run: RunState, question: OpenQuestion) -> None:
         except SessionBusy:
             return
         cursor = Cursor.from_json(row.cursor)
-        if cursor.phase == "end" or row.outcome in ("done", "failed", "refused"):
+        if cursor.progress.phase == "end" or row.outcome in ("done", "failed", "refused"):
             await run.store.release(claim)
             return
-        cursor.budget = _budget(run, row, cursor)
+        cursor.budget.narrowed = _budget(run, row, cursor)
         status: Literal["waiting", "ready"] = "waiting" if row.status == "waiting" else "ready"
         patch = SessionPatch(
             cursor=cursor.to_json(),
@@ -114,7 +114,7 @@ def _budget(run: RunState, row: SessionRow, cursor: Cursor) -> dict[str, float]:
 
 
 def _queries(run: RunState) -> list[OpenQuestion]:
-    return [each for each in run.cursor.asks.values() if each.session is not None]
+    return [each for each in run.cursor.questions.open.values() if each.session is not None]
 
 
 async def _row(run: RunState, question: OpenQuestion) -> SessionRow | None:

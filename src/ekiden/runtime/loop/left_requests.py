@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ekiden.core.errors import SessionError, StaleDocument, StoreError, UserError
-from ekiden.handoff.request_documents import asked_in, removal_of, requests_of
+from ekiden.handoff.records.requests import asked_in, removal_of, requests_of
 from ekiden.runtime.handoff.live_runs import on_display
 from ekiden.runtime.handoff.requests import make
 from ekiden.runtime.loop.loading import opened_for_handoff
@@ -60,7 +60,7 @@ async def _serve(run: RunState, document: Document) -> bool:
         here = await opened_for_handoff(
             run.around, store, claim, row, hold=hold, source=asked.source
         )
-        if has_calls_left(row) or is_taken_up(here.cursor, asked):
+        if has_calls_left(row) or is_taken_up(here.cursor.handoffs.tried, asked):
             await store.release(claim)
             return False
         with on_display(here):

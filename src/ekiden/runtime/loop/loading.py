@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import Item
 from ekiden.core.errors import HandoffError, HandoffRefused, SessionBusy, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
-from ekiden.core.items import Item
 from ekiden.runtime.conversation.corrections import UNDONE, undone_told
 from ekiden.runtime.handoff.rollback import give_back
 from ekiden.runtime.outcome.finish import outcome_told
@@ -18,8 +18,7 @@ from ekiden.runtime.outcome.output import final_outcome
 from ekiden.runtime.questions.withdrawing import withdraw
 from ekiden.runtime.state.attempt import give_up_tried
 from ekiden.runtime.state.circumstances import Circumstances
-from ekiden.runtime.state.committing import SHARED
-from ekiden.runtime.state.cursor import Cursor, PendingHandoff
+from ekiden.runtime.state.cursor import ConversationView, Cursor, has_open_handoffs, open_questions
 from ekiden.runtime.state.leases import Hold
 from ekiden.runtime.state.snapshot import snapshot_key, snapshot_of, told_so_far, up_to
 from ekiden.runtime.state.spending import purse_removals
@@ -44,25 +43,25 @@ async def first_step(
     """A new run whose message is stored; with `release` it is left to others."""
     if around.is_polite and row.status == "ready":
         raise SessionBusy(row.id, owner="a worker that will take it up", free_in_s=1.0)
-    visible: list[Item] = []
-    closing: list[ClosedCall] = []
     holder = row.agent or around.entry.name
     to = await addressee(around, holder, items, is_new=not row.seq)
     agent = to.agent
-    if items and row.cursor.get("ho") and agent.name != row.agent:
+    if items and has_open_handoffs(row) and agent.name != row.agent:
         row = await _taken_away(around, store, claim, row, agent.name, hold=hold)
-    cursor = Cursor.from_json(row.cursor)
+    before = Cursor.from_json(row.cursor)
+    visible: list[Item] = []
+    closing: list[ClosedCall] = []
     events: Sequence[Event] = ()
     if row.seq:
         events = await told_so_far(store, row.id, row.seq, with_items=True)
-        visible, _ = await _view(store, row.id, events, cursor, anew=True)
-        closing = await interrupted(store, row.id, events, cursor, open_calls(events))
+        visible, _ = await _view(store, row.id, events, before.view, anew=True)
+        closing = await interrupted(store, row.id, events, before, open_calls(events))
     if not closing and not items:
         raise UserError("a run needs a message: the input is empty")
-    closing += await interrupted_code(store, row.id, events, cursor)
+    closing += await interrupted_code(store, row.id, events, before.progress)
     run = RunState(
         around, store=store, claim=claim, hold=hold, row=row, agent=agent, visible=visible,
-        cursor=cursor.next_run(
+        cursor=before.next_run(
             agent=agent.name, first=row.seq + 1, is_same_task=not begins_chain(items),
             limits=around.config.given,
         ),
@@ -72,35 +71,18 @@ async def first_step(
         run.variables.forget_run()
     await run.learn_shared()
     if agent.name != row.agent:
-        run.cursor.received = run.cursor.tools = None
-    run.cursor.route = to.asked
-    outputs = tuple(item for each in closing for item in each.items)
-    details: dict[str, Any] | None = None
-    if closing:
-        failed = {each.call["call_id"]: each.error for each in closing if each.error is not None}
-        details = {"unfinished": failed} if failed else None
-    if undone := await _undone_before(store, row, cursor, agent.name):
-        details = {**(details or {}), UNDONE: undone}
-        run.looks_for_undone = True
-    if outputs and cursor.open:
-        # The message stays if a handoff is undone; what answers calls of its target does not.
-        run.record("message", items=outputs, details={"closes": len(outputs), **(details or {})})
-        run.cursor.first, outputs, details = run.next_seq, (), None
-    message = run.record("message", items=(*outputs, *items), details=details)
+        run.cursor.handoffs.received = run.cursor.handoffs.tools = None
+    run.cursor.handoffs.route = to.asked
+    undone = await _undone_before(store, row, before, agent.name)
+    message = _record_message(run, items, closing, undone, is_open=bool(before.handoffs.open))
     if agent.name == row.agent:
-        run.cursor.open = still_open(cursor, message)
-    run.cursor.tried = cursor.tried
-    give_up_tried(run)
-    if cursor.asks:
-        await withdraw(run, cursor.asks, by=row.agent)
-    for write in await purse_removals(store, cursor.purse, cursor.levels):
-        run.write(write)
-    if row.seq:
-        run.remember(snapshot_key(run.cursor.run), snapshot_of(row))
+        run.cursor.handoffs.open = before.handoffs.still_open(message)
+    if row.seq or row.cursor:
+        await _end_before(run, row, before)
     if to.route is not None:
         run.record("route", details=dict(to.route))
     if around.along is not None:
-        run.write(around.along(run.cursor.run))
+        run.write(around.along(run.cursor.progress.run))
     run.history_length = len(run.visible)
     _look_for_tried(run)
     fault_point("run.begin.before_commit")
@@ -109,14 +91,53 @@ async def first_step(
     return run
 
 
+def _record_message(
+    run: RunState,
+    items: tuple[Item, ...],
+    closing: Sequence[ClosedCall],
+    undone: list[list[str]],
+    *,
+    is_open: bool,
+) -> int:
+    """Record what was said, with answers to the calls that the run before left open.
+
+    The number of the message's event; `is_open`: a handoff of the run before is not confirmed yet.
+    """
+    outputs = tuple(item for each in closing for item in each.items)
+    details: dict[str, Any] | None = None
+    if closing:
+        failed = {each.call["call_id"]: each.error for each in closing if each.error is not None}
+        details = {"unfinished": failed} if failed else None
+    if undone:
+        details = {**(details or {}), UNDONE: undone}
+        run.looks_for_undone = True
+    if outputs and is_open:
+        # The message stays if a handoff is undone; what answers calls of its target does not.
+        run.record("message", items=outputs, details={"closes": len(outputs), **(details or {})})
+        run.cursor.progress.first, outputs, details = run.next_seq, (), None
+    return run.record("message", items=(*outputs, *items), details=details)
+
+
+async def _end_before(run: RunState, row: SessionRow, before: Cursor) -> None:
+    """What the run before wanted, asked and could spend is over; how the session stood is kept."""
+    run.cursor.handoffs.tried = before.handoffs.tried
+    give_up_tried(run)
+    if before.questions.open:
+        await withdraw(run, before.questions.open, by=row.agent)
+    for write in await purse_removals(run.store, before.budget.purse, before.budget.levels):
+        run.write(write)
+    if row.seq:
+        run.remember(snapshot_key(run.cursor.progress.run), snapshot_of(row))
+
+
 async def _undone_before(
     store: Store, row: SessionRow, cursor: Cursor, agent: str
 ) -> list[list[str]]:
     """What the agent is told of a handoff that somebody outside wanted, with which the last run
     began, and ended because it was rolled back: the agent had no say in that run."""
-    if row.outcome != "failed" or not cursor.handoffs:
+    if row.outcome != "failed" or not cursor.handoffs.count:
         return []
-    told = await told_so_far(store, row.id, row.seq, after=cursor.first - 1)
+    told = await told_so_far(store, row.id, row.seq, after=cursor.progress.first - 1)
     if not told or (told[-1].details or {}).get("code") != HandoffError.code:
         return []
     return [
@@ -150,16 +171,16 @@ async def _taken_away(
     """Undo handoffs whose target did not take over yet and loses the conversation to another."""
     cursor = Cursor.from_json(row.cursor)
     events = await told_so_far(store, row.id, row.seq, with_items=True)
-    visible, _ = await _view(store, row.id, events, cursor)
+    visible, _ = await _view(store, row.id, events, cursor.view)
     run = RunState(
         around, store=store, claim=claim, hold=hold, row=row, visible=visible, cursor=cursor,
         agent=_member(around, row.agent),
     )  # fmt: skip
     await run.learn_shared()
-    for each in cursor.open:
+    for each in cursor.handoffs.open:
         run.know(_member(around, each.source))
     why = HandoffRefused("CANCELLED", f"the message went to {to!r} instead")
-    while run.cursor.open:
+    while run.cursor.handoffs.open:
         await give_back(run, why, release=False)
     return await store.get(row.id)
 
@@ -169,43 +190,31 @@ def _member(around: Circumstances, name: str) -> Agent[Any]:
     return around.find(name) if name in around.team else Agent(name)
 
 
-def still_open(before: Cursor, message: int) -> list[PendingHandoff]:
-    """Handoffs that the run before did not settle: the way back stays, and so does the message.
-
-    What was counted from that run's beginning begins anew.
-    """
-    for pending in before.open:
-        pending.kept.append(message)
-        pending.depth = 1
-        pending.due_s = None
-        pending.since_s = 0.0
-        pending.saved = {name: pending.saved[name] for name in pending.saved if name in _LASTING}
-    return before.open
-
-
 async def left_step(
     around: Circumstances, store: Store, claim: Claim, row: SessionRow, *, hold: Hold | None
 ) -> RunState:
     """The run that was left unfinished, before its next step; `UserError` if there is none."""
     cursor = Cursor.from_json(row.cursor)
-    if cursor.phase == "end":
+    if cursor.progress.phase == "end":
         raise UserError(
             f"session {row.id!r} has nothing to resume: its last run ended; send a message"
         )
-    events, of_run = await _told(store, row, cursor)
-    visible, base = await _view(store, row.id, events, cursor)
-    cursor.mistakes = cursor.rollbacks = 0
-    if cursor.limits or around.config.given:
+    events, of_run = await _told(store, row, cursor.progress.first)
+    visible, base = await _view(store, row.id, events, cursor.view)
+    cursor.progress.mistakes = cursor.handoffs.rollbacks = 0
+    if cursor.budget.limits or around.config.given:
         # Whoever resumes a run that reached a limit lets it go on, with the usual ones.
         is_kept = around.keeps_limits and row.outcome != "out_of_budget"
-        cursor.limits = {**(cursor.limits if is_kept else {}), **around.config.given}
+        cursor.budget.limits = {**(cursor.budget.limits if is_kept else {}), **around.config.given}
     run = RunState(
         around, store=store, claim=claim, hold=hold, row=row, visible=visible, cursor=cursor,
         agent=around.find(row.agent),
     )  # fmt: skip
     run.events = standing(of_run)
     run.looks_for_undone = True
-    run.history_length = history_length(events, base=base, after=cursor.after, first=cursor.first)
+    run.history_length = history_length(
+        events, base=base, after=cursor.view.after, first=cursor.progress.first
+    )
     _tell_unrecorded(run, row, events)
     _look_for_tried(run)
     await load_memo(run)
@@ -214,39 +223,44 @@ async def left_step(
 
 def _look_for_tried(run: RunState) -> None:
     """A handoff that a document asks for, and that somebody was asked about, is still wanted."""
-    if any(each.is_asked_of(run.session_id) for each in run.cursor.tried):
-        run.want(at_once=False)
+    if any(each.is_asked_of(run.session_id) for each in run.cursor.handoffs.tried):
+        run.interruption.want(at_once=False)
 
 
 async def _told(
-    store: Store, row: SessionRow, cursor: Cursor
+    store: Store, row: SessionRow, first: int
 ) -> tuple[Sequence[Event], Sequence[Event]]:
-    """The events that carry items, and all of the run: read at once if there are few of them."""
+    """The events that carry items, and all of the run that begins with event `first`.
+
+    They are read at once if there are few of them.
+    """
     if row.seq > _FEW:
         said = await told_so_far(store, row.id, row.seq, with_items=True)
-        return said, await told_so_far(store, row.id, row.seq, after=cursor.first - 1)
+        return said, await told_so_far(store, row.id, row.seq, after=first - 1)
     told = await told_so_far(store, row.id, row.seq)
     return (
         [event for event in told if event.speaks],
-        [event for event in told if event.seq >= cursor.first],
+        [event for event in told if event.seq >= first],
     )
 
 
 async def ended_run(around: Circumstances, store: Store, row: SessionRow) -> RunState:
     """The last run of a session, which somebody took to an outcome: to be looked at only.
 
-    The answer of an agent that is code is its text.
+    The answer of an agent that is no model is its text.
     """
     cursor = Cursor.from_json(row.cursor)
     events = up_to(row, await store.events(row.id, with_items=True))
-    visible, base = await _view(store, row.id, events, cursor)
+    visible, base = await _view(store, row.id, events, cursor.view)
     nobodys = Claim(session_id=row.id, owner="", epoch=0, lease_s=0.0)
     run = RunState(
         around, store=store, claim=nobodys, hold=None, row=row, visible=visible, cursor=cursor,
         agent=_member(around, row.agent),
     )  # fmt: skip
-    run.events = standing(up_to(row, await store.events(row.id, after=cursor.first - 1)))
-    run.history_length = history_length(events, base=base, after=cursor.after, first=cursor.first)
+    run.events = standing(up_to(row, await store.events(row.id, after=cursor.progress.first - 1)))
+    run.history_length = history_length(
+        events, base=base, after=cursor.view.after, first=cursor.progress.first
+    )
     run.outcome = outcome_told(run.events[-1]) if run.events else None
     if run.outcome is None:
         if row.outcome not in ("done", "refused"):
@@ -254,8 +268,13 @@ async def ended_run(around: Circumstances, store: Store, row: SessionRow) -> Run
                 f"session {row.id!r} ended as {row.outcome!r} somewhere else, and more is not "
                 "known: its run keeps no events"
             )
-        said = [item for event in run.events if event.seq == cursor.calls for item in event.items]
-        form = run.agent.output_type if run.agent.run is None else None
+        said = [
+            item
+            for event in run.events
+            if event.seq == cursor.progress.calls
+            for item in event.items
+        ]
+        form = run.agent.output_type if run.agent.traits.asks_model else None
         run.outcome = final_outcome(said, form)
     return run
 
@@ -280,7 +299,7 @@ async def opened_for_handoff(
         agent = _member(around, source)
         if source not in around.team:
             row = replace(row, agent=source)  # Only for as long as it takes to refuse it.
-    if cursor.phase != "end":
+    if cursor.progress.phase != "end":
         return await left_step(around, store, claim, row, hold=hold)
     run = await _without_message(around, store, claim, row, agent, hold=hold)
     run.memo = await store.steps(row.id, prefix=run.step_key(""))
@@ -296,9 +315,9 @@ async def opened_live(
     """
     run = await _without_message(around, store, claim, row, around.find(row.agent), hold=None)
     run.begin()
-    run.cursor.phase = "end"
-    left = Cursor.from_json(row.cursor).asks
-    if left or run.cursor.tried:
+    run.cursor.progress.phase = "end"
+    left = open_questions(row)
+    if left or run.cursor.handoffs.tried:
         give_up_tried(run)
         await withdraw(run, left, by=row.agent)
         await run.commit()
@@ -317,7 +336,7 @@ async def _without_message(
     """A new run that goes on with the task; it is not begun yet."""
     cursor = Cursor.from_json(row.cursor)
     events = await told_so_far(store, row.id, row.seq, with_items=True)
-    visible, _ = await _view(store, row.id, events, cursor, anew=True)
+    visible, _ = await _view(store, row.id, events, cursor.view, anew=True)
     run = RunState(
         around, store=store, claim=claim, hold=hold, row=row, visible=visible, agent=agent,
         cursor=cursor.next_run(
@@ -331,15 +350,18 @@ async def _without_message(
 
 
 async def _view(
-    store: Store, session_id: str, events: Sequence[Event], cursor: Cursor, *, anew: bool = False
+    store: Store,
+    session_id: str,
+    events: Sequence[Event],
+    view: ConversationView,
+    *,
+    anew: bool = False,
 ) -> tuple[list[Item], list[Item]]:
     """What the active agent sees, and the part of it that a filter made; see `visible_items`."""
     base: list[Item] = []
-    if cursor.base is not None:
-        base = (await store.steps(session_id, prefix=cursor.base))[cursor.base]
-    return visible_items(events, base=base, after=cursor.after, anew=anew), base
+    if view.base is not None:
+        base = (await store.steps(session_id, prefix=view.base))[view.base]
+    return visible_items(events, base=base, after=view.after, anew=anew), base
 
 
 _FEW = 200
-_LASTING = frozenset({"tools", SHARED})
-"""What a handoff keeps of the cursor beyond the run that it was made in."""

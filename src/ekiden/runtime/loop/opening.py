@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any
 
+from ekiden.core.conversation.messages import error_json
 from ekiden.core.errors import EkidenError, SessionBusy, SessionError, StoreError, StoreUnavailable
 from ekiden.core.events import Event
-from ekiden.core.ids import new_id
-from ekiden.core.messages import error_json
+from ekiden.core.values.ids import new_id
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.handoff.live_runs import on_display
 from ekiden.runtime.loop.loading import first_step, left_step
@@ -20,10 +20,12 @@ from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.runtime.state.answers import read_input
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.runtime.state.circumstances import Circumstances
+from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.state.leases import Hold, keeper_of, owner_name
 from ekiden.runtime.state.recording import REDACTED
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import Session
+from ekiden.sessions.progress import has_open_run
 from ekiden.storage.base import (
     Claim,
     Commit,
@@ -49,7 +51,7 @@ async def submit(around: Circumstances, input: str | Iterable[Any], session: Ses
     claim, row = await claimed(session.store, draft.id, around.config, create=draft)
     async with owned(session.store, claim) as hold:
         run = await first_step(around, session.store, claim, row, items, hold=hold, release=True)
-    return run.cursor.run
+    return run.cursor.progress.run
 
 
 @asynccontextmanager
@@ -87,7 +89,7 @@ async def taken_up(
 
 def _has_work(row: SessionRow) -> bool:
     """Whether somebody would take the session up again."""
-    return row.status == "ready" or row.cursor.get("p", "end") != "end"
+    return row.status == "ready" or has_open_run(row)
 
 
 async def _set_aside(
@@ -129,6 +131,29 @@ async def claimed(
             if left <= 0:
                 raise
             await store.wait_for_change(min(left, max(busy.free_in_s, 0.05)))
+
+
+@asynccontextmanager
+async def keep_limits(
+    store: Store, session_id: str, limits: Mapping[str, float], *, config: RunConfig
+) -> AsyncIterator[None]:
+    """Let whoever takes the session up after the body work within these limits, if there are any.
+
+    Nobody can take it up before: the session is claimed during the body, and an answer that is
+    given there only makes it ready. `SessionBusy`.
+    """
+    if not limits:
+        yield
+        return
+    claim, row = await claimed(store, session_id, config)
+    try:
+        yield
+    except BaseException:
+        await store.release(claim)
+        raise
+    cursor = Cursor.from_json(row.cursor)
+    cursor.budget.limits = {**cursor.budget.limits, **limits}
+    await store.commit(claim, Commit(patch=SessionPatch(cursor=cursor.to_json()), release=True))
 
 
 async def _take(

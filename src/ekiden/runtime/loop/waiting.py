@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from ekiden.core.conversation.messages import wait_node
 from ekiden.core.errors import SessionBusy, SessionError, StoreError, StoreUnavailable, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
-from ekiden.core.messages import wait_node
-from ekiden.core.outcomes import Waiting
+from ekiden.core.runs import Waiting
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.loop.helper_budgets import check_helpers, revive_helpers
 from ekiden.runtime.loop.opening import claimed, taken_up
@@ -25,7 +25,7 @@ from ekiden.runtime.questions.inboxes import read_item
 from ekiden.runtime.questions.timekeeping import run_timers, seconds_to_timer
 from ekiden.runtime.questions.withdrawing import is_left
 from ekiden.runtime.state.circumstances import Circumstances
-from ekiden.runtime.state.cursor import Cursor, OpenQuestion
+from ekiden.runtime.state.cursor import OpenQuestion, open_questions
 from ekiden.runtime.state.spending import keep_limit
 from ekiden.runtime.state.state import RunState
 from ekiden.storage.base import Claim, MessageFilter, SessionRow, Store
@@ -72,7 +72,7 @@ async def wait_for_answers(run: RunState, advance: Advance) -> None:
 
 async def park(run: RunState) -> None:
     """Leave the session until it is woken; what woke it meanwhile leaves it ready."""
-    reason = await waiting_reason(run.store, run.cursor)
+    reason = await waiting_reason(run.store, run.cursor.questions.open)
     if run.status == "waiting":
         await store_end(run, Waiting(reason))
         return
@@ -81,9 +81,9 @@ async def park(run: RunState) -> None:
 
 async def break_deadlocks(run: RunState) -> None:
     """Look whether the questions that were just stored close a circle of waits."""
-    if not any(question.kind == "query" for question in run.cursor.asks.values()):
+    if not any(question.kind == "query" for question in run.cursor.questions.open.values()):
         return
-    from ekiden.bus.deadlocks import break_deadlock
+    from ekiden.bus.waits.deadlocks import break_deadlock
 
     await break_deadlock(
         run.store,
@@ -93,16 +93,16 @@ async def break_deadlocks(run: RunState) -> None:
     )
 
 
-async def waiting_reason(store: Store, cursor: Cursor) -> str:
+async def waiting_reason(store: Store, questions: Mapping[str, OpenQuestion]) -> str:
     """Whom a parked run waits for in the end: ``person:role`` if it takes a person."""
     agents = []
-    for question in cursor.asks.values():
+    for question in questions.values():
         if question.kind == "inbox":
             return f"person:{question.who}"
         agents.append(f"agent:{question.who}")
         row = await _row(store, question.session)
         if row is not None and row.status == "waiting":
-            return await waiting_reason(store, Cursor.from_json(row.cursor))
+            return await waiting_reason(store, open_questions(row))
     return agents[0] if agents else "person"
 
 
@@ -118,7 +118,7 @@ async def _drive(run: RunState, advance: Advance) -> bool:
     try:
         while True:
             await _start_children(run, advance)
-            if not run.children:
+            if not run.children.tasks:
                 if await _is_answered(run):
                     return True
                 if not await _others_at_work(run):
@@ -127,18 +127,18 @@ async def _drive(run: RunState, advance: Advance) -> bool:
             if await _is_worth_a_look(run):
                 return True
     finally:
-        if not run.eager:
-            await run.stop_children()
+        if not run.children.eager:
+            await run.children.stop()
 
 
 async def _start_children(run: RunState, advance: Advance) -> None:
     """Run the sessions that are to answer and that nobody runs, side by side."""
     for question in _queries(run):
-        if question.session is None or question.session in run.children:
+        if question.session is None or question.session in run.children.tasks:
             continue
         row = await _row(run.store, question.session)
         if row is not None and await _can_go_on(run.store, row):
-            run.children[row.id] = asyncio.create_task(_run_session(run, row.id, advance))
+            run.children.tasks[row.id] = asyncio.create_task(_run_session(run, row.id, advance))
 
 
 async def _others_at_work(run: RunState) -> bool:
@@ -158,7 +158,7 @@ async def _news(run: RunState) -> None:
     may be due; of many changes not each is worth a look."""
     longest_s = await seconds_to_timer(run.store, _LONGEST_WAIT_S)
     hint = asyncio.create_task(run.store.wait_for_change(longest_s))
-    children = set(run.children.values())
+    children = set(run.children.tasks.values())
     try:
         done, _ = await asyncio.wait(
             {hint, *children}, timeout=longest_s, return_when=asyncio.FIRST_COMPLETED
@@ -168,27 +168,27 @@ async def _news(run: RunState) -> None:
     finally:
         hint.cancel()
         await asyncio.gather(hint, return_exceptions=True)
-    for session_id, task in list(run.children.items()):
+    for session_id, task in list(run.children.tasks.items()):
         if task.done():
-            del run.children[session_id]
+            del run.children.tasks[session_id]
     await run_timers(run.store)
 
 
 async def _is_worth_a_look(run: RunState) -> bool:
-    if run.eager or not run.children:
+    if run.children.eager or not run.children.tasks:
         return await _is_answered(run)
     return await _is_enough(run) or await _is_cut_off(run)
 
 
 async def _is_cut_off(run: RunState) -> bool:
     """Whether somebody who still works on an answer has no more time."""
-    keys = [each.id for each in _queries(run) if each.session in run.children]
+    keys = [each.id for each in _queries(run) if each.session in run.children.tasks]
     where = MessageFilter(keys=keys, states={"timed_out"})
     return bool(await run.store.find_messages(where, limit=1))
 
 
 def _queries(run: RunState) -> list[OpenQuestion]:
-    return [each for each in run.cursor.asks.values() if each.kind == "query"]
+    return [each for each in run.cursor.questions.open.values() if each.kind == "query"]
 
 
 def _on_bus(queries: Iterable[OpenQuestion]) -> bool:
@@ -201,7 +201,7 @@ async def _is_under_way(store: Store, row: SessionRow) -> bool:
         return True
     if row.status != "waiting":
         return False
-    asks = Cursor.from_json(row.cursor).asks.values()
+    asks = open_questions(row).values()
     queries = [question for question in asks if question.kind == "query"]
     if _on_bus(queries):
         return True
@@ -219,7 +219,7 @@ async def _can_go_on(store: Store, row: SessionRow) -> bool:
     if row.status == "ready" or is_left(row):
         return True
     if row.status == "waiting":
-        for question in Cursor.from_json(row.cursor).asks.values():
+        for question in open_questions(row).values():
             child = await _row(store, question.session)
             if child is not None and await _can_go_on(store, child):
                 return True
@@ -233,7 +233,7 @@ async def is_ready(store: Store, session_id: str) -> bool:
 
 async def _is_answered(run: RunState) -> bool:
     keys = [question.id for question in _queries(run)]
-    if len(keys) < len(run.cursor.asks) and await _person_answered(run):
+    if len(keys) < len(run.cursor.questions.open) and await _person_answered(run):
         return True
     if not keys:
         return False
@@ -251,7 +251,7 @@ async def _is_enough(run: RunState) -> bool:
 
 
 async def _person_answered(run: RunState) -> bool:
-    for question in run.cursor.asks.values():
+    for question in run.cursor.questions.open.values():
         if question.kind == "inbox":
             item = await read_item(run.store, question.id)
             if item is None or item.status != "open":
@@ -269,7 +269,7 @@ async def _row(store: Store, session_id: str | None) -> SessionRow | None:
 async def _run_session(run: RunState, session_id: str, advance: Advance) -> None:
     """Run another session to an outcome; a failure of it is its answer."""
     around, store = run.around, run.store
-    show = around.show or (run.show if run.live else None)
+    show = around.show or (run.outbox.show if run.live else None)
     own = Circumstances(
         root=around.root,
         config=replace(around.config, on_busy="refuse", given={}),
@@ -293,7 +293,7 @@ async def _run_session(run: RunState, session_id: str, advance: Advance) -> None
 
 async def run_told(run: RunState, advance: Advance) -> None:
     """Let agents that were told something work on it, now that the run is over."""
-    told, run.told = run.told or [], None
+    told, run.children.told = run.children.told or [], None
     for session_id in told:
         row = await _row(run.store, session_id)
         if row is not None and await _can_go_on(run.store, row):

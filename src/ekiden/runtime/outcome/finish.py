@@ -11,9 +11,9 @@ from typing import Any
 from ekiden.core.errors import EkidenError, SessionError, StoreError, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
-from ekiden.core.guardrail_errors import GuardrailError
-from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
+from ekiden.core.guardrails import GuardrailError
 from ekiden.core.privacy.covering import cover
+from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.runtime.state.calls import both
 from ekiden.runtime.state.findings import tell_findings
@@ -32,20 +32,24 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
             None if agent.hooks is None else agent.hooks.on_end(run.context, agent, outcome.output),
         )
     details, error = _details(outcome)
-    if run.cursor.found:
+    if run.cursor.guardrails.found:
         details = tell_findings(run, details)
     run.record("agent_error" if error else "agent_complete", details=details, error=error)
     if isinstance(outcome, (Done, Refused)):
-        run.cursor.phase = "end"
-    if run.cursor.tried and not isinstance(outcome, Waiting):
+        run.cursor.progress.phase = "end"
+    if run.cursor.handoffs.tried and not isinstance(outcome, Waiting):
         from ekiden.runtime.state.attempt import give_up_tried
 
         give_up_tried(run)
-    if run.cursor.asks or ANSWERS in run.meta:
+    if run.cursor.questions.open or ANSWERS in run.meta:
         await _answer_and_release(run, outcome)
-    if run.cursor.purse is not None and not isinstance(outcome, Waiting) and not run.cursor.asks:
+    if (
+        run.cursor.budget.purse is not None
+        and not isinstance(outcome, Waiting)
+        and not run.cursor.questions.open
+    ):
         await empty(run)
-    is_asked = release and run.wanted is not None and run.wanted.look
+    is_asked = release and run.interruption.look
     fault_point("run.finish.before_commit")
     await store_end(run, outcome, release=release and not is_asked)
     fault_point("run.finish.after_commit")
@@ -77,9 +81,9 @@ async def _answer_and_release(run: RunState, outcome: Outcome) -> None:
     from ekiden.runtime.questions.withdrawing import suspend_questions, withdraw_questions
 
     give_answer(run, outcome)
-    if run.cursor.asks and isinstance(outcome, OutOfBudget):
+    if run.cursor.questions.open and isinstance(outcome, OutOfBudget):
         await suspend_questions(run)
-    elif run.cursor.asks and not isinstance(outcome, Waiting):
+    elif run.cursor.questions.open and not isinstance(outcome, Waiting):
         await withdraw_questions(run)
 
 
@@ -112,7 +116,7 @@ def describe(exc: BaseException) -> str:
 async def park(run: RunState, status: SessionStatus) -> None:
     """Give the session free in the middle of a run that was cancelled; it can be resumed."""
     run.discard()
-    if run.cursor.asks and status == "idle":
+    if run.cursor.questions.open and status == "idle":
         from ekiden.runtime.questions.withdrawing import withdraw_questions
 
         await withdraw_questions(run, keeps_answers=True)

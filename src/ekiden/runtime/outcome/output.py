@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from ekiden.core.conversation.items import Item, is_message, refusal_of, text_of
+from ekiden.core.conversation.model import OutputSpec
 from ekiden.core.errors import ModelBehaviorError, UserError
-from ekiden.core.items import Item, is_message, refusal_of, text_of
-from ekiden.core.model import OutputSpec
-from ekiden.core.outcomes import Done, Refused
+from ekiden.core.runs import Done, Refused
 
 
 def output_spec(output_type: Any) -> OutputSpec | None:

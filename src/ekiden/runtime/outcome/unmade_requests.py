@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from ekiden.core.conversation.items import Item
 from ekiden.core.errors import StaleDocument
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff
-from ekiden.core.items import Item
-from ekiden.handoff.request_documents import Asked, asked_in, removal_of, requests_of
+from ekiden.handoff.records.requests import Asked, TriedHandoff, asked_in, removal_of, requests_of
 from ekiden.runtime.conversation.handed import words_of
 from ekiden.runtime.questions.withdrawing import withdraw
-from ekiden.runtime.state.attempt import Attempt, settle_tried
-from ekiden.runtime.state.cursor import Cursor, OpenQuestion
+from ekiden.runtime.state.attempt import Attempt
+from ekiden.runtime.state.cursor import OpenQuestion
 from ekiden.runtime.state.state import RunState
 from ekiden.storage.base import DocumentWrite, SessionRow
 
@@ -44,11 +44,11 @@ async def store_withdrawal(
             _withdraw(run, asked)
         for each in taken:
             run.write(each)
-        waited = questions_about(run.cursor, asked.id)
+        waited = questions_about(run.cursor.questions.open, asked.id)
         for key in waited:
-            del run.cursor.asks[key]
+            del run.cursor.questions.open[key]
         await withdraw(run, waited, by=run.agent.name)
-        goes_on = bool(waited) and run.status == "waiting" and not run.cursor.asks
+        goes_on = bool(waited) and run.status == "waiting" and not run.cursor.questions.open
         fault_point("handoff.withdrawn.before_commit")
         if goes_on:
             # It waited for nothing but the approval.
@@ -58,21 +58,23 @@ async def store_withdrawal(
         fault_point("handoff.withdrawn.after_commit")
 
 
-def questions_about(cursor: Cursor, request_id: str) -> dict[str, OpenQuestion]:
+def questions_about(
+    questions: Mapping[str, OpenQuestion], request_id: str
+) -> dict[str, OpenQuestion]:
     """What people are asked about the handoff of this request, by the step's key."""
     mark = f".ask.{request_id.rpartition('.')[2]}_"
-    return {key: each for key, each in cursor.asks.items() if mark in key}
+    return {key: each for key, each in questions.items() if mark in key}
 
 
-def is_taken_up(cursor: Cursor, asked: Asked) -> bool:
+def is_taken_up(tried: Iterable[TriedHandoff], asked: Asked) -> bool:
     """Whether the source had finished what it was doing, and the handoff is on record, undecided:
     then it is not late, however long a person takes to approve it."""
-    return any(each.id == asked.id for each in cursor.tried)
+    return any(each.id == asked.id for each in tried)
 
 
 async def is_late(run: RunState, asked: Asked) -> bool:
     """Whether nobody took up the handoff that is asked for in its time."""
-    if asked.cancel is not None or is_taken_up(run.cursor, asked):
+    if asked.cancel is not None or is_taken_up(run.cursor.handoffs.tried, asked):
         return False
     if asked.due_us is not None:
         return await run.store.now_us() > asked.due_us
@@ -142,7 +144,7 @@ def _withdraw(run: RunState, asked: Asked) -> None:
     attempt = unconnected(asked)
     attempt.begin(run)
     attempt.life.move("failed")
-    settle_tried(run, attempt.id)
+    run.cursor.handoffs.drop_tried(attempt.id)
     why = asked.why_withdrawn(run.agent.name)
     source = asked.source or run.agent.name
     details = {**attempt.told(words_of(run, attempt)), **attempt.details(source, asked.to)}

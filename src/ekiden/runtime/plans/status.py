@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ekiden.core.conversation.items import is_message, text_of
 from ekiden.core.errors import OutOfBudgetError, UserError
 from ekiden.core.events import Event
-from ekiden.core.items import is_message, text_of
-from ekiden.core.outcomes import OutOfBudget
 from ekiden.core.plan import MultiAgentState
+from ekiden.core.runs import OutOfBudget
 from ekiden.runtime.outcome.finish import outcome_told
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.turn.assign import last_request
@@ -35,8 +35,8 @@ async def plan_state(store: Store, session_id: str) -> MultiAgentState:
     await store.open()
     row = await store.get(session_id)
     cursor = Cursor.from_json(row.cursor)
-    events = [each for each in await store.events(session_id) if each.seq >= cursor.first]
-    steps = await store.steps(session_id, prefix=f"{cursor.run}.")
+    events = [each for each in await store.events(session_id) if each.seq >= cursor.progress.first]
+    steps = await store.steps(session_id, prefix=f"{cursor.progress.run}.")
     plans = sorted((key for key in steps if key.endswith(_PLAN)), key=_turn)
     if not plans and not any(event.type == "task" for event in events):
         problem = _error(events)

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from ekiden.core.documents import to_json
-from ekiden.core.messages import AgentMessage, error_of
-from ekiden.core.model import ModelRequest, ModelResponse
+from ekiden.core.conversation.messages import AgentMessage, error_of
+from ekiden.core.conversation.model import ModelRequest, ModelResponse
 from ekiden.core.plan import AgentResult, AgentTask, AskModel, PlanSettings, TaskDecomposition
+from ekiden.core.values.documents import to_json
 from ekiden.runtime.state.spending import Spent
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.turn.limits import over_limit
@@ -178,7 +178,7 @@ class PlanSteps:
 
     def is_asked(self, place: int, attempt: int) -> bool:
         """Whether the attempt is under way."""
-        return self.attempt_key(place, attempt) in self._run.cursor.asks
+        return self.attempt_key(place, attempt) in self._run.cursor.questions.open
 
     def has_ended(self, place: int, attempt: int) -> bool:
         """Whether the attempt is over."""
@@ -201,7 +201,7 @@ class PlanSteps:
         return self._key(place, "pause", attempt)
 
     def _is_known(self, key: str) -> bool:
-        return key in self._run.memo or key in self._run.cursor.asks
+        return key in self._run.memo or key in self._run.cursor.questions.open
 
     def _key(self, *parts: object, life: int | None = None) -> str:
         life = self._life if life is None else life

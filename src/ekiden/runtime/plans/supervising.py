@@ -13,19 +13,19 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from ekiden.core.asking import Ask
+from ekiden.core.conversation.items import assistant_message
 from ekiden.core.errors import ModelBehaviorError, SessionError, StoreUnavailable, UserError
 from ekiden.core.errors.messages import BusError
 from ekiden.core.faults import fault_point
-from ekiden.core.items import assistant_message
-from ekiden.core.jsonio import dumps
-from ekiden.core.outcomes import Done
 from ekiden.core.plan import (
     AgentResult,
     PlanFailed,
     PlanSettings,
     TaskDecomposition,
 )
+from ekiden.core.questions.asking import Ask
+from ekiden.core.runs import Done
+from ekiden.core.values.jsonio import dumps
 from ekiden.runtime.guardrails.output import approve
 from ekiden.runtime.outcome.finish import told_outside, warn
 from ekiden.runtime.plans.steps import PlanSteps, plan_model
@@ -57,12 +57,12 @@ async def supervise(run: RunState) -> None:
     """
     settings = run.agent.plan
     assert settings is not None
-    if not run.cursor.started:
+    if not run.cursor.progress.started:
         await start_agent(run)
-    run.eager = True
+    run.children.eager = True
     if run.agent.budget is not None:
         # What a supervisor may spend is what its tasks may spend, too.
-        run.cursor.budget = narrowed(run, run.agent.budget)
+        run.cursor.budget.narrowed = narrowed(run, run.agent.budget)
     steps = PlanSteps(run, settings)
     plan = steps.plan or await _decomposed(run, settings, steps)
     await _collect(run, plan, steps)
@@ -212,7 +212,7 @@ async def _conclude(
     else:
         answer = results[0].data if isinstance(results[0].data, str) else dumps(results[0].data)
     told = await approve(run, answer)
-    run.cursor.work += 1
+    run.cursor.handoffs.work += 1
     run.record("task", details={"phase": "completed"})
     run.record("message", items=(assistant_message(answer),), step=run.step_key("m"), details=told)
     fault_point("plan.answer.before_commit")

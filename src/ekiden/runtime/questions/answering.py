@@ -7,15 +7,15 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, assert_never
 
-from ekiden.core.documents import to_json
+from ekiden.core.conversation.messages import answer_json, error_json
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import SessionError
 from ekiden.core.faults import fault_point
-from ekiden.core.guardrail_errors import GuardrailError
-from ekiden.core.inbox_item import InboxItem
-from ekiden.core.jsonio import dumps
-from ekiden.core.messages import answer_json, error_json
-from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
-from ekiden.core.usage import Usage
+from ekiden.core.guardrails import GuardrailError
+from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
+from ekiden.core.values.documents import to_json
+from ekiden.core.values.jsonio import dumps
 from ekiden.runtime.questions.inboxes import read_item
 from ekiden.runtime.questions.sessions import ANSWERS, FIXED_LIMITS, OWN_LIMITS
 from ekiden.runtime.questions.timekeeping import begin_time_anew, later_timer_end
@@ -39,14 +39,14 @@ _ENDS_ASKER = "ends_asker"
 
 async def collect_answers(run: RunState) -> bool:
     """Store the answers that came, for the code that waits for them; whether there were any."""
-    waited = list(run.cursor.asks)
+    waited = list(run.cursor.questions.open)
     if not await note_answers(run):
         return False
     settled = run.remembered(waited)
     fault_point("ask.answers.before_commit")
     await run.commit(status="ready", outcome="")
     fault_point("ask.answers.after_commit")
-    if run.eager and run.memo:
+    if run.children.eager and run.memo:
         # It keeps its memo itself, which may be large.
         run.memo = {**run.memo, **settled}
     else:
@@ -63,7 +63,7 @@ async def note_answers(run: RunState) -> bool:
     messages = await _messages(run)
     items = await _items(run)
     found, enough = 0, set[str]()
-    for key, question in list(run.cursor.asks.items()):
+    for key, question in list(run.cursor.questions.open.items()):
         if question.kind == "query":
             message = messages.get(question.id)
             if message is None or message.state != "open":
@@ -77,7 +77,7 @@ async def note_answers(run: RunState) -> bool:
             item = items.get(question.id)
             if item is not None and is_withdrawn_by_run(item):
                 # By somebody who died before it was stored that the run waits no more.
-                del run.cursor.asks[key]
+                del run.cursor.questions.open[key]
                 found += 1
             elif item is None or item.status != "open":
                 _store_decision(run, key, question, item)
@@ -91,7 +91,7 @@ async def note_answers(run: RunState) -> bool:
 
 
 async def _messages(run: RunState) -> dict[str, StoredMessage]:
-    keys = [each.id for each in run.cursor.asks.values() if each.kind == "query"]
+    keys = [each.id for each in run.cursor.questions.open.values() if each.kind == "query"]
     if not keys:
         return {}
     found = await run.store.find_messages(MessageFilter(keys=keys), limit=len(keys))
@@ -99,7 +99,7 @@ async def _messages(run: RunState) -> dict[str, StoredMessage]:
 
 
 async def _items(run: RunState) -> dict[str, InboxItem]:
-    ids = [each.id for each in run.cursor.asks.values() if each.kind == "inbox"]
+    ids = [each.id for each in run.cursor.questions.open.values() if each.kind == "inbox"]
     if not ids:
         return {}
     items = [await read_item(run.store, item_id) for item_id in ids]
@@ -118,7 +118,7 @@ def _store_answer(
         if answer.get(_ENDS_ASKER):
             raise UnknownPrice(answer["error"])
         person_us = answer.pop("person_us", 0)
-        run.cursor.person_us = max(run.cursor.person_us, person_us)
+        run.cursor.questions.person_us = max(run.cursor.questions.person_us, person_us)
         _count_in(run, question, answer.pop("spent", None))
         if message is not None and person_us:
             run.write(later_timer_end(message, person_us))
@@ -137,10 +137,14 @@ async def _count_unanswered(
     """What was used by somebody who did not answer in time is told by its session."""
     if question.session is None or message is None or message.state != "timed_out":
         return
-    await run.stop_children(question.session)
+    await run.children.stop(question.session)
     with suppress(SessionError):
         cursor = Cursor.from_json((await run.store.get(question.session)).cursor)
-        _count_in(run, question, {"usage": cursor.usage.to_json(), "seconds": cursor.spent_s})
+        _count_in(
+            run,
+            question,
+            {"usage": cursor.budget.usage.to_json(), "seconds": cursor.budget.spent_s},
+        )
 
 
 def _count_in(run: RunState, question: OpenQuestion, spent: dict[str, Any] | None) -> None:
@@ -155,12 +159,12 @@ def count_used(run: RunState, question: OpenQuestion, used: Usage, seconds: floa
     more.add(used)
     if question.counted:
         more.take(Usage.from_json(question.counted))
-    cursor.usage.add(more)
-    cursor.others = cursor.others or Usage()
-    cursor.others.add(more)
+    cursor.budget.usage.add(more)
+    cursor.budget.others = cursor.budget.others or Usage()
+    cursor.budget.others.add(more)
     if run.agent.budget is not None:
         spend_own(run, more.tokens, 0.0, more.cost)
-    cursor.spent_s = max(cursor.spent_s, question.at_s + seconds)
+    cursor.budget.spent_s = max(cursor.budget.spent_s, question.at_s + seconds)
 
 
 def _see_to_unfinished(
@@ -177,14 +181,14 @@ def _see_to_unfinished(
         run.beside.afterwards.append(
             partial(abandon, run.store, question.session, question.id, only_fresh=True)
         )
-    if not run.around.drives and run.agent.plan is None:
+    if not run.around.drives and not run.agent.traits.gives_tasks:
         return
     if state == "timed_out":
         run.beside.afterwards.append(
             partial(abandon, run.store, question.session, question.id, only_ready=True, insist=True)
         )
     elif is_deadlock and run.around.drives:
-        run.told = [*(run.told or ()), question.session]
+        run.children.told = [*(run.children.told or ()), question.session]
 
 
 def _store_decision(
@@ -230,11 +234,11 @@ def _settle_step(
     if closed:
         result["closed"] = dict(closed)
     run.remember(key, result)
-    del run.cursor.asks[key]
+    del run.cursor.questions.open[key]
 
 
 def _withdraw_rivals(run: RunState, groups: set[str]) -> None:
-    for key, question in list(run.cursor.asks.items()):
+    for key, question in list(run.cursor.questions.open.items()):
         if question.group in groups:
             withdraw_query(run, question)
             _settle_step(run, key, question, "cancelled", None)
@@ -295,9 +299,9 @@ def give_answer(run: RunState, outcome: Outcome) -> None:
         case _ as never:
             assert_never(never)
     answer["spent"] = {
-        "usage": run.cursor.usage.to_json(),
+        "usage": run.cursor.budget.usage.to_json(),
         "seconds": round(run.spent_s(), 6),
     }
-    if run.cursor.person_us:
-        answer["person_us"] = run.cursor.person_us
+    if run.cursor.questions.person_us:
+        answer["person_us"] = run.cursor.questions.person_us
     run.beside.settles.append(MessageSettle(key=str(message_id), state=state, answer=answer))

@@ -7,14 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Literal
 
-from ekiden.core.asking import ApprovalRequest, Ask
-from ekiden.core.errors import UserError
-from ekiden.core.errors.inbox import InboxItemClosed
-from ekiden.core.errors.messages import AgentUnavailableError, BusError, MailboxFull
-from ekiden.core.ids import new_id
-from ekiden.core.inbox_item import DEFAULT_ROLE, InboxAnswer, InboxItem
-from ekiden.core.jsonio import dumps
-from ekiden.core.messages import (
+from ekiden.core.conversation.messages import (
     AgentMessage,
     GroupMode,
     Letter,
@@ -24,6 +17,13 @@ from ekiden.core.messages import (
     timeout_of,
     wait_node,
 )
+from ekiden.core.errors import UserError
+from ekiden.core.errors.inbox import InboxItemClosed
+from ekiden.core.errors.messages import AgentUnavailableError, BusError, MailboxFull
+from ekiden.core.questions.asking import ApprovalRequest, Ask
+from ekiden.core.questions.inbox_item import DEFAULT_ROLE, InboxAnswer, InboxItem
+from ekiden.core.values.ids import new_id
+from ekiden.core.values.jsonio import dumps
 from ekiden.runtime.questions.inboxes import item_writes
 from ekiden.runtime.questions.sessions import notice_session, question_session
 from ekiden.runtime.state.cursor import OpenQuestion
@@ -86,7 +86,7 @@ class Asking:
         fresh = [
             (key, question)
             for key, question in zip(keys, questions, strict=True)
-            if key not in self._run.memo and key not in self._run.cursor.asks
+            if key not in self._run.memo and key not in self._run.cursor.questions.open
         ]
         if fresh:
             with self._under_way():
@@ -129,7 +129,7 @@ class Asking:
         run = self._run
         if opening is not None:
             run.beside.openings.append(opening)
-            run.told = list(dict.fromkeys((*(run.told or ()), opening.new.id)))
+            run.children.told = list(dict.fromkeys((*(run.children.told or ()), opening.new.id)))
         if letter is not None:
             run.beside.messages.append(letter)
         details = {"id": message.id, "to": message.to_agent, "subject": message.subject}
@@ -142,7 +142,7 @@ class Asking:
         """What a person decided; `Parked` while nobody did."""
         run = self._run
         key = self._next_key()
-        if key not in run.memo and key not in run.cursor.asks:
+        if key not in run.memo and key not in run.cursor.questions.open:
             check_variable("the context of a question to people", request.context)
             with self._under_way():
                 now_us = await run.store.now_us()
@@ -215,7 +215,7 @@ class Asking:
         )
         due_us = now_us + int(question.timeout_s * 1e6)
         run.write(timer_write(Timer(due_us=due_us, kind=QUERY_TIMER, id=message.id)))
-        run.cursor.asks[key] = OpenQuestion(
+        run.cursor.questions.open[key] = OpenQuestion(
             "query",
             message.id,
             question.agent,
@@ -302,7 +302,7 @@ class Asking:
                 return question.agent, _answer(stored, question)
             except BusError as exc:
                 failure = exc
-        if failure is None or any(key in self._run.cursor.asks for key in keys):
+        if failure is None or any(key in self._run.cursor.questions.open for key in keys):
             raise Parked
         raise failure
 
@@ -366,7 +366,7 @@ def post(run: RunState, key: str, item: InboxItem) -> None:
         for document in writes:
             run.write(document)
         role = run.config.operator if item.role == DEFAULT_ROLE else item.role
-        run.cursor.asks[key] = OpenQuestion("inbox", item.id, role)
+        run.cursor.questions.open[key] = OpenQuestion("inbox", item.id, role)
         run.record("inbox", details={**asked_details(item), "role": role})
 
     run.put_question(key, put)
@@ -428,7 +428,7 @@ def pause(run: RunState, key: str, seconds: float, now_us: int) -> None:
         )
     )
     run.write(timer_write(Timer(due_us=due_us, kind=QUERY_TIMER, id=message.id)))
-    run.cursor.asks[key] = OpenQuestion(
+    run.cursor.questions.open[key] = OpenQuestion(
         "query", message.id, PAUSES, due_us=due_us, at_s=round(run.spent_s(), 6)
     )
 

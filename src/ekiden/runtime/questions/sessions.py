@@ -5,13 +5,13 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Any
 
-from ekiden.core.asking import Ask
+from ekiden.core.conversation.items import user_message
+from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.events import PRIVATE, Event
-from ekiden.core.ids import new_id
-from ekiden.core.items import user_message
-from ekiden.core.jsonio import dumps
-from ekiden.core.messages import AgentMessage
-from ekiden.runtime.state.cursor import USER, Cursor
+from ekiden.core.questions.asking import Ask
+from ekiden.core.values.ids import new_id
+from ekiden.core.values.jsonio import dumps
+from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.state.spending import PURSES, budget_of, is_budget, own_limits, shared_purses
 from ekiden.runtime.state.state import RunState
 from ekiden.storage.base import NewSession, SessionOpening
@@ -85,14 +85,9 @@ def session_for(
     if message.payload is not None:
         payload = message.payload
         received["context"] = payload if isinstance(payload, str) else dumps(payload)
-    cursor = Cursor(
-        run=1,
-        phase="think",
-        first=1,
-        chain=[USER, message.to_agent],
-        received=received if words is None else None,
-        budget=budget or {},
-    )
+    cursor = Cursor().next_run(agent=message.to_agent, first=1)
+    cursor.handoffs.received = received if words is None else None
+    cursor.budget.narrowed = budget or {}
     details: dict[str, Any] = {"message": {**message.to_json(), "payload": None}}
     if is_private:
         details[PRIVATE] = True

@@ -9,8 +9,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from ekiden.core.conversation.messages import Letter, error_json, timeout_of
 from ekiden.core.errors import SessionError, StoreError
-from ekiden.core.messages import Letter, error_json, timeout_of
 from ekiden.runtime.questions.asking import QUERY_TIMER
 from ekiden.runtime.questions.sessions import ANSWERS, bus_session_id
 from ekiden.runtime.state.cursor import Cursor
@@ -108,8 +108,13 @@ async def _end_query(store: Store, timer: Timer, now_us: int) -> None:
 async def begin_time_anew(run: RunState) -> None:
     """No person is waited for any more: whoever waits for this run, directly or not, waits its full
     time again; the caller commits it."""
-    before_us, run.cursor.person_us = run.cursor.person_us, await run.store.now_us()
-    for timer in await _timers_of_askers(run.store, run.meta, run.cursor.person_us, before_us):
+    before_us, run.cursor.questions.person_us = (
+        run.cursor.questions.person_us,
+        await run.store.now_us(),
+    )
+    for timer in await _timers_of_askers(
+        run.store, run.meta, run.cursor.questions.person_us, before_us
+    ):
         run.write(timer)
 
 
@@ -161,8 +166,8 @@ async def _decided_us(store: Store, session_id: str, depth: int = 0) -> int:
     if row.status == "idle" and row.outcome == "out_of_budget":
         return _NOT_YET  # Its time begins anew when it is resumed.
     cursor = Cursor.from_json(row.cursor)
-    decided_us = cursor.person_us
-    for question in cursor.asks.values():
+    decided_us = cursor.questions.person_us
+    for question in cursor.questions.open.values():
         if question.kind == "inbox":
             return _NOT_YET
         if question.session is not None and depth < _LONGEST_CHAIN:

@@ -13,13 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from ekiden.audit.chain import link
 from ekiden.core.acting import acting_as
 from ekiden.core.errors import SessionBusy, SessionError, StoreError
 from ekiden.core.errors.inbox import InboxError, InboxItemClosed
 from ekiden.core.events import Event
-from ekiden.core.inbox_item import InboxItem
-from ekiden.core.outcomes import Failed
+from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.runs import Failed
 from ekiden.runtime.questions.asking import QUERY_TIMER
 from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.runtime.questions.timekeeping import begin_time_anew
@@ -27,6 +26,7 @@ from ekiden.runtime.state.attempt import GIVEN_UP, ended_details, give_up_tried
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion
 from ekiden.runtime.state.leases import owner_name
 from ekiden.runtime.state.state import RunState
+from ekiden.sessions.progress import has_open_run, run_number
 from ekiden.storage.base import (
     Commit,
     DocumentStore,
@@ -57,7 +57,7 @@ class StopRequest:
 
     def is_about(self, row: SessionRow) -> bool:
         """Whether the run is the session's last one, and not over."""
-        return row.cursor.get("r", 0) == self.run and row.status != "idle"
+        return run_number(row) == self.run and row.status != "idle"
 
 
 async def ask_to_stop(
@@ -107,13 +107,13 @@ async def withdraw_questions(run: RunState, *, keeps_answers: bool = False) -> N
 
     With `keeps_answers` what people answered already is there for whoever goes on with the run.
     """
-    asks, run.cursor.asks = run.cursor.asks, {}
+    asks, run.cursor.questions.open = run.cursor.questions.open, {}
     give_up_tried(run)
     answered = await withdraw(run, asks, by=run.agent.name)
     if keeps_answers:
-        run.cursor.asks = answered
+        run.cursor.questions.open = answered
     for key in asks:
-        if ".ask." in key and key not in run.cursor.asks:
+        if ".ask." in key and key not in run.cursor.questions.open:
             # The call that waited for it was not made, which is told when the turn is closed.
             run.remember(f"{key}.withdrawn", True)
 
@@ -121,12 +121,14 @@ async def withdraw_questions(run: RunState, *, keeps_answers: bool = False) -> N
 async def suspend_questions(run: RunState) -> None:
     """The run is out of budget: agents of the team that it asked stay where they are, and go on
     when it does; the caller commits it."""
-    asks = run.cursor.asks
-    run.cursor.asks = {key: each for key, each in asks.items() if each.session is not None}
+    asks = run.cursor.questions.open
+    run.cursor.questions.open = {
+        key: each for key, each in asks.items() if each.session is not None
+    }
     gone = {key: each for key, each in asks.items() if each.session is None}
     if gone:
         await withdraw(run, gone, by=run.agent.name)
-    for question in run.cursor.asks.values():
+    for question in run.cursor.questions.open.values():
         if question.due_us:
             run.write(timer_end(question))
             question.due_us = 0
@@ -157,7 +159,7 @@ def withdraw_query(run: RunState, question: OpenQuestion) -> None:
     beside.documents.append(timer_end(question))
     if question.session is not None:
         beside.wakes.append(question.session)
-        beside.afterwards.append(partial(run.stop_children, question.session))
+        beside.afterwards.append(partial(run.children.stop, question.session))
         beside.afterwards.append(
             partial(abandon, run.store, question.session, question.id, insist=True)
         )
@@ -193,7 +195,7 @@ async def is_given_up(run: RunState) -> bool:
 
 def is_left(row: SessionRow) -> bool:
     """Whether its run was broken off in the middle: nobody but who asked will go on with it."""
-    return row.status == "idle" and not row.outcome and row.cursor.get("p", "end") != "end"
+    return row.status == "idle" and not row.outcome and has_open_run(row)
 
 
 async def abandon(
@@ -217,7 +219,7 @@ async def abandon(
             claim, row = await store.claim(session_id, owner=owner_name(), lease_s=_ABANDON_S)
         except SessionBusy:
             if insist:
-                number = (await store.get(session_id)).cursor.get("r", 0)
+                number = run_number(await store.get(session_id))
                 await ask_to_stop(store, session_id, number, answers=message_id)
             return
         is_over = row.status == "idle" and not is_left(row)
@@ -226,7 +228,7 @@ async def abandon(
             await store.release(claim)
             return
         cursor = Cursor.from_json(row.cursor)
-        asks, cursor.asks = cursor.asks, {}
+        asks, cursor.questions.open = cursor.questions.open, {}
         for question in asks.values():
             if question.kind == "inbox":
                 await _withdraw_item(store, question, by=row.agent)
@@ -241,7 +243,7 @@ async def _ending(
     store: Store, row: SessionRow, cursor: Cursor, queries: Iterable[OpenQuestion]
 ) -> Commit:
     events: list[Event] = []
-    given_up_now = [each for each in cursor.tried if not each.is_asked_of(row.id)]
+    given_up_now = [each for each in cursor.handoffs.tried if not each.is_asked_of(row.id)]
     for tried in given_up_now:
         given_up = Event(
             session_id=row.id,
@@ -252,11 +254,12 @@ async def _ending(
             details=ended_details(tried),
             error=GIVEN_UP,
         )
-        if cursor.head and given_up.details is not None:
-            given_up.details["hash"] = cursor.head = link(cursor.head, given_up)
-            cursor.audited += 1
+        if cursor.audit.head:
+            cursor.audit.add(given_up)
         events.append(given_up)
-    cursor.tried = tuple(each for each in cursor.tried if each not in given_up_now)
+    cursor.handoffs.tried = tuple(
+        each for each in cursor.handoffs.tried if each not in given_up_now
+    )
     ended = Event(
         session_id=row.id,
         seq=row.seq + 1 + len(events),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ekiden.core.conversation.items import Item, is_message, read_items, to_item, user_message
 from ekiden.core.errors import ModelBehaviorError, UserError
-from ekiden.core.items import Item, is_message, read_items, to_item, user_message
-from ekiden.core.jsonio import dumps, quick_ascii
+from ekiden.core.values.jsonio import dumps, quick_ascii
 
 
 def read_answer(output: Any, *, step: str, used_ids: set[str]) -> list[Item]:

@@ -8,12 +8,11 @@ from hashlib import blake2b
 from typing import Any
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import Item
 from ekiden.core.handoff import Handoff
-from ekiden.core.handoff_record import Actor, HandoffContext, HandoffRequest
-from ekiden.core.handoff_terms import HandoffPolicy
-from ekiden.core.items import Item
-from ekiden.handoff.lifecycle import Lifecycle
-from ekiden.runtime.state.cursor import TriedHandoff
+from ekiden.core.handoff_terms import Actor, HandoffContext, HandoffPolicy, HandoffRequest
+from ekiden.handoff.records.lifecycle import Lifecycle
+from ekiden.handoff.records.requests import TriedHandoff
 from ekiden.runtime.state.findings import Finding
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.state.variables import VariablesNow
@@ -102,12 +101,12 @@ class Attempt:
         One that was interrupted before it was decided is on record already, and goes on.
         """
         cursor = run.cursor
-        for tried in cursor.tried:
+        for tried in cursor.handoffs.tried:
             if self._is_tried(run, tried):
                 self.id = tried.id
                 self.life = Lifecycle("validating")
                 return
-        cursor.handoffs += 1
+        cursor.handoffs.count += 1
         self.id = self.id or run.next_handoff_id
         self.life.move("initiated")
 
@@ -228,8 +227,8 @@ class Attempt:
                 metadata={
                     **self.metadata,
                     "timestamp": now_us / 1e6,
-                    "handoff_chain": list(cursor.chain),
-                    "chain_depth": cursor.depth,
+                    "handoff_chain": list(cursor.handoffs.chain),
+                    "chain_depth": cursor.handoffs.depth,
                     "correlation_id": run.correlation_id,
                 },
             ),
@@ -241,22 +240,17 @@ GIVEN_UP = "nobody waits for the approval any more: the run went on without it, 
 
 def announce(run: RunState, attempt: Attempt, words: Mapping[str, Any]) -> None:
     """Put the handoff on record with the next commit, whether the step waits or goes on."""
-    number, source, target = run.cursor.handoffs, run.agent.name, attempt.target_name
+    number, source, target = run.cursor.handoffs.count, run.agent.name, attempt.target_name
     tried = TriedHandoff(run.step_key(attempt.question), attempt.id, source, target)
     details = {**attempt.details(source, target), **attempt.told(words)}
     attempt.life.fresh.clear()
 
     def put() -> None:
         cursor = run.cursor
-        cursor.handoffs, cursor.tried = number, (*cursor.tried, tried)
+        cursor.handoffs.count, cursor.handoffs.tried = number, (*cursor.handoffs.tried, tried)
         run.record("handoff", step=tried.step, details=dict(details))
 
     run.put_message(put)
-
-
-def settle_tried(run: RunState, handoff_id: str) -> None:
-    """The handoff of this id is decided."""
-    run.cursor.tried = tuple(each for each in run.cursor.tried if each.id != handoff_id)
 
 
 def give_up_tried(run: RunState) -> None:
@@ -264,11 +258,11 @@ def give_up_tried(run: RunState) -> None:
 
     Those that a document asks for are still wanted.
     """
-    wanted = [each for each in run.cursor.tried if each.is_asked_of(run.session_id)]
-    for each in run.cursor.tried:
+    wanted = [each for each in run.cursor.handoffs.tried if each.is_asked_of(run.session_id)]
+    for each in run.cursor.handoffs.tried:
         if each not in wanted:
             end_tried(run, each)
-    run.cursor.tried = tuple(wanted)
+    run.cursor.handoffs.tried = tuple(wanted)
 
 
 def end_tried(run: RunState, tried: TriedHandoff) -> None:

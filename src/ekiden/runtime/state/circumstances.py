@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import UserError
 from ekiden.core.errors.memory import NoMemory
 from ekiden.core.events import Event
 from ekiden.core.hooks import RunHooks
-from ekiden.core.model import ModelDelta
 from ekiden.core.team import Team
 from ekiden.runtime.config import RunConfig
 from ekiden.storage.base import DocumentWrite, SessionStatus, Store

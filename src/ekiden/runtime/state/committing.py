@@ -9,6 +9,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import (
     QueueFull,
     SessionError,
@@ -16,14 +17,12 @@ from ekiden.core.errors import (
     StoreUnavailable,
     UserError,
 )
-from ekiden.core.events import AUDITED, Event
-from ekiden.core.model import ModelDelta
-from ekiden.core.onlookers import ONLOOKERS
-from ekiden.core.usage import Usage
+from ekiden.core.events import AUDITED, ONLOOKERS, Event
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.runtime.state.cursor import Cursor, PendingHandoff
 from ekiden.runtime.state.leases import Hold, keeper_of
-from ekiden.runtime.state.ledger import day_charge
+from ekiden.runtime.state.ledger import DaySpending
+from ekiden.runtime.state.outbox import Outbox
 from ekiden.runtime.state.recording import NOTHING, Beside, Recording
 from ekiden.runtime.state.snapshot import snapshot_key, snapshot_of
 from ekiden.runtime.state.spending import charge, let_go, purses_of, spend_own
@@ -31,7 +30,6 @@ from ekiden.runtime.state.variables import StateChange, VariablesNow
 from ekiden.sessions.state import STATE
 from ekiden.storage.base import (
     Commit,
-    DocumentWrite,
     SessionPatch,
     SessionRow,
     SessionStatus,
@@ -39,9 +37,6 @@ from ekiden.storage.base import (
 from ekiden.tracing.log_context import logging_for
 
 _log = logging.getLogger("ekiden.runtime")
-
-SHARED = "shared"
-"""Where a handoff keeps the steps that tell how variables of the user and the app were."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -62,52 +57,47 @@ class Committing(Recording):
     """The part of a run that goes to the store."""
 
     __slots__ = (
-        "_charged",
         "_committing",
-        "_day_charges",
-        "_day_counted",
         "_stored_agent",
         "_stored_cursor",
         "_wakes",
-        "_woken",
         "before",
         "broken",
         "created_at_us",
+        "day",
         "hold",
         "is_free",
+        "meta",
         "outbox",
-        "progress",
-        "progress_at",
         "status",
     )
 
     before: SessionRow | None
+    """How the session stands, while the run is not begun: a handoff is to begin it."""
     broken: BaseException | None
+    """Why something could not be stored in the middle of a step: nobody knows what became of it, so
+    nothing more is stored under this claim, whatever a tool made of the error."""
     created_at_us: int
+    """When the store made the session."""
+    day: DaySpending | None
+    """What it spends of the budget of the day, if there is one."""
     hold: Hold | None
     is_free: bool
     """Whether the session was given free, so that it is somebody else's now."""
     meta: Mapping[str, Any]
-    outbox: list[Event | ModelDelta]
-    progress: list[tuple[str, Any]] | None
-    """What the turn published and showed before it was stored."""
-    progress_at: int
-    """How much of it the step under way published again."""
+    outbox: Outbox
     status: SessionStatus
-    _charged: list[object] | None
+    """As it is stored."""
     _committing: asyncio.Lock
-    _day_charges: int
-    _day_counted: tuple[float, float, float]
-    """What was counted of the run for the budget of the day."""
+    """Commits of one session go to the store one after the other."""
     _stored_agent: str
     _stored_cursor: Mapping[str, Any]
     _wakes: int
-    _woken: asyncio.Event | None
 
     @property
     def number(self) -> int:
         """Which run of the session it is."""
-        return self.cursor.run
+        return self.cursor.progress.run
 
     @property
     def correlation_id(self) -> str:
@@ -132,10 +122,10 @@ class Committing(Recording):
         """The code of the step waits and will be run again: all that is kept of it is what it
         asked."""
         questions = [*(self.kept or ()), *(self.questions or {}).values()]
-        was_started = self.cursor.started
+        was_started = self.cursor.progress.started
         self.discard()
-        if was_started and not self.cursor.started:
-            self.cursor.started = True
+        if was_started and not self.cursor.progress.started:
+            self.cursor.progress.started = True
             self.record("agent_start")
         for put in questions:
             put()
@@ -144,18 +134,14 @@ class Committing(Recording):
         """Go back to what is stored; only tokens and time that were spent stay spent."""
         self._new_handoffs.clear()
         self._beside = NOTHING
-        self._charged = None
+        self.shared_budgets.charged = None
         self.questions = self.kept = None
-        self.progress_at = 0
+        self.outbox.discard()
         self._seq -= len(self._pending)
         self._pending.clear()
         self._steps.clear()
         del self.visible[self._pending_items :]
-        registered = {each.id: each.compensations for each in self.cursor.open}
-        self.cursor.go_back_to(self._stored_cursor)
-        for each in self.cursor.open:
-            # What was done in the step that failed has to be undone, too.
-            each.compensations = registered.get(each.id, each.compensations)
+        self.cursor.discard(self._stored_cursor)
         self.agent = self.find_agent(self._stored_agent)
         self.variables.discard()
 
@@ -163,9 +149,9 @@ class Committing(Recording):
         """The run begins with the next commit, if it was not begun yet."""
         if self.before is not None:
             if self.before.seq:
-                self.remember(snapshot_key(self.cursor.run), snapshot_of(self.before))
+                self.remember(snapshot_key(self.cursor.progress.run), snapshot_of(self.before))
             self.before = None
-            self.cursor.first = self.next_seq
+            self.cursor.progress.first = self.next_seq
             self.variables.forget_run()
 
     async def commit(
@@ -182,12 +168,12 @@ class Committing(Recording):
         if self.broken is not None:
             raise self.broken
         lap_s = self.work.lap()
-        self.cursor.spent_s += lap_s
+        self.cursor.budget.spent_s += lap_s
         if self.agent.budget is not None:
             spend_own(self, 0, lap_s, 0.0)
         if release and self.hold is not None:
             keeper_of(self.store).let_go(self.claim)
-        if self.outer_purses or self.cursor.purse is not None:
+        if self.shared_budgets.outer or self.cursor.budget.purse is not None:
             self._charge()
         async with self._committing:
             batch = self._take_batch()
@@ -197,9 +183,8 @@ class Committing(Recording):
                 if not batch.stored:
                     self._put_back(batch)
                 raise
-        if self._woken is not None:
-            self._woken.set()
-        if self.held is not None:
+        self.outbox.announce()
+        if self.shared_budgets.held is not None:
             await let_go(self)
         for each in batch.beside.afterwards:
             await each()
@@ -207,36 +192,28 @@ class Committing(Recording):
     def _counted(self) -> tuple[float, float, float]:
         """Tokens, money and seconds of the run so far. What those used that it asked they count
         themselves; the time of whoever answers others is in theirs."""
-        usage, others = self.cursor.usage, self.cursor.others or Usage()
+        usage, others = self.cursor.budget.usage, self.cursor.budget.others or Usage()
         is_timed = self.config.daily is not None and self.config.daily.seconds is not None
-        seconds = self.cursor.spent_s if is_timed and "answers" not in self.meta else 0.0
+        seconds = self.cursor.budget.spent_s if is_timed and "answers" not in self.meta else 0.0
         return usage.tokens - others.tokens, round(usage.cost - others.cost, 9), seconds
-
-    def _day_charge(self, counted: tuple[float, float, float]) -> DocumentWrite | None:
-        """What the step spent of the budget of the day."""
-        spent = [round(a - b, 9) for a, b in zip(counted, self._day_counted, strict=True)]
-        if not any(spent):
-            return None
-        self._day_charges += 1
-        return day_charge(self, self._day_charges, spent)
 
     def _charge(self) -> None:
         """Store with the step what it spent of what is shared with other sessions."""
         own = list(self._counted()[:2])
         known = [*own, *purses_of(self)]
-        if known != self._charged:
-            self._charged = known
+        if known != self.shared_budgets.charged:
+            self.shared_budgets.charged = known
             charge(self, own)
 
     async def commit_cursor(self) -> None:
         """Store the open handoffs now, and nothing else of a step that is under way."""
         async with self._committing:
             cursor = dict(self._stored_cursor)
-            stored = [each for each in self.cursor.open if each not in self._new_handoffs]
-            cursor["ho"] = [each.to_json() for each in stored]
+            stored = [each for each in self.cursor.handoffs.open if each not in self._new_handoffs]
+            self.cursor.handoffs.open_to_json(cursor, stored)
             # A commit that failed may have left behind the variables that they go back to.
             needed = {each.variables for each in stored}
-            needed.update(key for each in stored for key in each.saved.get(SHARED, ()))
+            needed.update(key for each in stored for key in each.shared_steps)
             steps = {key: value for key, value in self._steps.items() if key in needed}
             try:
                 await self.store.commit(
@@ -272,8 +249,7 @@ class Committing(Recording):
             return
         async with self._committing:
             cursor = dict(self._stored_cursor)
-            cursor["gc"] = self.cursor.checks
-            cursor["gf"] = self.cursor.found.copy()
+            self.cursor.guardrails.input_to_json(cursor)
             cancelled = await self._stored(
                 Commit(patch=SessionPatch(cursor=cursor), events=(), steps={})
             )
@@ -294,28 +270,20 @@ class Committing(Recording):
         """The cursor to be stored: of a run that is not begun, only what was counted for it."""
         if self.before is None:
             return self.cursor
-        standing = Cursor.from_json(self.before.cursor)
-        for name in ("handoffs", "tried", "head", "audited", "always"):
-            setattr(standing, name, getattr(self.cursor, name))
-        return standing
+        return self.cursor.before_run(self.before.cursor)
 
     def _store_variables(self, pending: PendingHandoff, values: Mapping[str, Any]) -> None:
-        number = pending.id.rpartition(".")[2]
-        pending.variables = f"{self.cursor.run}.{number}.variables"
+        pending.variables = f"{self.cursor.progress.run}.{pending.number}.variables"
         self._steps[pending.variables] = dict(values)
 
     def _store_shared(self, pending: PendingHandoff, undoing: list[list[Any]]) -> None:
         if undoing:
-            number = pending.id.rpartition(".")[2]
-            keys = pending.saved.get(SHARED, ())
-            key = f"{self.cursor.run}.{number}.{SHARED}.{len(keys)}"
-            pending.saved = {**pending.saved, SHARED: [*keys, key]}
-            self._steps[key] = undoing
+            self._steps[pending.add_shared_step(self.cursor.progress.run)] = undoing
 
     def _keep_variables(self, change: StateChange) -> None:
         """Before variables change under a handoff that may be undone, store how they were."""
         undoing = change.undoing(self.variables)
-        for pending in self.cursor.open:
+        for pending in self.cursor.handoffs.open:
             if pending in self._new_handoffs:
                 continue
             if pending.variables is None and change.own is not None:
@@ -332,7 +300,7 @@ class Committing(Recording):
 
     def _take_batch(self) -> _Batch:
         state = self.variables.take()
-        if self.cursor.open:
+        if self.cursor.handoffs.open:
             if state is not None:
                 self._keep_variables(state)
             self._new_handoffs.clear()
@@ -380,23 +348,41 @@ class Committing(Recording):
     async def _store_batch(
         self, batch: _Batch, status: SessionStatus | None, outcome: str | None, release: bool
     ) -> None:
-        state = batch.state
-        patch = SessionPatch(
-            agent=None if batch.agent == self._stored_agent else batch.agent,
-            status=status,
-            outcome=outcome,
-            cursor=batch.cursor,
-            variables=None if state is None else state.own,
-        )
-        beside = batch.beside
-        documents = beside.documents
-        counted = None if self.config.daily is None else self._counted()
-        if counted is not None and (charge := self._day_charge(counted)) is not None:
+        commit = self._commit_of(batch, status, outcome, release)
+        cancelled: asyncio.CancelledError | None = None
+        if self.store.shared:
+            # Whoever is cancelled in the middle of a commit must know what became of it.
+            cancelled = await self._stored(commit)
+        else:
+            await self.store.commit(self.claim, commit)
+        batch.stored = True
+        self.is_free = release
+        self.status = status or self.status
+        self._settle(batch)
+        if self.config.sinks:
+            with logging_for(self):
+                self._show_sinks(batch.events)
+        if ONLOOKERS:
+            await self._show_onlookers(batch.events)
+        if cancelled is not None:
+            raise cancelled
+
+    def _commit_of(
+        self, batch: _Batch, status: SessionStatus | None, outcome: str | None, release: bool
+    ) -> Commit:
+        state, beside, documents = batch.state, batch.beside, batch.beside.documents
+        if self.day is not None and (charge := self.day.charge(self, self._counted())) is not None:
             documents = [*documents, charge]
         if state is not None and state.shared:
             documents = [*documents, *self.variables.writes(state, self.session_id)]
-        commit = Commit(
-            patch=patch,
+        return Commit(
+            patch=SessionPatch(
+                agent=None if batch.agent == self._stored_agent else batch.agent,
+                status=status,
+                outcome=outcome,
+                cursor=batch.cursor,
+                variables=None if state is None else state.own,
+            ),
             events=batch.events,
             steps=batch.steps,
             documents=documents,
@@ -407,32 +393,19 @@ class Committing(Recording):
             seen_wakes=self._wakes if status == "waiting" else None,
             release=release,
         )
-        cancelled: asyncio.CancelledError | None = None
-        if self.store.shared:
-            # Whoever is cancelled in the middle of a commit must know what became of it.
-            cancelled = await self._stored(commit)
-        else:
-            await self.store.commit(self.claim, commit)
-        batch.stored = True
-        if counted is not None:
-            self._day_counted = counted
-        self.is_free = release
-        self.status = status or self.status
+
+    def _settle(self, batch: _Batch) -> None:
+        """Everything in it is stored."""
+        if self.day is not None:
+            self.day.settle()
         self._stored_agent = batch.agent
         self._stored_cursor = batch.cursor
         if self.before is not None:
             self.before = replace(self.before, seq=self.stored_seq, cursor=batch.cursor)
-        if state is not None:
-            self.variables.settle(state)
+        if batch.state is not None:
+            self.variables.settle(batch.state)
         self.events.extend(batch.events)
-        self.outbox.extend(batch.events)
-        if self.config.sinks:
-            with logging_for(self):
-                self._show_sinks(batch.events)
-        if ONLOOKERS:
-            await self._show_onlookers(batch.events)
-        if cancelled is not None:
-            raise cancelled
+        self.outbox.waiting.extend(batch.events)
 
     def _show_sinks(self, events: list[Event]) -> None:
         for sink in self.config.sinks:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ekiden.core.conversation.model import ModelResponse
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import UserError
-from ekiden.core.model import ModelResponse
-from ekiden.core.usage import Usage
 from ekiden.runtime.state.state import RunState
 
 _MILLION = 1_000_000
@@ -68,7 +68,7 @@ def _cost(run: RunState, usage: Usage, answered_by: str | None) -> float | None:
 
 
 def _is_limited(run: RunState) -> bool:
-    if run.config.limits.money is not None or "money" in run.cursor.budget:
+    if run.config.limits.money is not None or "money" in run.cursor.budget.narrowed:
         return True
     own, daily = run.agent.budget, run.config.daily
     return (own is not None and own.money is not None) or (

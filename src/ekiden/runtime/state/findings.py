@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ekiden.core.faults import fault_point
-from ekiden.core.guardrail_errors import shown
+from ekiden.core.guardrails import shown
 from ekiden.core.privacy.covering import cover, covered_keys
 from ekiden.runtime.state.state import RunState
 
 if TYPE_CHECKING:
     from ekiden.core.guardrails import GuardrailFunctionOutput, Violation
-    from ekiden.runtime.state.cursor import Cursor
 
 Stage: TypeAlias = Literal["input", "output", "handoff"]
 Result: TypeAlias = Literal["passed", "failed", "repaired", "warned"]
@@ -89,8 +88,8 @@ def tell_findings(
 ) -> dict[str, Any]:
     """`details` of an event that also tells what guardrails found that no event told before."""
     sensitive = run.config.trace_include_sensitive_data
-    told = [*run.cursor.found, *(each.to_json(sensitive=sensitive) for each in findings)]
-    run.cursor.found = []
+    told = [*run.cursor.guardrails.found, *(each.to_json(sensitive=sensitive) for each in findings)]
+    run.cursor.guardrails.found = []
     return {**(details or {}), "guardrails": told} if told else details or {}
 
 
@@ -131,13 +130,3 @@ def record_failure(
     is_told = finding.result != "warned" or finding.behavior == "crashed"
     error = finding.text if is_told else None
     run.record("guardrail", items=items, details=details, error=error)
-
-
-def forget_checks(cursor: Cursor) -> None:
-    """Another agent gets the conversation: nothing was checked for it."""
-    if cursor.checks:
-        cursor.checks = 0
-    if cursor.found:
-        cursor.found = []
-    if cursor.repairs:
-        cursor.repairs = {}

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ekiden.core.errors import LeaseLost, StoreError
-from ekiden.handoff.request_documents import REQUESTS
+from ekiden.handoff.records.requests import REQUESTS
 from ekiden.storage.base import Claim, Document, Store
 
 _log = logging.getLogger("ekiden.leases")

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ekiden.core.errors import SessionError, StaleDocument
-from ekiden.core.outcomes import LimitName, LimitScope, OutOfBudget
+from ekiden.core.runs import LimitName, LimitScope, OutOfBudget
 from ekiden.runtime.state.recording import Recording
 from ekiden.storage.base import Document, DocumentWrite, Store
 
@@ -141,11 +141,31 @@ async def read_day(run: Recording, now_us: int) -> Ledger:
     )
 
 
-def day_charge(run: Recording, number: int, spent: Sequence[float]) -> DocumentWrite:
-    """What a step of the run spent of today: tokens, money and seconds. The number differs from
-    step to step of one claim."""
-    key = f"{_today(run)}.{SPENT}{run.session_id}.{run.claim.epoch}.{number}"
-    return DocumentWrite(collection=_DAYS, key=key, body=list(spent))
+class DaySpending:
+    """What a run spends of the budget of the day."""
+
+    __slots__ = ("_charges", "_counted", "_stored", "ledger")
+
+    def __init__(self, counted: tuple[float, float, float]) -> None:
+        self.ledger: Ledger | None = None
+        """What is left of that budget, read before the step."""
+        self._charges = 0
+        self._counted = self._stored = counted
+        """Tokens, money and seconds of the run, and which of them are stored as spent."""
+
+    def charge(self, run: Recording, counted: tuple[float, float, float]) -> DocumentWrite | None:
+        """What stores what the run spent that has used so much by now."""
+        self._counted = counted
+        spent = [round(a - b, 9) for a, b in zip(counted, self._stored, strict=True)]
+        if not any(spent):
+            return None
+        self._charges += 1  # The key differs from step to step of one claim.
+        key = f"{_today(run)}.{SPENT}{run.session_id}.{run.claim.epoch}.{self._charges}"
+        return DocumentWrite(collection=_DAYS, key=key, body=spent)
+
+    def settle(self) -> None:
+        """The last charge is stored."""
+        self._stored = self._counted
 
 
 def _today(run: Recording, *, earlier: timedelta = timedelta()) -> str:

@@ -8,12 +8,11 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ekiden.audit.chain import link
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
+from ekiden.core.conversation.items import Item
 from ekiden.core.errors import UserError
 from ekiden.core.events import AUDITED, PRIVATE, QUESTIONS, Event, EventType
-from ekiden.core.items import Item
 from ekiden.core.privacy.covering import cover, covered_keys
 from ekiden.core.roles import Clock
 from ekiden.core.team import Team
@@ -60,6 +59,18 @@ class Beside:
 
 NOTHING = Beside()
 """Never changed: what most commits write beside their session."""
+
+
+@dataclass(slots=True, eq=False)
+class SharedBudgets:
+    """What the run spends from together with those who asked; see `purse`."""
+
+    outer: tuple[str, ...] = ()
+    """Purses of those who asked."""
+    held: str | None = None
+    """The model call that holds something of them."""
+    charged: list[object] | None = None
+    """What the last charge said."""
 
 
 class WorkClock:
@@ -122,8 +133,6 @@ class WorkClock:
 REDACTED = "Error details are redacted."
 
 _MAX_EVENT_NAME = 200
-_MAX_SLIP = 200
-_MAX_SLIPS = 9
 _WORDS = frozenset(
     {
         "answer", "arguments", "body", "case", "context", "guardrails", "info", "message",
@@ -152,12 +161,11 @@ class Recording:
         "context",
         "cursor",
         "events",
-        "held",
         "history_length",
         "kept",
-        "outer_purses",
         "questions",
         "root",
+        "shared_budgets",
         "store",
         "trigger_notes",
         "variables",
@@ -171,16 +179,22 @@ class Recording:
     cursor: Cursor
     agent: Agent[Any]
     brought: tuple[Item, ...]
+    """What a handoff that is about to be made adds to the conversation of the run."""
     root: Agent[Any] | Team
     context: RunContextWrapper[Any]
     visible: list[Item]
+    """What the active agent sees; only ever appended to, or replaced as a whole."""
     events: list[Event]
+    """All events of this run that are stored."""
     history_length: int
+    """How much of `visible` was there before this run produced anything."""
     questions: dict[str, Callable[[], None]] | None
+    """How to record what the code of the step under way asked others, by the step's key."""
     kept: list[Callable[[], None]] | None
-    held: str | None
-    outer_purses: tuple[str, ...]
+    """How to record again what was told others and is not stored."""
+    shared_budgets: SharedBudgets
     trigger_notes: dict[int, str]
+    """What conditions of the active agent's triggers last came out as."""
     variables: Variables
     work: WorkClock
     _beside: Beside
@@ -216,11 +230,12 @@ class Recording:
 
     def step_key(self, suffix: str) -> str:
         """The key of an effect of the turn under way: the same after a restart."""
-        return f"{self.cursor.run}.{self.cursor.turn + 1}.{suffix}"
+        progress = self.cursor.progress  # `step_key` of that, without a further call.
+        return f"{progress.run}.{progress.turn + 1}.{suffix}"
 
     def spent_s(self) -> float:
         """Seconds worked on the run so far."""
-        return self.cursor.spent_s + self.work.elapsed()
+        return self.cursor.budget.spent_s + self.work.elapsed()
 
     def record(
         self,
@@ -247,16 +262,15 @@ class Recording:
         cursor = self.cursor
         if error is not None:
             error = cover(error)
-            cursor.errors += 1
+            cursor.progress.errors += 1
             is_shown = config.trace_include_sensitive_data
             if type == "tool_call":
                 names = "|".join(kinds) or error.partition(":")[0]
-                slip = f"{names}: {error}"[:_MAX_SLIP] if is_shown else names[:_MAX_SLIP]
-                cursor.slips = [*cursor.slips[-_MAX_SLIPS:], slip]
+                cursor.triggers.note_tool_error(f"{names}: {error}" if is_shown else names)
             if not is_shown:
                 error = REDACTED
         elif type == "tool_call":
-            cursor.work += 1
+            cursor.handoffs.work += 1
         if not config.trace_include_sensitive_data:
             details = {**(details or {}), PRIVATE: True}
         if details is not None and type in AUDITED and not _WORDS.isdisjoint(details):
@@ -276,11 +290,8 @@ class Recording:
         )
         if self._labels and details and (type in AUDITED or not QUESTIONS.isdisjoint(details)):
             details.update(self._labels)
-        if type in AUDITED and (config.events or cursor.head):
-            if details is None:
-                details = event.details = {}
-            details["hash"] = cursor.head = link(cursor.head, event)
-            cursor.audited += 1
+        if type in AUDITED and (config.events or cursor.audit.head):
+            cursor.audit.add(event)
         self._pending.append(event)
         if items:
             self.visible.extend(items)
@@ -301,16 +312,16 @@ class Recording:
     @property
     def next_handoff_id(self) -> str:
         """The id of the handoff that is about to be made: its number is counted already."""
-        return f"{self.session_id}.h{self.cursor.handoffs}"
+        return f"{self.session_id}.h{self.cursor.handoffs.count}"
 
     @property
     def is_undoing(self) -> bool:
         """Whether the rollback of a handoff was begun and is not finished."""
-        return bool(self.cursor.open) and self.cursor.open[-1].failure is not None
+        return self.cursor.handoffs.is_rolling_back
 
     def open_handoff(self, pending: PendingHandoff) -> None:
         """From the next commit on, `pending` is to be confirmed or undone."""
-        self.cursor.open.append(pending)
+        self.cursor.handoffs.open.append(pending)
         self._new_handoffs.append(pending)
 
     def publish(self, name: str, data: Any) -> None:
@@ -322,20 +333,7 @@ class Recording:
         if data is not None:
             details["data"] = data
         self.record("message", details=details)
-        if name not in self.cursor.published:
-            self.cursor.published = [*self.cursor.published, name]
-
-    def forget_signs(self) -> None:
-        """What triggers of the agent before looked at is nothing to the next one."""
-        cursor = self.cursor
-        if cursor.fired:
-            cursor.fired = []
-        if cursor.published:
-            cursor.published = []
-        if cursor.slips:
-            cursor.slips = []
-        if self.trigger_notes:
-            self.trigger_notes = {}
+        self.cursor.triggers.note_published(name)
 
     @property
     def beside(self) -> Beside:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from ekiden.core.agent import Agent
 from ekiden.core.errors import HandoffError, UserError
 from ekiden.core.faults import fault_point
-from ekiden.core.jsonio import dumps
+from ekiden.core.values.jsonio import dumps
 from ekiden.runtime.state.cursor import Compensation, Cursor, PendingHandoff
 from ekiden.tools.under_way import current_call
 
@@ -65,7 +65,7 @@ def register(
         dumps(arguments)
     except (TypeError, ValueError) as exc:
         raise UserError(f"`arguments` of on_rollback must be JSON: {exc}") from exc
-    pending = run.cursor.pending
+    pending = run.cursor.handoffs.pending
     if run.staged is not None:
         # A handoff is about to be made: what its callbacks do is undone with it.
         owner, registered, store_now = run.next_handoff_id, run.staged, None

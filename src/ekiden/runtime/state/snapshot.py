@@ -7,6 +7,7 @@ from typing import Any
 
 from ekiden.core.errors import LeaseLost
 from ekiden.core.events import Event
+from ekiden.runtime.state.cursor import without_grants
 from ekiden.storage.base import SessionRow, Store
 
 KEPT = "0.0.kept."
@@ -41,14 +42,14 @@ def is_snapshot_key(step_key: str) -> bool:
     return step_key.endswith(".0.before")
 
 
-def without_grants(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+def snapshot_without_grants(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     """How a session stood, without what people said need not be asked about again in it."""
     copied: dict[str, Any] = {}
     for name, value in snapshot.items():
         if name == "cursor":
-            copied[name] = {part: each for part, each in value.items() if part != "al"}
+            copied[name] = without_grants(value)
         else:
-            copied[name] = without_grants(value) if name == REWOUND else value
+            copied[name] = snapshot_without_grants(value) if name == REWOUND else value
     return copied
 
 

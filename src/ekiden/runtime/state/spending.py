@@ -9,13 +9,13 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
+from ekiden.core.conversation.model import ModelRequest
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import StaleDocument, StoreError
 from ekiden.core.handoff_terms import Budget
-from ekiden.core.ids import new_id
-from ekiden.core.jsonio import dumps
-from ekiden.core.model import ModelRequest
-from ekiden.core.outcomes import LimitName, LimitScope, OutOfBudget
-from ekiden.core.usage import Usage
+from ekiden.core.runs import LimitName, LimitScope, OutOfBudget
+from ekiden.core.values.ids import new_id
+from ekiden.core.values.jsonio import dumps
 from ekiden.runtime.state.ledger import HELD, HOLDABLE, SPENT, Ledger, read_day, read_ledger
 from ekiden.runtime.state.recording import Recording
 from ekiden.storage.base import DocumentStore, DocumentWrite
@@ -27,13 +27,13 @@ counted from the run's beginning."""
 
 def narrowed(run: Recording, budget: Budget) -> dict[str, float]:
     """The budget that is left when `budget` begins now: never more than there was."""
-    usage = run.cursor.usage
+    usage = run.cursor.budget.usage
     spent: dict[LimitName, float] = {
         "tokens": usage.tokens,
         "seconds": run.spent_s(),
         "money": usage.cost,
     }
-    left = dict(run.cursor.budget)
+    left = dict(run.cursor.budget.narrowed)
     for name, used in spent.items():
         allowed: float | None = getattr(budget, name)
         if allowed is not None and used + allowed < left.get(name, float("inf")):
@@ -49,8 +49,8 @@ def as_set(run: Recording, over: OutOfBudget) -> OutOfBudget:
         return over
     limit: float | None = None
     scope: LimitScope = "handoff"
-    if over.allowed == run.cursor.budget.get(over.limit):
-        limit = run.cursor.budget.get(f"{_SET}{over.limit}")
+    if over.allowed == run.cursor.budget.narrowed.get(over.limit):
+        limit = run.cursor.budget.narrowed.get(f"{_SET}{over.limit}")
     elif run.agent.budget is not None and over.allowed == _own_allowed(run, over.limit):
         limit, scope = getattr(run.agent.budget, over.limit), "agent"
     if limit is None:
@@ -62,7 +62,7 @@ def as_set(run: Recording, over: OutOfBudget) -> OutOfBudget:
 def allowed(run: Recording, limit: LimitName) -> float | None:
     """What the run may use of something, counted from its beginning; `None` is no limit."""
     own: float | None = getattr(run.config.limits, limit)
-    narrower = run.cursor.budget.get(limit)
+    narrower = run.cursor.budget.narrowed.get(limit)
     if run.agent.budget is not None:
         found = (own, narrower, _own_allowed(run, limit))
         return min((each for each in found if each is not None), default=None)
@@ -77,7 +77,10 @@ def is_budget(run: Recording, limit: LimitName, *, is_own: bool) -> bool:
     now = allowed(run, limit)
     if now is None or now == getattr(run.config.limits, limit):
         return False
-    is_inherited = now == run.cursor.budget.get(limit) and f"{_SET}{limit}" not in run.cursor.budget
+    is_inherited = (
+        now == run.cursor.budget.narrowed.get(limit)
+        and f"{_SET}{limit}" not in run.cursor.budget.narrowed
+    )
     return is_own or not is_inherited
 
 
@@ -86,11 +89,11 @@ def _own_allowed(run: Recording, limit: LimitName) -> float | None:
     budget: float | None = getattr(run.agent.budget, limit, None)
     if budget is None:
         return None
-    tokens, seconds, money = run.cursor.by_agent.get(run.agent.name, (0, 0.0, 0.0))
-    usage = run.cursor.usage
+    tokens, seconds, money = run.cursor.budget.by_agent.get(run.agent.name, (0, 0.0, 0.0))
+    usage = run.cursor.budget.usage
     before = {
         "tokens": usage.tokens - tokens,
-        "seconds": run.cursor.spent_s - seconds,
+        "seconds": run.cursor.budget.spent_s - seconds,
         "money": usage.cost - money,
     }
     return round(before[limit] + budget, 6)
@@ -98,7 +101,7 @@ def _own_allowed(run: Recording, limit: LimitName) -> float | None:
 
 def left_of(run: Recording) -> dict[str, float]:
     """What the run may still use, where that is limited."""
-    usage = run.cursor.usage
+    usage = run.cursor.budget.usage
     spent: dict[LimitName, float] = {
         "tokens": usage.tokens,
         "seconds": run.spent_s(),
@@ -134,11 +137,7 @@ def own_limits(own: Budget | None, max_turns: int | None) -> dict[str, float]:
 
 def spend_own(run: Recording, tokens: int, seconds: float, money: float) -> None:
     """Count what an agent spends that has a budget of its own."""
-    cursor, name = run.cursor, run.agent.name
-    spent = cursor.by_agent.get(name, (0, 0.0, 0.0))
-    more = (tokens, seconds, money)
-    now = [round(before + added, 9) for before, added in zip(spent, more, strict=True)]
-    cursor.by_agent = {**cursor.by_agent, name: now}
+    run.cursor.budget.spend(run.agent.name, tokens, seconds, money)
 
 
 def own_left(run: Recording) -> OutOfBudget | None:
@@ -146,7 +145,7 @@ def own_left(run: Recording) -> OutOfBudget | None:
     budget = run.agent.budget
     if budget is None:
         return None
-    tokens, seconds, money = run.cursor.by_agent.get(run.agent.name, (0, 0.0, 0.0))
+    tokens, seconds, money = run.cursor.budget.by_agent.get(run.agent.name, (0, 0.0, 0.0))
     used: tuple[tuple[LimitName, float], ...] = (
         ("tokens", tokens),
         ("seconds", seconds + run.work.elapsed()),
@@ -164,7 +163,7 @@ def own_seconds_left(run: Recording) -> float:
     budget = run.agent.budget
     assert budget is not None
     assert budget.seconds is not None
-    _, seconds, _ = run.cursor.by_agent.get(run.agent.name, (0, 0.0, 0.0))
+    _, seconds, _ = run.cursor.budget.by_agent.get(run.agent.name, (0, 0.0, 0.0))
     return budget.seconds - seconds - run.work.elapsed()
 
 
@@ -192,23 +191,23 @@ class Spent(Exception):
 def purses_of(run: Recording) -> list[str]:
     """What the run spends from together with other sessions, the innermost last."""
     cursor = run.cursor
-    if cursor.purse is None:
-        return list(run.outer_purses)
-    levels = [level for level, _ in _levels(run) if level in cursor.levels]
-    return [*run.outer_purses, *(f"{cursor.purse}.{level}" for level in levels)]
+    if cursor.budget.purse is None:
+        return list(run.shared_budgets.outer)
+    levels = [level for level, _ in _levels(run) if level in cursor.budget.levels]
+    return [*run.shared_budgets.outer, *(f"{cursor.budget.purse}.{level}" for level in levels)]
 
 
 def shared_purses(run: Recording) -> list[str]:
     """The purses of a session that the run opens; its own are begun if it has limits to share."""
     cursor = run.cursor
     for level, limits in _levels(run):
-        if cursor.purse is None:
-            cursor.purse = new_id("purse")
-        if level not in cursor.levels:
-            cursor.levels = [*cursor.levels, level]
-            others = cursor.others or Usage()
+        if cursor.budget.purse is None:
+            cursor.budget.purse = new_id("purse")
+        if level not in cursor.budget.levels:
+            cursor.budget.levels = [*cursor.budget.levels, level]
+            others = cursor.budget.others or Usage()
             body = {"limits": limits, "base": [others.tokens, others.cost], "held": {}}
-            collection = _collection(f"{cursor.purse}.{level}")
+            collection = _collection(f"{cursor.budget.purse}.{level}")
             run.write(DocumentWrite(collection=collection, key=HELD, body=body))
     return purses_of(run)
 
@@ -216,10 +215,10 @@ def shared_purses(run: Recording) -> list[str]:
 async def keep_limit(run: Recording) -> None:
     """A run that is resumed may have another limit than it had: so has its purse."""
     cursor = run.cursor
-    if cursor.purse is None or _OF_RUN not in cursor.levels:
+    if cursor.budget.purse is None or _OF_RUN not in cursor.budget.levels:
         return
     limits = _limits(run.config.limits)
-    collection = _collection(f"{cursor.purse}.{_OF_RUN}")
+    collection = _collection(f"{cursor.budget.purse}.{_OF_RUN}")
     while (found := await run.store.get_document(collection, HELD)) is not None:
         if found.body["limits"] == limits:
             return
@@ -233,7 +232,7 @@ async def keep_limit(run: Recording) -> None:
 
 def charge(run: Recording, spent: list[float]) -> None:
     """Store with the step what the run itself spent so far: tokens and money."""
-    key = f"{SPENT}{run.session_id}.{run.cursor.run}"
+    key = f"{SPENT}{run.session_id}.{run.cursor.progress.run}"
     for purse in purses_of(run):
         run.write(DocumentWrite(collection=_collection(purse), key=key, body=spent))
 
@@ -271,11 +270,11 @@ async def reserve(
                     break
             writes.append(free.with_hold(key, [*wanted.values(), until_us]))
         else:
-            run.held = key
+            run.shared_budgets.held = key
             try:
                 await run.store.write_documents(writes)
             except StaleDocument:
-                run.held = None
+                run.shared_budgets.held = None
                 continue
             return request
         await run.store.wait_for_change(_ROOM_S)
@@ -286,7 +285,7 @@ async def reserve(
 
 async def let_go(run: Recording) -> None:
     """What the call held is spent, or not needed; a hold that is left over ends by itself."""
-    key, run.held = run.held, None
+    key, run.shared_budgets.held = run.shared_budgets.held, None
     while key is not None:
         try:
             now_us = await run.store.now_us()
@@ -305,9 +304,9 @@ async def empty(run: Recording) -> None:
 
     What was spent of them is in the run's usage; if it goes on, it begins others.
     """
-    for write in await purse_removals(run.store, run.cursor.purse, run.cursor.levels):
+    for write in await purse_removals(run.store, run.cursor.budget.purse, run.cursor.budget.levels):
         run.write(write)
-    run.cursor.purse, run.cursor.levels = None, []
+    run.cursor.budget.purse, run.cursor.budget.levels = None, []
 
 
 async def purse_removals(

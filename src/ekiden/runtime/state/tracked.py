@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 from ekiden.core.errors import UserError
-from ekiden.core.jsonio import MAX_DEPTH, dumps, is_too_deep
+from ekiden.core.values.jsonio import MAX_DEPTH, dumps, is_too_deep
 from ekiden.runtime.state.recording import Recording
 from ekiden.runtime.state.variables import GONE, no_owner
 from ekiden.sessions.scopes import (
@@ -59,7 +59,7 @@ class Tracked(MutableMapping[str, Any]):
         if is_new:
             check_room(name, len(values))
         if is_new or values[bare] != value:
-            self._run.cursor.work += 1
+            self._run.cursor.handoffs.work += 1
         self._put(name, value)
 
     def __delitem__(self, name: str) -> None:

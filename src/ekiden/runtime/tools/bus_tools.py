@@ -11,8 +11,8 @@ from typing import Any
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ModelBehaviorError
-from ekiden.core.jsonio import dumps
 from ekiden.core.tool import FunctionTool
+from ekiden.core.values.jsonio import dumps
 from ekiden.runtime.tools.object_tools import object_tool
 
 ASK_AGENT = "ask_agent"

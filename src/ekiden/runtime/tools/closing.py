@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ekiden.core.conversation.items import Item, function_output
 from ekiden.core.events import Event
-from ekiden.core.items import Item, function_output
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.state.state import RunState
+from ekiden.sessions.progress import Progress
 from ekiden.storage.base import SessionRow, Store
 
 NOT_RUN = "not run"
@@ -49,20 +50,21 @@ def has_calls_left(row: SessionRow) -> bool:
     keys. One that waits for an answer goes on when that comes, and not before.
     """
     cursor = Cursor.from_json(row.cursor)
-    is_undoing = bool(cursor.open) and cursor.open[-1].failure is not None
-    is_theirs = row.status == "ready" and not cursor.asks and not is_undoing
-    return is_theirs and cursor.phase == "act"
+    is_waiting = cursor.questions.open or cursor.handoffs.is_rolling_back
+    is_theirs = row.status == "ready" and not is_waiting
+    return is_theirs and cursor.progress.phase == "act"
 
 
 async def broken_off(run: RunState) -> list[ClosedCall]:
     """The calls that a handoff breaks off: those of a turn that is not finished, without output."""
-    if run.cursor.phase != "act":
+    if run.cursor.progress.phase != "act":
         return []
-    asked = _calls_of(run.events, run.cursor.calls)
+    asked = _calls_of(run.events, run.cursor.progress.calls)
     done = answered(run)
     left = [call for call in asked if call["call_id"] not in done]
     turn = run.step_key("")
-    return await _closed(run.store, run.session_id, run.cursor, turn, asked, left, BROKEN_OFF)
+    questions = run.cursor.questions.open
+    return await _closed(run.store, run.session_id, questions, turn, asked, left, BROKEN_OFF)
 
 
 async def interrupted(
@@ -71,19 +73,19 @@ async def interrupted(
     """The calls that a new message breaks off: `left` stand without an output."""
     if not left:
         return []
-    turn = f"{cursor.run}.{cursor.turn + 1}."
-    asked = _calls_of(events, cursor.calls)
-    return await _closed(store, session_id, cursor, turn, asked, left, INTERRUPTED)
+    turn = cursor.progress.step_key("")
+    asked = _calls_of(events, cursor.progress.calls)
+    return await _closed(store, session_id, cursor.questions.open, turn, asked, left, INTERRUPTED)
 
 
 async def interrupted_code(
-    store: Store, session_id: str, events: Sequence[Event], cursor: Cursor
+    store: Store, session_id: str, events: Sequence[Event], progress: Progress
 ) -> list[ClosedCall]:
     """The calls of an agent's code that a new message breaks off: they were begun, nobody knows
     how they ended, and no person gave them up."""
-    if cursor.phase != "think":
+    if progress.phase != "think":
         return []
-    turn = f"{cursor.run}.{cursor.turn + 1}."
+    turn = progress.step_key("")
     if not await store.steps(session_id, prefix=f"{turn}i"):
         return []
     from ekiden.runtime.tools.intents import unfinished_calls
@@ -103,8 +105,8 @@ def close_calls(run: RunState, closed: Iterable[ClosedCall]) -> None:
         if not each.is_run:
             details["not_run"] = True
         run.record("tool_call", items=(each.output,), details=details, error=each.error)
-    run.cursor.turn += 1
-    run.cursor.phase = "think"
+    run.cursor.progress.turn += 1
+    run.cursor.progress.phase = "think"
 
 
 def with_outputs(view: list[Item], closed: Iterable[ClosedCall]) -> list[Item]:
@@ -128,7 +130,7 @@ def answered(run: RunState) -> set[str]:
     return {
         item["call_id"]
         for event in run.events
-        if event.seq > run.cursor.calls
+        if event.seq > run.cursor.progress.calls
         for item in event.items
         if item.get("type") == "function_call_output"
     }
@@ -137,7 +139,7 @@ def answered(run: RunState) -> set[str]:
 async def _closed(
     store: Store,
     session_id: str,
-    cursor: Cursor,
+    questions: Iterable[str],
     turn: str,
     asked: list[Item],
     left: Iterable[Item],
@@ -146,7 +148,7 @@ async def _closed(
     """A result that is stored is told; of a call that may have been made nobody knows how far it
     came."""
     steps = await store.steps(session_id, prefix=turn)
-    keys = (*steps, *cursor.asks)
+    keys = (*steps, *questions)
     places = {call["call_id"]: place for place, call in enumerate(asked)}
     found = []
     for call in left:

@@ -11,11 +11,11 @@ from string import Formatter
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.acting import acting_as
+from ekiden.core.conversation.items import Item
 from ekiden.core.errors import UserError
 from ekiden.core.errors.inbox import InboxItemClosed
-from ekiden.core.inbox_item import NOBODY, InboxItem
-from ekiden.core.items import Item
 from ekiden.core.profile import Confirmation
+from ekiden.core.questions.inbox_item import NOBODY, InboxItem
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.tool import FunctionTool
 from ekiden.runtime.outcome.finish import describe, is_bug, warn
@@ -101,7 +101,7 @@ async def ask_first(run: RunState, tool: FunctionTool, call: Item, key: str) -> 
         return _recalled(run, stored, tool, call)
     grant = _grant(run, tool, call)
     asked = f"{step}.{_digest(call)}"
-    has_asked = asked in run.cursor.asks
+    has_asked = asked in run.cursor.questions.open
     decision = await _granted(run, grant, asked)
     if decision is not None:
         _note(run, decision, tool, call, step, None)
@@ -131,7 +131,7 @@ def is_granted_meanwhile(run: RunState, tool: FunctionTool, call: Item, key: str
     """Whether a call that waits for its own answer is covered by an "always" to another one."""
     if tool.confirmation is None or _step(run, key) in run.memo:
         return False
-    return _grant(run, tool, call) in run.cursor.always
+    return _grant(run, tool, call) in run.cursor.questions.always
 
 
 def _step(run: RunState, key: str) -> str:
@@ -153,18 +153,18 @@ def _grant(run: RunState, tool: FunctionTool, call: Item) -> Grant | None:
 async def _granted(run: RunState, grant: Grant | None, asked: str) -> Decision | None:
     """The earlier "always"; a question about this call is withdrawn, unless a person answered it:
     what they said to exactly this call counts more."""
-    by = None if grant is None else run.cursor.always.get(grant)
+    by = None if grant is None else run.cursor.questions.always.get(grant)
     if by is None or _is_decided(run, asked):
         return None
     if run.questions:
         run.questions.pop(asked, None)
-    question = run.cursor.asks.get(asked)
+    question = run.cursor.questions.open.get(asked)
     if question is not None:
         await withdraw(run, {asked: question}, by=run.agent.name)
         item = await read_item(run.store, question.id)
         if item is not None and not is_withdrawn_by_run(item):
             raise Parked  # Until the answer that came first is collected.
-        del run.cursor.asks[asked]
+        del run.cursor.questions.open[asked]
     return Decision(approved=True, by=by, always=True)
 
 
@@ -192,7 +192,7 @@ def _kept(run: RunState, decision: Decision, tool: FunctionTool, call: Item) -> 
     grant = _grant(run, tool, decision.call(call))
     if grant is None:
         return replace(decision, always=False)
-    run.cursor.always[grant] = decision.by
+    run.cursor.questions.always[grant] = decision.by
     return decision
 
 
@@ -202,7 +202,7 @@ async def _ask(
     confirmation, approver = tool.confirmation, run.config.approver
     assert confirmation is not None
     # Whoever goes on with the run may have another approver than whoever asked.
-    if isinstance(approver, str) or key in run.memo or key in run.cursor.asks:
+    if isinstance(approver, str) or key in run.memo or key in run.cursor.questions.open:
         return await _ask_inbox(run, tool, call, key)
     if approver is None:
         return _no("unavailable", "nobody is there to ask (`RunConfig.approver` is not set)")
@@ -217,7 +217,7 @@ async def _ask(
         timeout_s=timeout_s,
         scope="" if grant is None else grant[2],
     )
-    await run.until_seen()  # What happened before a question is shown before it.
+    await run.outbox.until_seen()  # What happened before a question is shown before it.
     deadline = asyncio.timeout(timeout_s)
     late = _no("expired", f"nobody answered within {timeout_s:g} s")
     try:
@@ -246,7 +246,7 @@ async def _ask_inbox(run: RunState, tool: FunctionTool, call: Item, key: str) ->
     """What a person decided in the inbox about exactly these arguments; `Parked` until then."""
     confirmation, arguments = tool.confirmation, call.get("arguments") or ""
     assert confirmation is not None
-    if key not in run.memo and key not in run.cursor.asks:
+    if key not in run.memo and key not in run.cursor.questions.open:
         now_us = await run.store.now_us()
         item = InboxItem(
             kind="confirmation",

@@ -13,12 +13,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ekiden.core.conversation.items import Item, function_call
 from ekiden.core.errors import CallChanged
 from ekiden.core.faults import fault_point
-from ekiden.core.ids import new_id
-from ekiden.core.inbox_item import InboxItem
-from ekiden.core.items import Item, function_call
-from ekiden.core.jsonio import loads
+from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.values.ids import new_id
+from ekiden.core.values.jsonio import loads
 from ekiden.runtime.questions.asking import decided, post
 from ekiden.runtime.state.state import RunState
 from ekiden.tools.text import shortened, spelled_out
@@ -138,7 +138,7 @@ async def _decision(run: RunState, place: str, before: Intent, now: str) -> str:
         key = f"{first}.{asked}"
     if not run.is_reachable:
         raise CallChanged(agent, before=str(before), now=now, is_finished=before.is_finished)
-    if key not in run.memo and key not in run.cursor.asks:
+    if key not in run.memo and key not in run.cursor.questions.open:
         item_id = new_id("inb")
         run.exception = CallChanged(
             agent, before=str(before), now=now, is_finished=before.is_finished, item=item_id

@@ -14,9 +14,9 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.errors.memory import MemoryFailed
-from ekiden.core.jsonio import dumps
 from ekiden.core.memory import Recall, Recollection
 from ekiden.core.tool import FunctionTool
+from ekiden.core.values.jsonio import dumps
 from ekiden.runtime.tools.object_tools import Invoke, object_tool
 from ekiden.tools import default_tool_error_function
 

@@ -17,7 +17,7 @@ from ekiden.runtime.tools.memory_tools import memory_tools
 
 
 async def refresh_offer(run: RunState) -> None:
-    """Evaluate anew what is enabled, into `run.offered` (by name) and `run.specs`.
+    """Evaluate anew what is enabled, into `run.offer.by_name` (by name) and `run.offer.specs`.
 
     Two things under one name are `UserError`: the model could not say which it means.
     """
@@ -27,8 +27,8 @@ async def refresh_offer(run: RunState) -> None:
         tools.extend(_adapted(agent, bus_tools(agent)))
     if agent.memory is not None:
         tools.extend(_adapted(agent, memory_tools(agent)))
-    if run.cursor.tools is not None:
-        tools = [tool for tool in tools if tool.name in run.cursor.tools]
+    if run.cursor.handoffs.tools is not None:
+        tools = [tool for tool in tools if tool.name in run.cursor.handoffs.tools]
     handoffs = await get_handoffs(agent, run.context) if agent.handoffs else []
     for each in handoffs:
         if each.terms.when != "manual":
@@ -39,8 +39,8 @@ async def refresh_offer(run: RunState) -> None:
         offered[handoff.tool_name] = handoff
     if len(offered) != len(tools) + len(handoffs):
         resolve_tool_name_collisions(tools, handoffs, collision_policy="error")
-    run.offered = offered
-    run.specs = tuple([offer.spec for offer in offered.values()])
+    run.offer.by_name = offered
+    run.offer.specs = tuple([offer.spec for offer in offered.values()])
 
 
 def _adapted(agent: Agent[Any], tools: Sequence[FunctionTool]) -> Sequence[FunctionTool]:
@@ -52,7 +52,7 @@ async def enabled_tools(run: RunState) -> list[str]:
     """The tools that the active agent may use now, by name, and no handoffs."""
     names = [tool.name for tool in run.agent.tools if await is_enabled(tool, run)]
     names.extend(tool.name for tool in (*bus_tools(run.agent), *memory_tools(run.agent)))
-    allowed = run.cursor.tools
+    allowed = run.cursor.handoffs.tools
     return names if allowed is None else [name for name in names if name in allowed]
 
 

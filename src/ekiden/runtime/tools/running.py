@@ -10,9 +10,9 @@ from typing import Any
 
 from ekiden.core.acting import acting_as
 from ekiden.core.context import ToolContext
+from ekiden.core.conversation.items import Item, function_output
 from ekiden.core.faults import fault_point
-from ekiden.core.guardrail_errors import GuardrailError
-from ekiden.core.items import Item, function_output
+from ekiden.core.guardrails import GuardrailError
 from ekiden.core.privacy.covering import cover
 from ekiden.core.tool import FunctionTool
 from ekiden.runtime.questions.asking import Asking, Parked, is_parked
@@ -120,7 +120,7 @@ async def _side_by_side(
     results: dict[str, tuple[ToolResult, int]] = {}
     waiting = planned
     while waiting:
-        grants = len(run.cursor.always)
+        grants = len(run.cursor.questions.always)
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [(each.key, group.create_task(one(each))) for each in waiting]
@@ -129,7 +129,7 @@ async def _side_by_side(
         results |= {key: result for key, task in tasks if (result := task.result()) is not None}
         parked = [each for each in planned if each.key not in results]
         # An "always" that was given to a later call may cover one that waits.
-        is_new = len(run.cursor.always) > grants
+        is_new = len(run.cursor.questions.always) > grants
         waiting = [each for each in parked if is_new and _is_granted(run, each)]
     if len(results) < len(planned):
         raise Parked

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.caller_data import is_request
+from ekiden.core.conversation.items import Item, assistant_message, text_of
+from ekiden.core.conversation.quoting import is_request
 from ekiden.core.errors import NoRoute, UserError
 from ekiden.core.faults import fault_point
-from ekiden.core.items import Item, assistant_message, text_of
-from ekiden.core.outcomes import Done
 from ekiden.core.roles import RouteCause
+from ekiden.core.runs import Done
 from ekiden.core.team import Team
 from ekiden.runtime.guardrails.output import approve
 from ekiden.runtime.state.circumstances import AUTO, Circumstances
-from ekiden.runtime.state.findings import forget_checks, tell_findings
+from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.turn.turn import conclude
 
@@ -63,20 +63,20 @@ async def assign(run: RunState) -> None:
     """
     router, cursor = run.agent, run.cursor
     assert router.router is not None
-    asked = cursor.route or _asked("gave_up" if cursor.depth else "new", None)
+    asked = cursor.handoffs.route or _asked("gave_up" if cursor.handoffs.depth else "new", None)
     began = run.config.clock.monotonic()
     fault_point("route.assign.before_call")
     chosen = await router.router.assign(
         last_request(run.visible),
         cause=asked["cause"],
-        excluded=frozenset(name for name in cursor.chain[1:] if name != router.name),
+        excluded=frozenset(name for name in cursor.handoffs.chain[1:] if name != router.name),
         options=asked.get("options"),
     )
     fault_point("route.assign.after_call")
     if chosen.usage is not None:
-        cursor.usage.add(chosen.usage)
+        cursor.budget.usage.add(chosen.usage)
     target = None if chosen.agent is None else run.find_agent(chosen.agent)
-    if target is not None and target.router is not None:
+    if target is not None and target.traits.passes_on:
         raise UserError(f"router {router.name!r} chose {target.name!r}, which is a router itself")
     run.record(
         "route",
@@ -84,7 +84,7 @@ async def assign(run: RunState) -> None:
         details=tell_findings(run, dict(chosen.details)),
         duration_us=int((run.config.clock.monotonic() - began) * 1e6),
     )
-    cursor.route = None
+    cursor.handoffs.route = None
     if target is not None:
         _move(run, target)
         fault_point("route.assign.before_commit")
@@ -109,10 +109,10 @@ def last_request(items: Sequence[Item]) -> str:
 
 
 def _move(run: RunState, target: Agent[Any]) -> None:
-    run.cursor.chain[-1] = target.name
-    run.cursor.started = False
-    forget_checks(run.cursor)
-    run.prompt_block = None
+    run.cursor.handoffs.chain[-1] = target.name
+    run.cursor.progress.started = False
+    run.cursor.guardrails.hand_on()
+    run.offer.prompt_block = None
     run.know(target)
     run.agent = target
     run.memo = {}

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 from ekiden.core.agent import Agent
 from ekiden.core.handoff import Handoff
-from ekiden.core.outcomes import OutOfBudget
+from ekiden.core.runs import OutOfBudget
 from ekiden.runtime.state.cursor import PendingHandoff
 from ekiden.runtime.state.spending import allowed, own_left, own_seconds_left
 from ekiden.runtime.state.state import RunState
@@ -15,23 +15,23 @@ from ekiden.runtime.state.state import RunState
 def over_limit(run: RunState) -> OutOfBudget | None:
     """The limit that keeps the run from another turn, if there is one."""
     limits, cursor = run.config.limits, run.cursor
-    if limits.turns is not None and cursor.turn >= limits.turns:
-        return OutOfBudget("turns", limits.turns, cursor.turn)
+    if limits.turns is not None and cursor.progress.turn >= limits.turns:
+        return OutOfBudget("turns", limits.turns, cursor.progress.turn)
     if run.agent.budget is not None:
         over = own_left(run)
         if over is not None:
             return over
-    if not cursor.budget and limits.tokens is limits.money is limits.seconds is None:
+    if not cursor.budget.narrowed and limits.tokens is limits.money is limits.seconds is None:
         return None
-    turns = cursor.budget.get("turns")
-    if turns is not None and cursor.turn >= turns:
-        return OutOfBudget("turns", turns, cursor.turn)
+    turns = cursor.budget.narrowed.get("turns")
+    if turns is not None and cursor.progress.turn >= turns:
+        return OutOfBudget("turns", turns, cursor.progress.turn)
     tokens = allowed(run, "tokens")
-    if tokens is not None and cursor.usage.tokens >= tokens:
-        return OutOfBudget("tokens", tokens, cursor.usage.tokens)
+    if tokens is not None and cursor.budget.usage.tokens >= tokens:
+        return OutOfBudget("tokens", tokens, cursor.budget.usage.tokens)
     money = allowed(run, "money")
-    if money is not None and cursor.usage.cost >= money:
-        return OutOfBudget("money", money, cursor.usage.cost)
+    if money is not None and cursor.budget.usage.cost >= money:
+        return OutOfBudget("money", money, cursor.budget.usage.cost)
     seconds = allowed(run, "seconds")
     if seconds is not None and run.spent_s() >= seconds:
         return OutOfBudget("seconds", seconds, run.spent_s())
@@ -47,7 +47,7 @@ def time_left(run: RunState) -> tuple[float | None, TimeLimit | None]:
     """How long the next step may take, and what is over then; `None` is for ever."""
     left: float | None = None
     cause: TimeLimit | None = None
-    if run.config.limits.seconds is not None or run.cursor.budget:
+    if run.config.limits.seconds is not None or run.cursor.budget.narrowed:
         seconds = allowed(run, "seconds")
         if seconds is not None:
             left, cause = seconds - run.spent_s(), "run"
@@ -55,11 +55,12 @@ def time_left(run: RunState) -> tuple[float | None, TimeLimit | None]:
         own_s = own_seconds_left(run)
         if left is None or own_s < left:
             left, cause = own_s, "agent"
-    if run.day is not None and (daily_s := run.day.limits["seconds"]) is not None:
-        day_s = daily_s - run.day.spent["seconds"]
+    day = None if run.day is None else run.day.ledger
+    if day is not None and (daily_s := day.limits["seconds"]) is not None:
+        day_s = daily_s - day.spent["seconds"]
         if left is None or day_s < left:
             left, cause = day_s, "tenant"
-    pending = run.cursor.open[-1] if run.cursor.open else None
+    pending = run.cursor.handoffs.open[-1] if run.cursor.handoffs.open else None
     if pending is not None and pending.failure is not None:
         return None if left is None else max(left, 0.001), cause
     if pending is not None and pending.due_s is not None:
@@ -94,10 +95,7 @@ def _is_bounded_anyway(run: RunState, pending: PendingHandoff, due: float) -> bo
         and not pending.until_result
         and run.hooks is None
         and agent.hooks is None
-        and agent.run is None
-        and agent.plan is None
-        and agent.runner is None
-        and agent.router is None
+        and agent.traits.asks_model
         and not callable(agent.instructions)
         and run.config.call_model_input_filter is None
     )

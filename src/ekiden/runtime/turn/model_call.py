@@ -10,12 +10,12 @@ from functools import partial
 from inspect import iscoroutine
 from typing import Any
 
+from ekiden.core.conversation.items import Item, ItemView, to_items
+from ekiden.core.conversation.model import Model, ModelRequest, ModelResponse
 from ekiden.core.errors import EkidenError, ModelBehaviorError, ModelTimeout, UserError
 from ekiden.core.faults import fault_point
-from ekiden.core.items import Item, ItemView, to_items
-from ekiden.core.model import Model, ModelRequest, ModelResponse
 from ekiden.handoff import received_block
-from ekiden.handoff.selection import paired
+from ekiden.handoff.filters.selection import paired
 from ekiden.runtime.config import CallModelData, ModelInputData
 from ekiden.runtime.conversation.corrections import rollback_notices
 from ekiden.runtime.outcome.finish import warn
@@ -48,12 +48,12 @@ async def system_prompt(run: RunState) -> str | None:
                 f"the instructions of agent {run.agent.name!r} gave "
                 f"{type(instructions).__name__}, not text"
             )
-    received = run.cursor.received
+    received = run.cursor.handoffs.received
     if received is None:
         return instructions
-    if run.prompt_block is None:
-        run.prompt_block = prompt_block(received, run.cursor.chain)
-    return f"{instructions}\n\n{run.prompt_block}" if instructions else run.prompt_block
+    if run.offer.prompt_block is None:
+        run.offer.prompt_block = prompt_block(received, run.cursor.handoffs.chain)
+    return f"{instructions}\n\n{run.offer.prompt_block}" if instructions else run.offer.prompt_block
 
 
 def prompt_block(received: Mapping[str, Any], chain: Sequence[str]) -> str:
@@ -175,14 +175,18 @@ async def call_model(run: RunState, model: Model, request: ModelRequest) -> Mode
 
     `Spent` if it would go beyond what is shared with other sessions.
     """
-    if run.outer_purses or run.cursor.purse is not None or run.config.daily is not None:
+    if (
+        run.shared_budgets.outer
+        or run.cursor.budget.purse is not None
+        or run.config.daily is not None
+    ):
         request = await reserve(run, request, highest_price(run), while_waiting=partial(_stay, run))
     fault_point("turn.model.before_call")
     try:
         with WithoutEffects():
             response = await _answer(run, model, request)
     except BaseException:
-        if run.held is not None:
+        if run.shared_budgets.held is not None:
             await to_the_end(let_go(run))
         raise
     fault_point("turn.model.after_call")
@@ -190,9 +194,9 @@ async def call_model(run: RunState, model: Model, request: ModelRequest) -> Mode
         try:
             response.usage = replace(response.usage, cost=cost_of_answer(run, response))
         except UnknownPrice:
-            run.cursor.usage.add(response.usage)
+            run.cursor.budget.usage.add(response.usage)
             raise
-    run.cursor.usage.add(response.usage)
+    run.cursor.budget.usage.add(response.usage)
     if run.agent.budget is not None:
         spend_own(run, response.usage.tokens, 0.0, response.usage.cost)
     return response
@@ -236,7 +240,7 @@ async def _request(run: RunState) -> ModelRequest:
     return ModelRequest(
         instructions=instructions,
         input=items,
-        tools=run.specs,
+        tools=run.offer.specs,
         settings=settings,
         output=None if agent.output_type is None else output_spec(agent.output_type),
         stream=run.live,
@@ -257,16 +261,16 @@ async def _answer(run: RunState, model: Model, request: ModelRequest) -> ModelRe
     response: ModelResponse | None = None
     scope = asyncio.timeout(timeout_s)
     is_checked = bool(run.agent.output_guardrails or run.config.output_guardrails)
-    run.unshown = []
+    run.outbox.held_back = []
     try:
         async with scope:
             async for part in stream:
                 if isinstance(part, ModelResponse):
                     response = part
                 elif run.live and is_checked:
-                    run.unshown.append(part)
+                    run.outbox.held_back.append(part)
                 elif run.live:
-                    run.show(part)
+                    run.outbox.show(part)
     except TimeoutError as exc:
         if not scope.expired():
             raise

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.context import AgentHookContext
+from ekiden.core.conversation.items import Item, function_output, is_message, text_of
+from ekiden.core.conversation.model import ModelResponse
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff
-from ekiden.core.items import Item, function_output, is_message, text_of
-from ekiden.core.model import ModelResponse
-from ekiden.core.outcomes import Done, Outcome
+from ekiden.core.runs import Done, Outcome
 from ekiden.core.tool import FunctionTool
 from ekiden.runtime.handoff.controller import carry_out
 from ekiden.runtime.handoff.rollback import confirm_handoffs
@@ -81,17 +81,17 @@ def tell(run: RunState, call: Item, problem: str) -> None:
 
 async def _end_turn(run: RunState, *, mistaken: bool) -> None:
     cursor = run.cursor
-    cursor.mistakes = cursor.mistakes + 1 if mistaken else 0
-    cursor.turn += 1
-    cursor.phase = "think"
+    cursor.progress.mistakes = cursor.progress.mistakes + 1 if mistaken else 0
+    cursor.progress.turn += 1
+    cursor.progress.phase = "think"
     fault_point("turn.tools.before_commit")
     await run.commit()
     fault_point("turn.tools.after_commit")
     run.memo = {}
-    if cursor.mistakes > run.config.model_retries:
+    if cursor.progress.mistakes > run.config.model_retries:
         raise ModelBehaviorError(
-            f"the model of agent {run.agent.name!r} asked {cursor.mistakes} times in a row for "
-            f"something that cannot be done; {_choices(run)}"
+            f"the model of agent {run.agent.name!r} asked {cursor.progress.mistakes} times in a "
+            f"row for something that cannot be done; {_choices(run)}"
         )
 
 
@@ -101,7 +101,7 @@ def _plan(run: RunState, calls: list[Item], answered: Collection[str]) -> _Plan:
     for index, call in enumerate(calls):
         if call["call_id"] in answered:
             continue
-        offer = run.offered.get(call["name"])
+        offer = run.offer.by_name.get(call["name"])
         if isinstance(offer, FunctionTool) and most is not None and len(plan.tools) >= most:
             plan.too_many.append(call)
         elif isinstance(offer, FunctionTool):
@@ -114,17 +114,17 @@ def _plan(run: RunState, calls: list[Item], answered: Collection[str]) -> _Plan:
 
 
 def _choices(run: RunState) -> str:
-    names = ", ".join(run.offered)
+    names = ", ".join(run.offer.by_name)
     return f"there are: {names}" if names else "there are none"
 
 
 async def think(run: RunState) -> None:
     """Ask the model, and do what it says as far as that needs no step of its own."""
-    if not run.cursor.started:
+    if not run.cursor.progress.started:
         await start_agent(run)
     began = run.config.clock.monotonic()
     key = run.step_key("m")
-    if run.cursor.checks == 1:
+    if run.cursor.guardrails.checks == 1:
         from ekiden.runtime.guardrails.input import ask_beside
 
         response = await ask_beside(run, ask_model)
@@ -135,7 +135,7 @@ async def think(run: RunState) -> None:
     calls = [item for item in output if item.get("type") == "function_call"]
     details, outcome = call_details(response), None
     if calls:
-        if run.cursor.found:
+        if run.cursor.guardrails.found:
             details = tell_findings(run, details)
     elif run.agent.output_guardrails or run.config.output_guardrails:
         from ekiden.runtime.guardrails.output import judge
@@ -147,12 +147,12 @@ async def think(run: RunState) -> None:
         details = tell_findings(run, details, verdict.findings)
     else:
         outcome = final_outcome(response.output, run.agent.output_type)
-        if run.cursor.found:
+        if run.cursor.guardrails.found:
             details = tell_findings(run, details)
-    if run.unshown:
-        run.show_answer()
+    if run.outbox.held_back:
+        run.outbox.show_answer()
     if len(output) > len(calls) and any(is_message(item) and text_of(item) for item in output):
-        run.cursor.work += 1
+        run.cursor.handoffs.work += 1
     run.record(
         "llm_call",
         items=output,
@@ -170,22 +170,24 @@ async def conclude(run: RunState, calls: list[Item], outcome: Outcome | None) ->
     of the agent's work. Before the run ends, triggers may have reason to hand over.
     """
     cursor = run.cursor
-    cursor.calls = run.next_seq - 1
-    is_confirmed = bool(cursor.open) and (outcome is not None or not cursor.open[-1].until_result)
+    cursor.progress.calls = run.next_seq - 1
+    is_confirmed = bool(cursor.handoffs.open) and (
+        outcome is not None or not cursor.handoffs.open[-1].until_result
+    )
     if is_confirmed:
         confirm_handoffs(run)
     if outcome is not None:
-        cursor.turn += 1
+        cursor.progress.turn += 1
         if isinstance(outcome, Done) and await _handed_on(run):
             return
         await finish(run, outcome)
         return
-    cursor.phase = "act"
+    cursor.progress.phase = "act"
     if not _is_plain_transfer(run, calls):
         fault_point("turn.answer.before_commit")
         await run.commit()
         fault_point("turn.answer.after_commit")
-        if is_confirmed and run.is_timed:
+        if is_confirmed and run.interruption.is_timed:
             return  # The time of the handoff is not that of the calls: they are the next step.
     await act(run, calls)
 
@@ -196,7 +198,7 @@ async def _handed_on(run: RunState) -> bool:
         return False
     from ekiden.runtime.handoff.triggers import look_at_triggers
 
-    run.cursor.phase = "answered"
+    run.cursor.progress.phase = "answered"
     return await look_at_triggers(run)
 
 
@@ -207,7 +209,12 @@ async def settle_answer(run: RunState) -> None:
     """
     if await _handed_on(run):
         return
-    said = [item for event in run.events if event.seq == run.cursor.calls for item in event.items]
+    said = [
+        item
+        for event in run.events
+        if event.seq == run.cursor.progress.calls
+        for item in event.items
+    ]
     await finish(run, final_outcome(said, run.agent.output_type))
 
 
@@ -226,7 +233,7 @@ async def start_agent(run: RunState) -> None:
             None if hooks is None else hooks.on_agent_start(context, agent),
             None if agent.hooks is None else agent.hooks.on_start(context, agent),
         )
-    run.cursor.started = True
+    run.cursor.progress.started = True
     run.record("agent_start")
     if run.live:
         await run.commit()
@@ -255,7 +262,7 @@ def _is_plain_transfer(run: RunState, calls: list[Item]) -> bool:
     """
     if len(calls) != 1 or run.hooks is not None or run.agent.hooks is not None:
         return False
-    offer = run.offered.get(calls[0]["name"])
+    offer = run.offer.by_name.get(calls[0]["name"])
     return (
         isinstance(offer, Handoff)
         and not offer.has_callback

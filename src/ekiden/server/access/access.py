@@ -1,13 +1,12 @@
 """Who calls, what that one may do, and the desk that the request works with.
 
-A route takes one of `Reads`, `Starts`, `Answers` and `Administers` as a parameter: the desk of the
+A route takes one of `Reads`, `Starts` and `Administers` as a parameter: the desk of the
 caller's tenant, if the caller has the scope. There is no other way to a desk, so a route cannot
 forget to ask; a route without one is in the list of those that are open to all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, Protocol, TypeAlias
 
@@ -15,14 +14,13 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 from starlette.types import Scope as AsgiScope
 
-from ekiden.app.desk import Desk
-from ekiden.app.keys import SCOPES as SCOPES
-from ekiden.app.keys import Scope as Scope
-from ekiden.app.service import Service
-from ekiden.app.tenants import DEFAULT_TENANT
 from ekiden.core.acting import AGENT_HEADER
 from ekiden.core.errors.inbox import InboxForbidden
 from ekiden.core.errors.server import Forbidden
+from ekiden.project.keys import SCOPES as SCOPES
+from ekiden.project.keys import Scope as Scope
+from ekiden.project.service import Desk, Service
+from ekiden.project.tenants import DEFAULT_TENANT
 
 OPEN: Final = frozenset(
     {
@@ -141,11 +139,8 @@ class needs:
         return await service_of(connection).desk(caller.tenant)
 
 
-GetDesk: TypeAlias = Callable[[HTTPConnection], Awaitable[Desk]]
-
 Reads: TypeAlias = Annotated[Desk, Depends(needs("read"))]
 Starts: TypeAlias = Annotated[Desk, Depends(needs("run"))]
-Answers: TypeAlias = Annotated[Desk, Depends(needs("answer"))]
 Administers: TypeAlias = Annotated[Desk, Depends(needs("admin"))]
 TheCaller: TypeAlias = Annotated[Caller, Depends(caller_of)]
 """Beside one of the above, for the caller's name."""

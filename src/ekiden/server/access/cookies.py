@@ -15,9 +15,9 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from ekiden.app.logins import MAX_AGE_S
+from ekiden.core.checks.host_names import PageOrigin, parse_host, parse_origin
 from ekiden.core.errors.server import BadOrigin, CsrfFailed
-from ekiden.core.host_names import PageOrigin, parse_host, parse_origin
+from ekiden.project.keys import MAX_AGE_S
 
 COOKIE: Final = "ekiden_login"
 CSRF_HEADER: Final = "X-CSRF-Token"

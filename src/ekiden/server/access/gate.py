@@ -16,22 +16,21 @@ gives no key. An address that sends many wrong keys has to wait; a good key is l
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 
-from ekiden.app.keys import ApiKey, Keys, parse_key
-from ekiden.app.logins import login_id
-from ekiden.app.service import Service
-from ekiden.core.errors.server import KeyExpired, ServerExposed, Unauthenticated
-from ekiden.core.host_names import is_loopback_address, network_of, parse_host
+from ekiden.core.checks.host_names import is_loopback_address, network_of, parse_host
+from ekiden.core.errors.server import KeyExpired, ServerExposed, TooManyRequests, Unauthenticated
+from ekiden.project.keys import ApiKey, Keys, login_id, parse_key
+from ekiden.project.service import Service
 from ekiden.server.access.access import LOCAL, Caller
 from ekiden.server.access.cookies import check_own_page, csrf_token, kept_logins
 from ekiden.server.access.keyring import KeyRing
-from ekiden.server.access.rates import Rates
 from ekiden.server.chores import Chores
 from ekiden.server.configuration import ServerConfig
 
@@ -43,6 +42,56 @@ _FORWARDED: Final = frozenset(
 )
 """What proxies add: behind one, an address says nothing of who calls."""
 _UNKNOWN: Final = "this API key is unknown"
+
+_MOST: Final = 10_000
+
+
+class Rates:
+    """Lets everybody call `burst` times at once and `rate` times a second in the long run.
+
+    A rate of 0 is no limit. Only those who are known are counted: whoever it is for sees to that,
+    so that the memory stays small.
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        burst: int,
+        *,
+        told: str | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`told`: what whoever calls too often is told."""
+        self._told = told or f"this key may make {rate:g} requests a second"
+        self._rate = rate
+        self._burst = max(1, burst)
+        self._monotonic = monotonic
+        self._buckets: dict[str, tuple[float, float]] = {}
+        """Tokens, and when there were so many."""
+
+    def take(self, who: str) -> None:
+        """Count one call; `TooManyRequests` if it is one too many."""
+        if self._rate <= 0:
+            return
+        now = self._monotonic()
+        tokens, at = self._buckets.get(who, (float(self._burst), now))
+        tokens = min(float(self._burst), tokens + (now - at) * self._rate)
+        if tokens < 1.0:
+            self._buckets[who] = (tokens, now)
+            wait_s = max(1.0, (1.0 - tokens) / self._rate)
+            raise TooManyRequests(self._told, retry_after_s=wait_s)
+        if who not in self._buckets and len(self._buckets) >= _MOST:
+            self._forget(now)
+        self._buckets[who] = (tokens - 1.0, now)
+
+    def _forget(self, now: float) -> None:
+        """Let go of those whose bucket is full again, or else of all."""
+        left = {
+            who: (tokens, at)
+            for who, (tokens, at) in self._buckets.items()
+            if tokens + (now - at) * self._rate < self._burst
+        }
+        self._buckets = left if len(left) < _MOST else {}
 
 
 class KeyGate:

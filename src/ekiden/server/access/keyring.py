@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from ekiden.app.keys import ApiKey, Keys
+from ekiden.project.keys import ApiKey, Keys
 from ekiden.server.chores import Chores
 
 FRESH_S: Final = 1.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from ekiden.app.desk import Desk
 from ekiden.core.errors import EkidenError
+from ekiden.project.service import Desk
 from ekiden.server.metrics.metrics import Metrics
 
 _log = logging.getLogger("ekiden.server")

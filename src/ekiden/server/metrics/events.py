@@ -12,10 +12,9 @@ from typing import Any, Final, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from ekiden.core.clock import SYSTEM_CLOCK
 from ekiden.core.events import Event, EventType
-from ekiden.core.handoff_record import HandoffStatus
-from ekiden.core.handoff_terms import HandoffPolicy
+from ekiden.core.handoff_terms import HandoffPolicy, HandoffStatus
+from ekiden.core.values.clock import SYSTEM_CLOCK
 from ekiden.inbox.life import ChangeName
 from ekiden.routing.decision import Method
 from ekiden.server.metrics.labels import FewNames, Remembered, Series, one_of

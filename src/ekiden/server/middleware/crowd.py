@@ -24,7 +24,7 @@ PROBES: Final = frozenset({"/healthz", "/readyz"})
 """What asks whether the server lives gets an answer however much there is to do."""
 
 
-class Room:
+class RequestRoom:
     """Counts requests, and apart from them streams and WebSockets, which stay for long."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Room:
         return self.requests < self._most_requests
 
 
-class Crowd(Room):
+class Crowd(RequestRoom):
     """The room for all together."""
 
     def __init__(self, app: ASGIApp, config: ServerConfig) -> None:
@@ -87,7 +87,7 @@ class Shares:
         self._app = app
         self._requests = config.key_requests
         self._streams = config.key_streams
-        self._rooms: dict[str, Room] = {}
+        self._rooms: dict[str, RequestRoom] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve, if the caller's key has room."""
@@ -103,8 +103,10 @@ class Shares:
             if room.is_empty:
                 self._rooms.pop(caller.key_id, None)
 
-    def _room(self) -> Room:
-        return Room(most_requests=self._requests, most_streams=self._streams, refusal=_too_many)
+    def _room(self) -> RequestRoom:
+        return RequestRoom(
+            most_requests=self._requests, most_streams=self._streams, refusal=_too_many
+        )
 
 
 def _too_many() -> TooManyRequests:
@@ -122,7 +124,7 @@ class _Place:
 
     __slots__ = ("_crowd", "_receive", "_scope", "_send", "_stream", "is_refused")
 
-    def __init__(self, crowd: Room, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, crowd: RequestRoom, scope: Scope, receive: Receive, send: Send) -> None:
         self._crowd = crowd
         self._scope = scope
         self._receive = receive

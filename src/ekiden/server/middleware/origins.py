@@ -13,8 +13,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ekiden.core.errors.server import BadOrigin
-from ekiden.core.host_names import (
+from ekiden.core.checks.host_names import (
     HostName,
     PageOrigin,
     is_any_address,
@@ -24,6 +23,7 @@ from ekiden.core.host_names import (
     read_hosts,
     read_origins,
 )
+from ekiden.core.errors.server import BadOrigin
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.middleware.refusing import refuse
 

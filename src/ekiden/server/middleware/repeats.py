@@ -16,12 +16,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ekiden.core.errors import EkidenError, StaleDocument
 from ekiden.core.errors.server import IdempotencyConflict, RequestInvalid
-from ekiden.core.jsonio import loads
+from ekiden.core.values.jsonio import loads
 from ekiden.server.access.access import EACH_TIME, caller_of, service_of
 from ekiden.server.idempotency import (
     LEASE_S,
-    Answer,
     Reservation,
+    StoredAnswer,
     Ticket,
     reserve,
     ticket_for,
@@ -82,7 +82,7 @@ class Repeats:
         except EkidenError as exc:
             await refuse(scope, receive, send, exc)
             return
-        if isinstance(found, Answer):
+        if isinstance(found, StoredAnswer):
             if found.body is None:
                 await refuse(scope, receive, send, _not_kept(found))
                 return
@@ -163,7 +163,7 @@ class _Kept:
         elif self._streams:
             await self._send(message)
 
-    def answer(self) -> Answer | None:
+    def answer(self) -> StoredAnswer | None:
         """What is to be kept: the whole answer, if something was done.
 
         Of a stream that was cut off, that it was done: its words are not there.
@@ -179,7 +179,7 @@ class _Kept:
         ]
         is_whole = self._last is not None and self._size <= _MAX_ANSWER
         body = b"".join(self._pieces) if is_whole else None
-        return Answer(status=self.status, headers=headers, body=body)
+        return StoredAnswer(status=self.status, headers=headers, body=body)
 
     def session_id(self, path: str) -> str | None:
         """The session that the answer tells of, if it is one's: a new one before that of `path`."""
@@ -239,7 +239,7 @@ async def _renewed(reservation: Reservation) -> AsyncIterator[None]:
             _log.warning("a reservation could not be renewed: %s", exc.code)
 
 
-def _not_kept(answer: Answer) -> IdempotencyConflict:
+def _not_kept(answer: StoredAnswer) -> IdempotencyConflict:
     run_id = dict(answer.headers).get("x-ekiden-run")
     where = f": read run {run_id} instead" if run_id else ""
     return IdempotencyConflict(
@@ -247,7 +247,7 @@ def _not_kept(answer: Answer) -> IdempotencyConflict:
     )
 
 
-def _again(answer: Answer) -> Response:
+def _again(answer: StoredAnswer) -> Response:
     headers = dict(answer.headers)
     headers["Idempotency-Replayed"] = "true"
     return Response(answer.body, answer.status, headers=headers)

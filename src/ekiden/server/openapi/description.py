@@ -11,7 +11,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import RouteContext, iter_route_contexts
 
 from ekiden.server.access.access import EACH_TIME, Scope, caller_of, needs
-from ekiden.server.openapi.examples import ABOUT, HEADER_TEXTS, OPERATIONS, TAGS, Told
+from ekiden.server.openapi.examples import ABOUT, HEADER_TEXTS, OPERATIONS, TAGS, OperationText
 from ekiden.server.problems import MEDIA_TYPE, problems, title_of
 
 SCOPE: Final = "x-ekiden-scope"
@@ -93,7 +93,7 @@ def _complete(document: dict[str, Any], app: FastAPI) -> None:
                 _secure(operation, getattr(route, "dependant", None))
                 _tell(operation, path, method)
                 _word(operation, components["schemas"])
-                _illustrate(operation, OPERATIONS.get(operation["operationId"], Told()))
+                _illustrate(operation, OPERATIONS.get(operation["operationId"], OperationText()))
                 _share(operation, components.setdefault("responses", {}))
     for name in _NOT_OURS:
         components["schemas"].pop(name, None)
@@ -181,7 +181,7 @@ def first_clause(text: str) -> str:
     return "" if found is None else found[1]
 
 
-def _illustrate(operation: dict[str, Any], told: Told) -> None:
+def _illustrate(operation: dict[str, Any], told: OperationText) -> None:
     """Add examples and the headers of answers."""
     if told.sent is not None:
         operation["requestBody"]["content"]["application/json"]["example"] = told.sent

@@ -61,7 +61,7 @@ HEADER_TEXTS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class OperationText:
     """What is told of an operation."""
 
     sent: Any = None
@@ -164,27 +164,29 @@ _ME: Final = {
 }
 _QUESTION: Final = "Where is my order 1042?"
 
-OPERATIONS: Final[Mapping[str, Told]] = {
-    "runs_run": Told(
+OPERATIONS: Final[Mapping[str, OperationText]] = {
+    "runs_run": OperationText(
         sent={"input": _QUESTION, "user_id": "u-17"},
         got={200: _RUN, 202: {**_RUN, "status": "running", "output": None, "outcome": None}},
         headers=("Location", *_SESSION_HEADERS),
     ),
-    "runs_resume_and_wait": Told(sent={}, got={200: _RUN}, headers=("Location", *_SESSION_HEADERS)),
-    "runs_get": Told(got={200: _RUN}),
-    "sessions_list": Told(got={200: {"items": [_SESSION], "next_cursor": None}}),
-    "sessions_fork": Told(sent={"at": 4}, headers=("Location",)),
-    "sessions_import": Told(headers=("Location",)),
-    "sessions_export": Told(headers=("Content-Disposition",)),
-    "state_session": Told(sometimes=("ETag",)),
-    "state_update_session": Told(
+    "runs_resume_and_wait": OperationText(
+        sent={}, got={200: _RUN}, headers=("Location", *_SESSION_HEADERS)
+    ),
+    "runs_get": OperationText(got={200: _RUN}),
+    "sessions_list": OperationText(got={200: {"items": [_SESSION], "next_cursor": None}}),
+    "sessions_fork": OperationText(sent={"at": 4}, headers=("Location",)),
+    "sessions_import": OperationText(headers=("Location",)),
+    "sessions_export": OperationText(headers=("Content-Disposition",)),
+    "state_session": OperationText(sometimes=("ETag",)),
+    "state_update_session": OperationText(
         sent={"set": {"tier": "gold"}},
         got={200: {"session_id": "ses_06gy3h8cvm929wgjh9ga", "version": 10}},
         headers=("ETag",),
     ),
-    "state_user": Told(headers=("ETag",)),
-    "state_app": Told(headers=("ETag",)),
-    "handoffs_initiate": Told(
+    "state_user": OperationText(headers=("ETag",)),
+    "state_app": OperationText(headers=("ETag",)),
+    "handoffs_initiate": OperationText(
         sent={
             "source_agent_id": "triage",
             "target_agent_id": "orders",
@@ -204,28 +206,30 @@ OPERATIONS: Final[Mapping[str, Told]] = {
             }
         },
     ),
-    "inbox_get": Told(got={200: _ITEM}, headers=("ETag",)),
-    "inbox_list": Told(got={200: {"items": [_ITEM], "next_cursor": None}}),
-    "inbox_answer": Told(sent={"choice": "approve"}, got={200: _ANSWERED}, sometimes=("ETag",)),
-    "inbox_assign": Told(sent={"assignee": "ada"}, headers=("ETag",)),
-    "inbox_snooze": Told(sent={"for_s": 10}, headers=("ETag",)),
-    "inbox_cancel": Told(sent={"reason": "It is settled."}, headers=("ETag",)),
-    "memory_store": Told(
+    "inbox_get": OperationText(got={200: _ITEM}, headers=("ETag",)),
+    "inbox_list": OperationText(got={200: {"items": [_ITEM], "next_cursor": None}}),
+    "inbox_answer": OperationText(
+        sent={"choice": "approve"}, got={200: _ANSWERED}, sometimes=("ETag",)
+    ),
+    "inbox_assign": OperationText(sent={"assignee": "ada"}, headers=("ETag",)),
+    "inbox_snooze": OperationText(sent={"for_s": 10}, headers=("ETag",)),
+    "inbox_cancel": OperationText(sent={"reason": "It is settled."}, headers=("ETag",)),
+    "memory_store": OperationText(
         sent={"key": "colour", "content": "Her favourite colour is blue."},
         got={201: {"key": "colour", "stored": True}},
         headers=("Location",),
     ),
-    "messages_send": Told(
+    "messages_send": OperationText(
         sent={"to": "orders", "type": "query", "payload": {"text": _QUESTION}},
         headers=("Location",),
     ),
-    "collaborations_begin": Told(
+    "collaborations_begin": OperationText(
         sent={"move": "request", "agent": "triage", "target": "orders", "task": "find order 1042"},
         headers=("Location",),
     ),
-    "agents_route": Told(sent={"text": "I want my money back"}),
-    "plans_preview": Told(sent={"text": "Check the weather in Kyoto and find a hotel"}),
-    "audit_verify": Told(
+    "agents_route": OperationText(sent={"text": "I want my money back"}),
+    "plans_preview": OperationText(sent={"text": "Check the weather in Kyoto and find a hotel"}),
+    "audit_verify": OperationText(
         sent={},
         got={
             200: {
@@ -247,11 +251,11 @@ OPERATIONS: Final[Mapping[str, Told]] = {
             }
         },
     ),
-    "log_in": Told(sent={"key": "ek_k3v9x2m1_…"}, got={200: _ME}, headers=("Set-Cookie",)),
-    "log_out": Told(headers=("Set-Cookie",)),
-    "get_me": Told(got={200: _ME}),
-    "keys_create": Told(sent={"name": "ci", "scopes": ["read", "run"]}),
-    "run_agui": Told(
+    "log_in": OperationText(sent={"key": "ek_k3v9x2m1_…"}, got={200: _ME}, headers=("Set-Cookie",)),
+    "log_out": OperationText(headers=("Set-Cookie",)),
+    "get_me": OperationText(got={200: _ME}),
+    "keys_create": OperationText(sent={"name": "ci", "scopes": ["read", "run"]}),
+    "run_agui": OperationText(
         sent={
             "threadId": "thread-1",
             "runId": "run-1",
@@ -259,11 +263,11 @@ OPERATIONS: Final[Mapping[str, Told]] = {
         },
         headers=_SESSION_HEADERS,
     ),
-    "create_chat_completion": Told(
+    "create_chat_completion": OperationText(
         sent={"model": "ekiden", "messages": [{"role": "user", "content": _QUESTION}]},
         sometimes=(*_SESSION_HEADERS, "X-Ekiden-Ignored"),
     ),
-    "create_response": Told(
+    "create_response": OperationText(
         sent={"model": "ekiden", "input": _QUESTION},
         sometimes=(*_SESSION_HEADERS, "X-Ekiden-Ignored"),
     ),

@@ -9,8 +9,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from ekiden.app.tenants import DEFAULT_TENANT
 from ekiden.core.errors.server import NotServed
+from ekiden.project.tenants import DEFAULT_TENANT
 from ekiden.server.access.access import Administers, service_of
 from ekiden.server.metrics.metrics import CONTENT_TYPE, Metrics
 from ekiden.server.problems import problems

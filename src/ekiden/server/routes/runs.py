@@ -11,11 +11,11 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from ekiden.api.local.runs import order_of
 from ekiden.api.runs import Until, limits_of
 from ekiden.api.texts import SESSION_ID
-from ekiden.app.desk import Desk
-from ekiden.app.runs import StartedRun
-from ekiden.core.documents import to_json
+from ekiden.core.integrations import integration
+from ekiden.core.values.documents import to_json
+from ekiden.project.runs.runs import StartedRun
+from ekiden.project.service import Desk
 from ekiden.server.access.access import Reads, caller_of
-from ekiden.server.agui.streaming import agui_run_stream
 from ekiden.server.answers import answer
 from ekiden.server.derived import ByHand
 from ekiden.server.idempotency import start_once
@@ -128,7 +128,9 @@ async def watch_run(
     waits = until == "outcome"
     streams = _streams(request)
     if format == "agui":
-        return streams.response(agui_run_stream(desk, run_id, through_waits=waits))
+        return streams.response(
+            integration("agui").load().agui_run_stream(desk, run_id, through_waits=waits)
+        )
     watching = desk.runs.watch(
         run_id, after=after, through_waits=waits, quiet_s=streams.heartbeat_s
     )

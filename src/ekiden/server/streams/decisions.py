@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ekiden.app.desk import Desk
-from ekiden.app.parking import questions_to_people
 from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxItemClosed
-from ekiden.core.inbox_item import InboxItem
+from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.project.runs.reading import questions_to_people
+from ekiden.project.service import Desk
 from ekiden.server.access.access import Caller
 
 VIA = "http"

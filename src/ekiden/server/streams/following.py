@@ -13,14 +13,14 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from math import inf
 
-from ekiden.app.desk import Desk
-from ekiden.app.run_reading import ENDINGS, run_range
-from ekiden.app.runs import RunOrder
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import Event
-from ekiden.core.ids import new_id
 from ekiden.core.runs import Run
+from ekiden.core.values.ids import new_id
 from ekiden.hub.tails import Shown, Tail
+from ekiden.project.runs.reading import ENDINGS, run_range
+from ekiden.project.runs.runs import RunOrder
+from ekiden.project.service import Desk
 
 _FIRST_LOOK_S = 0.2
 _LAST_LOOK_S = 8.0

@@ -18,12 +18,12 @@ from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ekiden.api.local.events import live_event
-from ekiden.app.desk import Desk
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.events import EventType
-from ekiden.core.jsonio import dumps, loads
+from ekiden.core.values.jsonio import dumps, loads
 from ekiden.hub import EventStream, HubEvent, Subscription
+from ekiden.project.service import Desk
 from ekiden.server.problems import words_for
 
 _log = logging.getLogger("ekiden.server")

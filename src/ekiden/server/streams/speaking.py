@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ekiden.core.conversation.items import Item, is_message, refusal_of, text_of
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
-from ekiden.core.items import Item, is_message, refusal_of, text_of
-from ekiden.core.model import ModelDelta
 from ekiden.hub.tails import Shown
 from ekiden.sessions import said
 
@@ -22,7 +22,7 @@ _SILENT = frozenset({"agent_start", "agent_complete", "agent_error", "handoff", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class SpeechBegun:
     """A message begins."""
 
     id: str
@@ -37,7 +37,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class SpeechEnded:
     """A message is whole."""
 
     id: str
@@ -54,7 +54,7 @@ class Broken:
     text: str
 
 
-Spoken: TypeAlias = Begun | Piece | Ended | Broken
+Spoken: TypeAlias = SpeechBegun | Piece | SpeechEnded | Broken
 
 
 def said_in(event: Event) -> list[Item]:
@@ -113,7 +113,7 @@ class Speech:
         if delta.index not in self._open:
             name = self._name(self._count + len(self._open) + 1)
             self._open[delta.index] = (name, "")
-            yield Begun(id=name)
+            yield SpeechBegun(id=name)
         name, text = self._open[delta.index]
         self._open[delta.index] = (name, text + delta.text)
         yield Piece(id=name, text=delta.text)
@@ -132,7 +132,7 @@ class Speech:
                     self._count += 1
                     if text != so_far:
                         yield Piece(id=name, text=text[len(so_far) :])
-                    yield Ended(id=name, text=text, refusal=None if text else refusal)
+                    yield SpeechEnded(id=name, text=text, refusal=None if text else refusal)
                     continue
                 yield from self._broken(place)
             yield from self._whole(text, refusal)
@@ -141,10 +141,10 @@ class Speech:
     def _whole(self, text: str, refusal: str | None) -> Iterator[Spoken]:
         self._count += 1
         name = self._name(self._count)
-        yield Begun(id=name)
+        yield SpeechBegun(id=name)
         if text:
             yield Piece(id=name, text=text)
-        yield Ended(id=name, text=text, refusal=None if text else refusal)
+        yield SpeechEnded(id=name, text=text, refusal=None if text else refusal)
 
     def _broken(self, place: int) -> Iterator[Spoken]:
         name, text = self._open.pop(place)

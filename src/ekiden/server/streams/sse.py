@@ -17,14 +17,14 @@ from fastapi import Header
 from fastapi.sse import EventSourceResponse, format_sse_event
 from starlette.types import Receive, Scope, Send
 
-from ekiden.app.desk import Desk
-from ekiden.core.documents import to_json
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import RequestInvalid, TooManyRequests
-from ekiden.core.jsonio import dumps
-from ekiden.core.model import ModelDelta
 from ekiden.core.runs import ACTIVE
+from ekiden.core.values.documents import to_json
+from ekiden.core.values.jsonio import dumps
 from ekiden.hub.tails import Shown
+from ekiden.project.service import Desk
 from ekiden.server.metrics.metrics import Metrics, Transport
 
 LastEventId: TypeAlias = Annotated[

@@ -13,11 +13,11 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from ekiden.core.clock import SYSTEM_CLOCK
+from ekiden.core.checks.fields import checked_arguments
 from ekiden.core.errors import LeaseLost
 from ekiden.core.events import Event
-from ekiden.core.field_checks import checked_arguments
 from ekiden.core.roles import Clock
+from ekiden.core.values.clock import SYSTEM_CLOCK
 from ekiden.storage.base import (
     Batch,
     Claim,

@@ -14,7 +14,7 @@ else:
 
         def __init__(self, *args: Any, **options: Any) -> None:
             """`UserError`, with the way to get it."""
-            import ekiden.storage.postgres.driver  # noqa: F401
+            import ekiden.storage.postgres.connection.errors  # noqa: F401
 
 
 __all__ = ["PostgresStore"]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from ekiden.core.errors.copying import StoreUnfinished
-from ekiden.core.jsonio import loads
+from ekiden.core.values.jsonio import loads
 from ekiden.storage.copying import (
     JSON_COLUMNS,
     LAST_TIME_MS,
@@ -20,7 +20,7 @@ from ekiden.storage.copying import (
     TableName,
 )
 from ekiden.storage.entries import to_bytes
-from ekiden.storage.postgres.text import (
+from ekiden.storage.postgres.rows import (
     from_column_or_null,
     to_column_or_null,
 )

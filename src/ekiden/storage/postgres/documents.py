@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from ekiden.core.errors import StaleDocument
 from ekiden.storage.base import Document, DocumentWrite
 from ekiden.storage.postgres.role import Role
-from ekiden.storage.postgres.rows import DOCUMENT, document
-from ekiden.storage.postgres.text import to_column
+from ekiden.storage.postgres.rows import DOCUMENT, document, to_column
 from ekiden.storage.values import json_text, prefix_end
 
 _GET = f"select {DOCUMENT} from documents where collection = $1 and key = $2"

@@ -1,13 +1,4 @@
-"""All events in the order in which they became visible.
-
-Every event has the number of the transaction that wrote it. Transactions get their numbers when
-they begin to write, and end in any order: an event is shown when no transaction with a lower number
-can bring one any more, in the order of these numbers. Usually that is so for all that are visible,
-since no transaction of a store takes long. If not, it is asked who of those that are under way has
-locked the table of events as a writer does, which each does before it gets its number
-(`wakes.WRITES_EVENTS`): transactions of other programs in the same server do not hold up the feed,
-however long they take.
-"""
+"""Events of all sessions: found by what they are, or in the order in which they became visible."""
 
 from __future__ import annotations
 
@@ -16,14 +7,63 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ekiden.core.errors import UserError
-from ekiden.core.jsonio import dumps, loads
-from ekiden.storage.base import EventPage
+from ekiden.core.events import AUDITED
+from ekiden.core.values.jsonio import dumps, loads
+from ekiden.storage.base import EventFilter, EventPage
 from ekiden.storage.copying import FOLLOWERS
-from ekiden.storage.postgres.found import COLUMNS
 from ekiden.storage.postgres.role import Role
-from ekiden.storage.postgres.rows import events_of
-from ekiden.storage.postgres.text import from_column
-from ekiden.storage.values import check_limit
+from ekiden.storage.postgres.rows import EVENT, events_of, from_column, to_column
+from ekiden.storage.values import check_limit, parse_event_cursor
+
+_INDEXED = "type in ('guardrail', 'handoff', 'inbox', 'route', 'tool_confirmation')"
+"""As the index says it: the planner cannot know what is in a parameter."""
+
+NUMBER = "case {0} when '' then 0 else (select num from sessions where id = {0}) end"
+"""The number of the session with this id, under which its events are; 0 is that of none."""
+
+COLUMNS = ", ".join(f"events.{column.strip()}" for column in EVENT.split(","))
+"""The `EVENT` columns beside those of other tables."""
+
+
+def page_sql(where: EventFilter, limit: int, cursor: str | None) -> tuple[str, list[Any]]:
+    """The statement for a page and one event more, with its arguments.
+
+    It gives the number and the id of the session, and the `EVENT` columns.
+    """
+    args: list[Any] = [limit + 1]
+    conditions: list[str] = []
+
+    def restrict(condition: str, *values: Any) -> None:
+        places = range(len(args) + 1, len(args) + len(values) + 1)
+        args.extend(values)
+        conditions.append(condition.format(*(f"${place}" for place in places)))
+
+    if where.types is not None:
+        restrict("type = any({}::text[])", [to_column(type) for type in where.types])
+        if AUDITED.issuperset(where.types):
+            restrict(_INDEXED)
+    if where.session_id is not None:
+        restrict(f"events.session = {NUMBER}", to_column(where.session_id))
+    if where.since_us is not None:
+        restrict("at_us >= {}", where.since_us)
+    if where.until_us is not None:
+        restrict("at_us < {}", where.until_us)
+    if cursor is not None:
+        sign = "<" if where.newest_first else ">"
+        restrict(
+            f"(at_us, events.session, events.seq) {sign} ({{}}, {{}}, {{}})",
+            *parse_event_cursor(cursor),
+        )
+    direction = "desc" if where.newest_first else "asc"
+    return (
+        f"select events.session, coalesce(sessions.id, ''), {COLUMNS}"
+        " from events left join sessions on sessions.num = events.session"
+        f" where {' and '.join(conditions) or 'true'}"
+        f" order by at_us {direction}, events.session {direction}, events.seq {direction}"
+        " limit $1",
+        args,
+    )
+
 
 _BEGINNING = (-(2**63), 0, 0)
 _CURSOR = re.compile(r"(-?[0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)

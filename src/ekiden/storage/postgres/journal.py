@@ -7,16 +7,22 @@ from typing import Any
 
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
-from ekiden.core.jsonio import loads
+from ekiden.core.values.jsonio import loads
 from ekiden.storage.base import Claim, Commit, EventFilter, EventPage
 from ekiden.storage.bulk import collector_paused
 from ekiden.storage.digests import EventDigest, own_digest
-from ekiden.storage.postgres.commits import store_commit
-from ekiden.storage.postgres.found import NUMBER, page_sql
-from ekiden.storage.postgres.gathering import Gathering
+from ekiden.storage.postgres.feed import NUMBER, page_sql
 from ekiden.storage.postgres.role import Role
-from ekiden.storage.postgres.rows import EVENT, WRITTEN_EVENT, events_of
-from ekiden.storage.postgres.text import from_column, from_column_or_null, to_column
+from ekiden.storage.postgres.rows import (
+    EVENT,
+    WRITTEN_EVENT,
+    events_of,
+    from_column,
+    from_column_or_null,
+    to_column,
+)
+from ekiden.storage.postgres.writing.commits import store_commit
+from ekiden.storage.postgres.writing.gathering import Gathering
 from ekiden.storage.values import check_limit, event_page, prefix_end
 
 _PAGE = 5_000

@@ -20,8 +20,8 @@ from ekiden.core.errors import (
     UserError,
 )
 from ekiden.storage.formats import check_newer, works_with
-from ekiden.storage.postgres.address import Address
-from ekiden.storage.postgres.errors import LOCKED
+from ekiden.storage.postgres.connection.address import PostgresAddress
+from ekiden.storage.postgres.connection.errors import LOCKED
 
 NEEDED_MAJOR = 14
 _PATIENCE_S = 600.0
@@ -92,7 +92,7 @@ def shipped() -> tuple[Migration, ...]:
 
 async def migrate(
     connection: Any,
-    address: Address,
+    address: PostgresAddress,
     migrations: Sequence[Migration] | None = None,
     *,
     create: bool = True,
@@ -124,7 +124,9 @@ async def migrate(
         await asyncio.sleep(_PAUSE_S)
 
 
-async def _migrate(connection: Any, migrations: Sequence[Migration], address: Address) -> None:
+async def _migrate(
+    connection: Any, migrations: Sequence[Migration], address: PostgresAddress
+) -> None:
     async with connection.transaction():
         await connection.execute(
             "select pg_advisory_xact_lock(hashtextextended($1, 0))",
@@ -139,7 +141,7 @@ async def _migrate(connection: Any, migrations: Sequence[Migration], address: Ad
             await _book(connection, migration)
 
 
-async def _locked(connection: Any, address: Address) -> StoreUnavailable:
+async def _locked(connection: Any, address: PostgresAddress) -> StoreUnavailable:
     """Tells who is in the way."""
     holders = [
         f"{row['program']} (process {row['pid']} of the role {row['role']}, {row['seconds']} s ago)"
@@ -153,7 +155,7 @@ async def _locked(connection: Any, address: Address) -> StoreUnavailable:
 
 
 async def _to_be_run(
-    connection: Any, migrations: Sequence[Migration], address: Address
+    connection: Any, migrations: Sequence[Migration], address: PostgresAddress
 ) -> list[Migration]:
     """Those that have not run; `StoreTooNew`, `MigrationChanged`."""
     booked = await connection.fetch(_BOOKED)
@@ -190,7 +192,7 @@ def check_engine(major: int) -> None:
         )
 
 
-def check_encoding(encoding: str, address: Address) -> None:
+def check_encoding(encoding: str, address: PostgresAddress) -> None:
     """`UserError` unless the database can hold all text."""
     if encoding != "UTF8":
         raise UserError(
@@ -200,7 +202,7 @@ def check_encoding(encoding: str, address: Address) -> None:
 
 
 def missing_migrations(
-    migrations: Sequence[Migration], applied: Mapping[int, str], address: Address
+    migrations: Sequence[Migration], applied: Mapping[int, str], address: PostgresAddress
 ) -> list[Migration]:
     """Those that have not run; `StoreTooNew`, `MigrationChanged`."""
     known = migrations[-1].number

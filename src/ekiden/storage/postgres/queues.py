@@ -17,9 +17,17 @@ from ekiden.storage.base import (
     Settled,
     StoredMessage,
 )
-from ekiden.storage.postgres.doubt import answered
-from ekiden.storage.postgres.errors import OutcomeUnknown
-from ekiden.storage.postgres.puts import is_bounded, prepare_messages, store_messages
+from ekiden.storage.postgres.connection.database import answered
+from ekiden.storage.postgres.connection.errors import OutcomeUnknown
+from ekiden.storage.postgres.messages import (
+    SETTLED_COLUMNS,
+    is_bounded,
+    prepare_messages,
+    prepare_settles,
+    repeated_settles,
+    store_messages,
+    store_settles,
+)
 from ekiden.storage.postgres.role import Role
 from ekiden.storage.postgres.rows import (
     DELIVERY,
@@ -27,14 +35,8 @@ from ekiden.storage.postgres.rows import (
     MESSAGE,
     queue_message,
     stored_message,
+    to_column,
 )
-from ekiden.storage.postgres.settles import (
-    SETTLED_COLUMNS,
-    prepare_settles,
-    repeated_settles,
-    store_settles,
-)
-from ekiden.storage.postgres.text import to_column
 from ekiden.storage.postgres.wakes import lock_sessions, wake_sql
 from ekiden.storage.values import check_limit
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from ekiden.core.errors import SessionBusy, SessionNotFound
 from ekiden.storage.base import Claim
-from ekiden.storage.postgres.changes import Changes
-from ekiden.storage.postgres.database import Database
-from ekiden.storage.postgres.rows import Handle
-from ekiden.storage.postgres.text import from_column, to_column
+from ekiden.storage.postgres.connection.changes import Changes
+from ekiden.storage.postgres.connection.database import Database
+from ekiden.storage.postgres.rows import ClaimHandle, from_column, to_column
 
 FREE = "(owner is null or lease_until <= clock_timestamp())"
 """Whether nobody has a live lease on the session."""
@@ -56,10 +55,10 @@ class Role:
         if owner is not None and free_in_s > 0:
             raise SessionBusy(session_id, owner=from_column(owner), free_in_s=free_in_s)
 
-    async def _handle(self, claim: Claim) -> Handle:
+    async def _handle(self, claim: Claim) -> ClaimHandle:
         """The claim's own handle, or one for a claim that was made by hand."""
-        if isinstance(claim.key, Handle):
+        if isinstance(claim.key, ClaimHandle):
             return claim.key
         found = await self._database.query(_HANDLE, to_column(claim.session_id), repeatable=True)
         num, token = found[0] if found else (-1, 0)
-        return Handle(num=num, token=token)
+        return ClaimHandle(num=num, token=token)

@@ -1,23 +1,46 @@
-"""Rows of the tables as values of the contract, and back."""
+"""Rows of the tables as values of the contract, and back; Python strings as PostgreSQL text."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.events import Event
-from ekiden.core.jsonio import loads
+from ekiden.core.values.jsonio import loads
 from ekiden.storage.base import Claim, Document, QueueMessage, SessionRow, StoredMessage
 from ekiden.storage.digests import commit_digest
-from ekiden.storage.postgres.text import (
-    from_column,
-    from_column_or_null,
-    to_column,
-    to_column_or_null,
-)
 from ekiden.storage.priorities import head_start_sql
 from ekiden.storage.values import json_text
+
+_REFUSED = re.compile("[\x00\x10\ud800-\udfff]")
+_ESCAPED = re.compile("\x10([0-9a-f]{4})")
+
+
+def to_column(text: str) -> str:
+    """`text` as it is stored."""
+    if _REFUSED.search(text) is None:
+        return text
+    return _REFUSED.sub(lambda found: f"\x10{ord(found[0]):04x}", text)
+
+
+def to_column_or_null(text: str | None) -> str | None:
+    """`text` as it is stored; `None` stays `None`."""
+    return None if text is None else to_column(text)
+
+
+def from_column(stored: str) -> str:
+    """The string that `to_column` made `stored` from."""
+    if "\x10" not in stored:
+        return stored
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), stored)
+
+
+def from_column_or_null(stored: str | None) -> str | None:
+    """The string that `to_column_or_null` made `stored` from."""
+    return None if stored is None else from_column(stored)
+
 
 SESSION = """
     num, token, id, agent, status, outcome, user_id, meta, cursor, variables, seq, epoch, wakes,
@@ -60,7 +83,7 @@ MESSAGE = f"""
 
 
 @dataclass(slots=True, kw_only=True)
-class Handle:
+class ClaimHandle:
     """What a `Claim` of this store has as its key; all copies of the claim share it."""
 
     num: int
@@ -96,7 +119,7 @@ def claim_of(record: Any, *, owner: str, lease_s: float) -> Claim:
         owner=owner,
         epoch=record["epoch"],
         lease_s=lease_s,
-        key=Handle(num=record["num"], token=record["token"]),
+        key=ClaimHandle(num=record["num"], token=record["token"]),
     )
 
 

@@ -1,14 +1,33 @@
-"""The store as `SessionStore`."""
+"""The store as `SessionStore` and as `LeaseStore`."""
 
 from __future__ import annotations
 
-from typing import Any, get_args
+import asyncio
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, get_args
 
-from ekiden.core.errors import SessionExists, SessionNotFound
-from ekiden.storage.base import NewSession, SessionFilter, SessionPage, SessionRow, SessionStatus
-from ekiden.storage.postgres.role import FREE, Role
-from ekiden.storage.postgres.rows import SESSION, head_start, session_row
-from ekiden.storage.postgres.text import to_column, to_column_or_null
+from ekiden.core.errors import EkidenError, SessionExists, SessionNotFound
+from ekiden.storage.base import (
+    Claim,
+    NewSession,
+    SessionFilter,
+    SessionPage,
+    SessionRow,
+    SessionStatus,
+)
+from ekiden.storage.postgres.connection.database import Database
+from ekiden.storage.postgres.connection.errors import ConnectionLost
+from ekiden.storage.postgres.role import FREE, Role, later_lapse, lease
+from ekiden.storage.postgres.rows import (
+    READY_NOW,
+    SESSION,
+    claim_of,
+    head_start,
+    session_row,
+    to_column,
+    to_column_or_null,
+)
 from ekiden.storage.priorities import check_priority
 from ekiden.storage.values import check_session_id, json_text, parse_cursor
 
@@ -106,3 +125,210 @@ def _page_sql(where: SessionFilter, limit: int, below: int) -> tuple[str, list[A
         return sql.format(""), args
     each = [sql.format(f" and status = '{status}'") for status in get_args(SessionStatus)]
     return f"({') union all ('.join(each)}) {_NEWEST}", args
+
+
+# The order of the lapsed is written so that no index has it, nor one of agents: the server must not
+# go through all that are ready to find these few.
+_TAKE_FIRST = f"""
+with lapsed as materialized (
+    select num, ready_at from sessions
+    where status = 'ready' and owner is not null and lapses_at <= statement_timestamp()
+        and lease_until <= clock_timestamp(){{and_lapsed}}
+    order by ready_at + interval '0', num limit $3 for update skip locked
+), free as materialized (
+    select num, ready_at from sessions
+    where status = 'ready' and owner is null{{and_free}}
+    order by ready_at, num limit $3 for update skip locked
+), next as (
+    select num as found from (table lapsed union all table free) as either
+    order by ready_at, num limit $3
+)
+update sessions set epoch = epoch + 1, owner = $1,
+    {lease("$2::float8")}
+from next where num = found returning {SESSION}"""
+_TAKE_NEXT = _TAKE_FIRST.format(and_lapsed="", and_free="")
+# The line is gone through in its order only if there is anything to be found in it: else a worker
+# that has nothing to do would, each time it looks, read all that others have to do.
+TAKE_NEXT_OF = _TAKE_FIRST.format(
+    and_lapsed=" and agent || '' = any($4::text[])",
+    and_free=""" and agent = any($4) and exists (
+        select from unnest($4) as wanted (name) cross join lateral (
+            select from sessions where status = 'ready' and owner is null and agent = name
+            order by ready_at limit 1
+        ) as first)""",
+)
+RELEASE = f"""
+update sessions set owner = null, lease_until = null, lapses_at = '-infinity',
+    ready_at = case when status = 'ready' then {READY_NOW} else ready_at end
+where num = $1 and epoch = $2 and owner = $3"""
+"""For the number, epoch and owner of a claim."""
+
+
+class ClaimWish(NamedTuple):
+    """Who wants a session, for how long, and of which agents; text as it is stored."""
+
+    owner: str
+    lease_s: float
+    agents: tuple[str, ...] | None
+
+
+class Claiming:
+    """The claims of one process on whatever is next."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting: dict[ClaimWish, list[asyncio.Future[Any]]] = {}
+        """Those who came since the event loop had its last turn."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def next(self, wish: ClaimWish) -> Any:
+        """The `SESSION` columns of the session that is taken, or `None`.
+
+        Whoever is cancelled meanwhile leaves no session claimed.
+        """
+        loop = self._database.own_loop()
+        if self._loop is not loop:
+            self._loop, self._waiting = loop, {}
+        if wish not in self._waiting:
+            self._waiting[wish] = []
+            loop.call_soon(self._send, wish)
+        told: asyncio.Future[Any] = loop.create_future()
+        self._waiting[wish].append(told)
+        try:
+            return await told
+        except asyncio.CancelledError:
+            if told.done() and not told.cancelled() and told.exception() is None:
+                self._begin(self._let_go(wish, [told.result()]))
+            raise
+
+    def _send(self, wish: ClaimWish) -> None:
+        waiting = [each for each in self._waiting.pop(wish, ()) if not each.done()]
+        if waiting:
+            self._begin(self._take(wish, waiting))
+
+    async def _take(self, wish: ClaimWish, waiting: Sequence[asyncio.Future[Any]]) -> None:
+        failure: EkidenError | None = ConnectionLost("the claim was broken off")
+        found: list[Any] = []
+        try:
+            found = await self._query(wish, len(waiting))
+            failure = None
+        except EkidenError as exc:
+            failure = exc
+        finally:
+            for each in waiting:
+                if each.done():
+                    continue
+                if failure is None:
+                    each.set_result(found.pop() if found else None)
+                else:
+                    each.set_exception(failure)
+        await self._let_go(wish, found)
+
+    async def _query(self, wish: ClaimWish, count: int) -> list[Any]:
+        if wish.agents is None:
+            return await self._database.query(_TAKE_NEXT, wish.owner, wish.lease_s, count)
+        return await self._database.query(
+            TAKE_NEXT_OF, wish.owner, wish.lease_s, count, wish.agents
+        )
+
+    async def _let_go(self, wish: ClaimWish, found: Sequence[Any]) -> None:
+        """Release what nobody waits for any more; failing that, its lease ends some time."""
+        with suppress(EkidenError):
+            for row in found:
+                if row is not None:
+                    args = (row["num"], row["epoch"], wish.owner)
+                    await self._database.query(RELEASE, *args, repeatable=True)
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+_TAKE = f"""
+update sessions set epoch = epoch + 1, owner = $2,
+    {lease("$3::float8")}
+where id = $1 and {FREE} returning {SESSION}"""
+_TAKE_OR_CREATE = f"""
+with made as (
+    {INSERT}, epoch, owner, lease_until, lapses_at)
+    select {NEW}, 1, $7, ending, ending
+    from clock_timestamp() as now, lateral (
+        select now + $8::float8 * interval '1 second' as ending) as its
+    on conflict (id) do nothing returning {SESSION}
+), taken as (
+    update sessions set epoch = epoch + 1, owner = $7,
+        {lease("$8::float8")}
+    where id = $1 and {FREE} and not exists (select from made) returning {SESSION}
+)
+select true as is_new, * from made union all select false, * from taken"""
+# Rows are locked in the order of their numbers, as by those who wake several.
+_RENEW = f"""
+with held as materialized (
+    select from sessions where num = any($1::bigint[]) order by num for no key update
+)
+update sessions set lease_until = clock_timestamp() + lease_s * interval '1 second',
+    lapses_at = {later_lapse("lease_s")}
+from unnest($1, $2::bigint[], $3::text[], $4::float8[])
+    as claim (their_num, their_epoch, their_owner, lease_s)
+where num = their_num and epoch = their_epoch and owner = their_owner
+    and lease_until > clock_timestamp() and (select count(*) from held) > 0
+returning num, epoch, owner"""
+
+
+class Leases(Role):
+    """Who may write to a session; times are the server's."""
+
+    _claiming: Claiming
+
+    async def claim(
+        self, session_id: str, *, owner: str, lease_s: float, create: NewSession | None = None
+    ) -> tuple[Claim, SessionRow]:
+        taker = to_column(owner)
+        while True:
+            if create is None:
+                found = await self._database.query(_TAKE, to_column(session_id), taker, lease_s)
+            else:
+                args = (*new_columns(create), taker, lease_s)
+                found = await self._database.query(_TAKE_OR_CREATE, *args)
+                if found and found[0]["is_new"]:
+                    self._changes.changed()
+            if found:
+                return claim_of(found[0], owner=owner, lease_s=lease_s), session_row(found[0])
+            await self._explain_not_free(session_id, may_be_missing=create is not None)
+
+    async def claim_next(
+        self, *, owner: str, lease_s: float, agents: Collection[str] | None = None
+    ) -> tuple[Claim, SessionRow] | None:
+        wish = ClaimWish(
+            owner=to_column(owner),
+            lease_s=lease_s,
+            agents=None if agents is None else tuple(map(to_column, agents)),
+        )
+        found = await self._claiming.next(wish)
+        if found is None:
+            return None
+        return claim_of(found, owner=owner, lease_s=lease_s), session_row(found)
+
+    async def renew(self, claims: Sequence[Claim]) -> Sequence[Claim]:
+        if not claims:
+            return []
+        nums = [(await self._handle(claim)).num for claim in claims]
+        owned = [
+            (num, claim.epoch, to_column(claim.owner))
+            for num, claim in zip(nums, claims, strict=True)
+        ]
+        columns = [*map(list, zip(*owned, strict=True)), [claim.lease_s for claim in claims]]
+        renewed = await self._database.query(_RENEW, *columns, repeatable=True)
+        kept = {tuple(row) for row in renewed}
+        return [claim for row, claim in zip(owned, claims, strict=True) if row not in kept]
+
+    async def release(self, claim: Claim) -> None:
+        num = (await self._handle(claim)).num
+        args = (num, claim.epoch, to_column(claim.owner))
+        await self._database.query(RELEASE, *args, repeatable=True)
+        self._changes.changed()
+
+    async def wait_for_change(self, timeout_s: float) -> None:
+        await self._changes.wait(timeout_s)

@@ -8,22 +8,19 @@ from typing import Any, Final, Self
 
 from ekiden.core.errors import UserError
 from ekiden.storage.copying import TableName
-from ekiden.storage.postgres.address import parse_address
-from ekiden.storage.postgres.batches import Batches
-from ekiden.storage.postgres.changes import Changes
-from ekiden.storage.postgres.claiming import Claiming
+from ekiden.storage.postgres.connection.address import parse_address
+from ekiden.storage.postgres.connection.changes import Changes
+from ekiden.storage.postgres.connection.database import Database
 from ekiden.storage.postgres.copy_rows import count_tables, refuse_unfinished
-from ekiden.storage.postgres.database import Database
 from ekiden.storage.postgres.documents import Documents
 from ekiden.storage.postgres.feed import Feed, mend_feed
-from ekiden.storage.postgres.gathering import Gathering
 from ekiden.storage.postgres.journal import Journal
-from ekiden.storage.postgres.leases import Leases
 from ekiden.storage.postgres.migrate import Migration, migrate
 from ekiden.storage.postgres.queues import Queues
-from ekiden.storage.postgres.search import Search
-from ekiden.storage.postgres.sessions import Sessions
-from ekiden.storage.postgres.vectors import Vectors, find_extension
+from ekiden.storage.postgres.search import Search, Vectors, find_extension
+from ekiden.storage.postgres.sessions import Claiming, Leases, Sessions
+from ekiden.storage.postgres.writing.batches import Batches
+from ekiden.storage.postgres.writing.gathering import Gathering
 
 _INFO = """
 select current_setting('server_version') as version,

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ekiden.storage.postgres.rows import READY_NOW
-from ekiden.storage.postgres.text import to_column
+from ekiden.storage.postgres.rows import READY_NOW, to_column
 
 WRITES_EVENTS = "writer as (delete from events where false)"
 """Deletes nothing, but locks the table as a writer does, before the transaction has a number: by

@@ -13,12 +13,15 @@ from ekiden.storage.digests import HEAD, head_text, linked
 from ekiden.storage.sqlite.clock import Moment
 from ekiden.storage.sqlite.connection import query
 from ekiden.storage.sqlite.documents import PreparedDocument, prepare_documents, write_documents
-from ekiden.storage.sqlite.event_rows import NO_SESSION, event_rows, insert_events
 from ekiden.storage.sqlite.queues import PreparedPut, prepare_puts, put_messages
-from ekiden.storage.sqlite.rows import Row
+from ekiden.storage.sqlite.rows import NO_SESSION, Row, event_rows, insert_events
 from ekiden.storage.sqlite.sessions import meta_text
-from ekiden.storage.sqlite.settling import PreparedSettle, prepare_settles, settle_messages
-from ekiden.storage.sqlite.waking import wake_sessions
+from ekiden.storage.sqlite.settling import (
+    PreparedSettle,
+    prepare_settles,
+    settle_messages,
+    wake_sessions,
+)
 from ekiden.storage.values import check_free_event, check_numbers, json_text
 
 

@@ -1,14 +1,11 @@
-"""Reads beside the writer: a few threads, each with its own connection.
-
-To wake the event loop for a result costs more than most reads. So the results of quick reads that
-wait for the same thread are handed over together.
-"""
+"""Reads beside the writer: a few threads, each with its own connection."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -182,3 +179,26 @@ def _resolve(done: list[_Job]) -> None:
             job.future.set_exception(job.error)
         else:
             job.future.set_result(job.result)
+
+
+async def in_own_thread(work: Callable[[], T], *, name: str) -> T:
+    """The result of `work`, which blocks, from a thread made for it.
+
+    The threads of `asyncio.to_thread` are shared with the program's tools, which may hang in all of
+    them. If the caller is cancelled, the work goes on to its end.
+    """
+    done: Future[T] = Future()
+    done.set_running_or_notify_cancel()
+    # Taken out when it is run: a thread that has told its result holds nobody's store any more.
+    todo = [work]
+
+    def run() -> None:
+        try:
+            result = todo.pop()()
+        except BaseException as exc:
+            done.set_exception(exc)
+        else:
+            done.set_result(result)
+
+    threading.Thread(target=run, name=name).start()
+    return await asyncio.wrap_future(done)

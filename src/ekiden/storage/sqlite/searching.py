@@ -8,7 +8,8 @@ from typing import TypeVar
 from ekiden.core.roles import Clock
 from ekiden.storage.base import SearchEntry, SearchHit
 from ekiden.storage.entries import check_after, is_name, names_among, own_entries, own_vector
-from ekiden.storage.sqlite import search, vectors
+from ekiden.storage.sqlite import search
+from ekiden.storage.sqlite import search as vectors
 from ekiden.storage.sqlite.readers import Read
 from ekiden.storage.sqlite.writer import Work
 from ekiden.storage.values import check_limit

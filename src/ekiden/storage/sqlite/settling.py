@@ -1,20 +1,38 @@
-"""The end of messages: SQL for settling them, once, and for those that were given up."""
+"""The end of messages: SQL for settling them, once, and for waking who waits."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
 import apsw
 
-from ekiden.core.jsonio import dumps
+from ekiden.core.values.jsonio import dumps
 from ekiden.storage.base import MessageSettle, MessageState, Settled
 from ekiden.storage.sqlite.clock import Moment
 from ekiden.storage.sqlite.connection import query
 from ekiden.storage.sqlite.rows import chunks, flat, padded, values_sql
-from ekiden.storage.sqlite.waking import wake_sessions
 from ekiden.storage.values import check_settle, is_late, json_text
+
+
+def wake_sessions(db: apsw.Connection, session_ids: Iterable[str], now: Moment) -> None:
+    """Wake each as often as it is named; one that does not exist is left out."""
+    for chunk in chunks(list(Counter(session_ids).items())):
+        size = padded(len(chunk))
+        db.execute(_wake_sql(size), (now.wall_us, *flat(chunk, size)))
+
+
+@cache
+def _wake_sql(size: int) -> str:
+    return f"""
+        UPDATE sessions SET
+            wakes = wakes + v.column2,
+            updated_us = iif(status = 'waiting', ?, updated_us),
+            status = iif(status = 'waiting', 'ready', status)
+        FROM ({values_sql(size, 2)}) AS v WHERE sessions.id = v.column1
+    """
 
 
 class PreparedSettle(NamedTuple):

@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import apsw
 
-from ekiden.core.clock import SYSTEM_CLOCK
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.events import Event
 from ekiden.core.roles import Clock
+from ekiden.core.values.clock import SYSTEM_CLOCK
 from ekiden.storage.base import (
     Batch,
     Claim,
@@ -41,16 +41,9 @@ from ekiden.storage.base import (
 )
 from ekiden.storage.copying import TableName
 from ekiden.storage.digests import EventDigest
-from ekiden.storage.sqlite import (
-    batches,
-    documents,
-    found,
-    found_messages,
-    journal,
-    queues,
-    sessions,
-    settling,
-)
+from ekiden.storage.sqlite import batches, documents, journal, queues, sessions, settling
+from ekiden.storage.sqlite import journal as found
+from ekiden.storage.sqlite import queues as found_messages
 from ekiden.storage.sqlite.clock import LeaseClock, Moment, StoreClock, machine_clock
 from ekiden.storage.sqlite.connection import (
     check_engine,
@@ -61,7 +54,7 @@ from ekiden.storage.sqlite.connection import (
     query,
     unavailable,
 )
-from ekiden.storage.sqlite.counting import count_tables
+from ekiden.storage.sqlite.copying.rows import count_tables
 from ekiden.storage.sqlite.migrate import (
     SHIPPED,
     adopt_boot,
@@ -70,11 +63,10 @@ from ekiden.storage.sqlite.migrate import (
     load_migrations,
     migrate,
 )
-from ekiden.storage.sqlite.readers import Read, Readers
+from ekiden.storage.sqlite.readers import Read, Readers, in_own_thread
+from ekiden.storage.sqlite.search import vector_engine
 from ekiden.storage.sqlite.searching import Searching
-from ekiden.storage.sqlite.threads import in_own_thread
-from ekiden.storage.sqlite.vectors import vector_engine
-from ekiden.storage.sqlite.watch import Watch
+from ekiden.storage.sqlite.watch import FileWatch
 from ekiden.storage.sqlite.writer import Work, Writer
 from ekiden.storage.values import closed_store
 
@@ -442,7 +434,7 @@ class SqliteStore(Searching):
             self._connect_to_look if is_read_only else partial(self._connect, read_only=True)
         )
         readers = Readers(connect_to_read, self._unavailable, self.url)
-        watch = Watch(readers, connect_to_read)
+        watch = FileWatch(readers, connect_to_read)
         # Without the right to write, every write fails with the connection that can only look.
         writer = Writer(
             connect=self._connect_to_look if is_read_only else self._connect,
@@ -476,7 +468,7 @@ class _Parts(NamedTuple):
 
     writer: Writer
     readers: Readers
-    watch: Watch
+    watch: FileWatch
     clock: StoreClock
     is_read_only: bool
     is_foreign: bool

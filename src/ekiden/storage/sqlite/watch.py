@@ -18,7 +18,7 @@ _QUIET_AFTER = 40
 """After so many looks that found nothing it is looked half as often: waiting is to be cheap."""
 
 
-class Watch:
+class FileWatch:
     """A signal for this process, and a look at the file's version while somebody waits."""
 
     def __init__(self, readers: Readers, connect: Callable[[], apsw.Connection]) -> None:

@@ -8,14 +8,14 @@ from typing import Any, Protocol
 
 import pytest
 
-from ekiden.app.run_reading import run_status
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import is_message, text_of
 from ekiden.core.events import Event
-from ekiden.core.inbox_item import InboxItem
-from ekiden.core.items import is_message, text_of
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.runs import ACTIVE, RunStatus
 from ekiden.core.team import Team
 from ekiden.inbox import Inbox
+from ekiden.project.runs.reading import run_status
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionRow, Store

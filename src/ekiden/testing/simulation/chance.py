@@ -12,11 +12,11 @@ from random import Random
 from types import ModuleType
 from typing import Any
 
-import ekiden.bus.endings
-import ekiden.bus.service
+import ekiden.bus.serving.endings
+import ekiden.bus.serving.service
 import ekiden.conditions.program
-import ekiden.core.clock
-import ekiden.core.ids
+import ekiden.core.values.clock
+import ekiden.core.values.ids
 from ekiden.core.errors import EkidenError
 from ekiden.runtime.state.leases import owner_name
 from ekiden.testing.simulation.loop import SimulatedLoop
@@ -25,11 +25,11 @@ BEGIN_US = 1_700_000_000_000_000
 """When every world begins."""
 
 _READ_TIME: tuple[ModuleType, ...] = (
-    ekiden.bus.endings,
-    ekiden.bus.service,
+    ekiden.bus.serving.endings,
+    ekiden.bus.serving.service,
     ekiden.conditions.program,
-    ekiden.core.clock,
-    ekiden.core.ids,
+    ekiden.core.values.clock,
+    ekiden.core.values.ids,
 )
 """Modules that read the machine's clocks."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 
+from ekiden.core.conversation.items import is_message, text_of
 from ekiden.core.errors import ModelError
 from ekiden.core.errors.messages import QueryTimeout
-from ekiden.core.items import is_message, text_of
 from ekiden.runtime import CodeContext
 from ekiden.testing.simulation.outside import Outside
 

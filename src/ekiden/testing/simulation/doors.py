@@ -7,12 +7,12 @@ from random import Random
 from typing import Literal
 
 from ekiden.bus import Bus, BusSettings
+from ekiden.core.conversation.items import is_message, text_of
+from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors import EkidenError, SessionError, SessionNotFound, StoreError
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.errors.messages import BusError
-from ekiden.core.inbox_item import InboxItem
-from ekiden.core.items import is_message, text_of
-from ekiden.core.messages import AgentMessage
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.team import Team
 from ekiden.engine import TeamOnBus, Worker, submit
 from ekiden.inbox import Inbox

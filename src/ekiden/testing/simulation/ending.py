@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from ekiden.audit import verify_audit
+from ekiden.core.conversation.items import is_message, text_of
 from ekiden.core.events import Event
-from ekiden.core.items import is_message, text_of
 from ekiden.inbox.documents import OPEN
 from ekiden.runtime.tools.closing import BROKEN_OFF
 from ekiden.sessions import conversation

@@ -30,7 +30,7 @@ _MAY_COME_TWICE = frozenset({"release", "renew", "settle_messages", "ack_message
 """Calls of which a second copy has no effect, by contract."""
 
 
-class StoreClock:
+class SimulatedStoreClock:
     """The store's own clock: that of the world, which does not jump."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
@@ -49,7 +49,7 @@ class Network:
     def __init__(
         self, loop: SimulatedLoop, weather: Weather, watch: Watch, kill: Callable[[Process], None]
     ) -> None:
-        self.truth = MemoryStore(StoreClock(loop))
+        self.truth = MemoryStore(SimulatedStoreClock(loop))
         drive(self.truth.now_us())  # From here on it counts from the beginning of the world.
         self._loop = loop
         self._weather = weather

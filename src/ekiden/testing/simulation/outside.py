@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ekiden.core.context import ToolContext
-from ekiden.core.model import ModelRequest
+from ekiden.core.conversation.model import ModelRequest
 from ekiden.inbox.documents import DONE
 from ekiden.runtime import Rollback
 from ekiden.runtime.questions.sessions import ANSWERS

@@ -10,9 +10,9 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
+from ekiden.core.conversation.items import is_message, text_of
+from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import ModelError
-from ekiden.core.items import is_message, text_of
-from ekiden.core.model import ModelRequest
 from ekiden.core.plan import AgentTask, AskModel, Member, TaskDecomposition
 from ekiden.core.profile import Confirmation
 from ekiden.core.team import Team

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from ekiden.core.errors import ToolError
-from ekiden.core.suggest import suggestion
-from ekiden.tools.builtin.folders import HAS_HANDLES, Folder, Place, locate
+from ekiden.core.text.suggest import suggestion
+from ekiden.tools.builtin.folders import HAS_HANDLES, Folder, ResolvedPath, locate
 from ekiden.tools.builtin.guarded import check_content, check_opened, check_reading, check_writing
 from ekiden.tools.settings import FileToolSettings
 
@@ -66,7 +66,7 @@ class ProjectFiles:
             done = "created" if place.missing else "overwritten"
             return f"{place.name}: {done}, {len(data):,} bytes"
 
-    def _text(self, place: Place) -> str:
+    def _text(self, place: ResolvedPath) -> str:
         if place.is_folder:
             raise ToolError(_listing(place))
         if place.missing:
@@ -88,7 +88,7 @@ class ProjectFiles:
         return text
 
 
-def _read(place: Place, max_bytes: int, root: Path) -> bytes:
+def _read(place: ResolvedPath, max_bytes: int, root: Path) -> bytes:
     name = place.parts[-1]
     _check_regular(place, place.folder.stat(name))
     with open(place.folder.open(name, os.O_RDONLY), "rb") as file:
@@ -101,7 +101,7 @@ def _read(place: Place, max_bytes: int, root: Path) -> bytes:
     return data
 
 
-def _write(place: Place, data: bytes) -> None:
+def _write(place: ResolvedPath, data: bytes) -> None:
     name, folder = place.parts[-1], place.folder
     mode: int | None = None
     if not place.missing:
@@ -141,12 +141,12 @@ def _put(folder: Folder, name: str, data: bytes, mode: int | None) -> None:
     folder.sync()
 
 
-def _check_regular(place: Place, status: os.stat_result) -> None:
+def _check_regular(place: ResolvedPath, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise ToolError(f"{place.name!r} is not a regular file but a device, pipe or socket")
 
 
-def _listing(place: Place) -> str:
+def _listing(place: ResolvedPath) -> str:
     names = place.folder.names()
     listed = ", ".join(names[:_LISTED]) or "nothing"
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""

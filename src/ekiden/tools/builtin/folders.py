@@ -97,7 +97,7 @@ class Folder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ResolvedPath:
     """Where a path really leads."""
 
     folder: Folder
@@ -118,7 +118,7 @@ class Place:
 
 
 @contextmanager
-def locate(root: Path, path: str, *, by_handle: bool = HAS_HANDLES) -> Iterator[Place]:
+def locate(root: Path, path: str, *, by_handle: bool = HAS_HANDLES) -> Iterator[ResolvedPath]:
     """Follow `path` from `root`; `ToolError` if it leads out of it, or cannot be followed."""
     walk = _Walk(root, path, by_handle)
     with ExitStack() as stack:
@@ -141,7 +141,7 @@ class _Walk:
         self._names: list[str] = []
         self._followed: list[tuple[str, ...]] = []
 
-    def go(self) -> Place:
+    def go(self) -> ResolvedPath:
         if not self._path or "\0" in self._path:
             raise ValueError
         todo = deque(self._from_root(self._path))
@@ -174,7 +174,7 @@ class _Walk:
         while self._folders:
             self._folders.pop().close()
 
-    def _nothing(self, rest: list[str]) -> Place:
+    def _nothing(self, rest: list[str]) -> ResolvedPath:
         if ".." in rest:
             raise ToolError(f"{self._path!r} goes back from a folder that does not exist")
         return self._place(self._folders[-1], (*self._names, *rest), missing=tuple(rest))
@@ -186,8 +186,8 @@ class _Walk:
         *,
         missing: tuple[str, ...] = (),
         is_folder: bool = False,
-    ) -> Place:
-        return Place(
+    ) -> ResolvedPath:
+        return ResolvedPath(
             folder=folder,
             parts=parts,
             missing=missing,

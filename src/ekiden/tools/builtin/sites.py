@@ -1,16 +1,22 @@
-"""Which addresses of the web may be asked: by name, and by where the name really leads."""
+"""Which addresses of the web may be asked: by name, and by where the name really leads.
+
+The networks that are not public are those of IANA's registries of special-purpose addresses that
+are not reachable from everywhere. The standard library's own answer differs between versions of
+Python, so it is not asked.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit
 
 from ekiden.core.errors import ToolError
-from ekiden.tools.builtin.addresses import is_public
 from ekiden.tools.settings import config_command
 
 _PORTS = {"http": 80, "https": 443}
@@ -21,9 +27,91 @@ _KEPT = "/?%:@!$&'()*+,;=~-._[]#|^{}\\\"<>`"
 Resolve: TypeAlias = Callable[..., Sequence[tuple[Any, ...]]]
 """Gives what `socket.getaddrinfo` gives."""
 
+_NOT_PUBLIC_V4 = tuple(
+    IPv4Network(network)
+    for network in (
+        "0.0.0.0/8",  # this network
+        "10.0.0.0/8",
+        "100.64.0.0/10",  # shared by the customers of a provider
+        "127.0.0.0/8",
+        "169.254.0.0/16",  # this link; clouds tell secrets here
+        "172.16.0.0/12",
+        "192.0.0.0/24",  # protocols
+        "192.0.2.0/24",  # documentation
+        "192.88.99.0/24",  # relays from IPv4 to IPv6, given up
+        "192.168.0.0/16",
+        "198.18.0.0/15",  # measurements
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # to many at once
+        "240.0.0.0/4",  # reserved, and everybody
+    )
+)
+_GLOBAL_V6 = IPv6Network("2000::/3")
+"""All that was ever given out; what lies outside is local, special or for many at once."""
+_NOT_PUBLIC_V6 = tuple(
+    IPv6Network(network)
+    for network in (
+        "2001::/23",  # protocols
+        "2001:db8::/32",  # documentation
+        "3fff::/20",  # documentation
+    )
+)
+
+
+def _last(address: int) -> tuple[int, ...]:
+    return (address,)
+
+
+def _sixtofour(address: int) -> tuple[int, ...]:
+    return (address >> 80,)
+
+
+def _teredo(address: int) -> tuple[int, ...]:
+    """The server, and the client, whose bits are turned round."""
+    return address >> 64, ~address
+
+
+_WRAPPED: tuple[tuple[IPv6Network, Callable[[int], tuple[int, ...]]], ...] = (
+    (IPv6Network("::/96"), _last),  # compatible with IPv4
+    (IPv6Network("::ffff:0:0/96"), _last),  # mapped
+    (IPv6Network("::ffff:0:0:0/96"), _last),  # translated
+    (IPv6Network("64:ff9b::/96"), _last),  # NAT64
+    (IPv6Network("2002::/16"), _sixtofour),
+    (IPv6Network("2001::/32"), _teredo),
+)
+"""Networks of IPv6 whose addresses stand for some of IPv4, and where those are in them."""
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address belongs to the public internet.
+
+    One that stands for another, or leads through it, is what that one is. What is no address is
+    not public.
+    """
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(parsed, IPv4Address):
+        return _is_public_v4(parsed)
+    for network, inner in _WRAPPED:
+        if parsed in network:
+            inside = (IPv4Address(bits & 0xFFFFFFFF) for bits in inner(int(parsed)))
+            return all(_is_public_v4(each) for each in inside)
+    return _is_public_v6(parsed)
+
+
+def _is_public_v4(address: IPv4Address) -> bool:
+    return not any(address in network for network in _NOT_PUBLIC_V4)
+
+
+def _is_public_v6(address: IPv6Address) -> bool:
+    return address in _GLOBAL_V6 and not any(address in network for network in _NOT_PUBLIC_V6)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ParsedUrl:
     """A URL, taken apart."""
 
     scheme: str
@@ -45,7 +133,7 @@ class Target:
         return f"{self.scheme}://{self.site}{self.path}"
 
 
-def read_url(url: str) -> Target:
+def read_url(url: str) -> ParsedUrl:
     """`ToolError` for everything but a plain http or https URL."""
     url = url.strip()
     if len(url) > _MAX_URL or _UNUSABLE.search(url):
@@ -61,7 +149,7 @@ def read_url(url: str) -> Target:
     if "@" in parts.netloc:
         raise ToolError("a URL with a name or password in it is not asked")
     query = f"?{parts.query}" if parts.query else ""
-    return Target(
+    return ParsedUrl(
         scheme=scheme,
         host=_host(parts.hostname),
         port=_PORTS[scheme] if port is None else port,
@@ -74,14 +162,14 @@ class _Pattern:
     host: str
     port: int | None
 
-    def matches(self, target: Target) -> bool:
+    def matches(self, target: ParsedUrl) -> bool:
         if target.port != (_PORTS[target.scheme] if self.port is None else self.port):
             return False
         if self.host.startswith("*."):
             return target.host.endswith(self.host[1:])
         return self.host in ("*", target.host)
 
-    def names(self, target: Target) -> bool:
+    def names(self, target: ParsedUrl) -> bool:
         """Whether this very host and port were written down."""
         return self.port == target.port and self.host == target.host
 
@@ -98,7 +186,7 @@ class AllowList:
         self._entries = entries
         self._patterns = [_pattern(entry) for entry in entries]
 
-    def check(self, target: Target) -> bool:
+    def check(self, target: ParsedUrl) -> bool:
         """Whether a host that may be asked need not be public; `ToolError` if it may not be."""
         if not any(pattern.matches(target) for pattern in self._patterns):
             allowed = ", ".join(self._entries) or "none so far"
@@ -111,7 +199,7 @@ class AllowList:
 
 
 def addresses_of(
-    target: Target, *, may_be_private: bool, resolve: Resolve = socket.getaddrinfo
+    target: ParsedUrl, *, may_be_private: bool, resolve: Resolve = socket.getaddrinfo
 ) -> list[str]:
     """The addresses to connect to, checked; asks the name service, so it may take a while."""
     try:

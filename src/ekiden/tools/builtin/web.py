@@ -16,7 +16,7 @@ from email.message import Message
 from urllib.parse import urljoin
 
 from ekiden.core.errors import ToolError
-from ekiden.tools.builtin.sites import AllowList, Resolve, Target, addresses_of, read_url
+from ekiden.tools.builtin.sites import AllowList, ParsedUrl, Resolve, addresses_of, read_url
 from ekiden.tools.settings import HttpToolSettings
 from ekiden.tools.text import without_hidden
 from ekiden.tools.threads import in_thread
@@ -75,7 +75,7 @@ def site_of(arguments: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
-    target: Target
+    target: ParsedUrl
     status: int
     reason: str
     headers: Message
@@ -118,7 +118,7 @@ class _Fetch:
                 # Not `SSLSocket.shutdown`, which changes the object under the thread's hands.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
-    def _ask(self, target: Target) -> _Answer:
+    def _ask(self, target: ParsedUrl) -> _Answer:
         may_be_private = self._allow.check(target)
         addresses = addresses_of(target, may_be_private=may_be_private, resolve=self._resolve)
         with self._connected(target, addresses) as connection:
@@ -141,7 +141,7 @@ class _Fetch:
             body += chunk
         return bytes(body[: self._max_bytes + 1])
 
-    def _connected(self, target: Target, addresses: list[str]) -> _Connection:
+    def _connected(self, target: ParsedUrl, addresses: list[str]) -> _Connection:
         """Connected to one of the addresses that were checked, whatever the name says by now."""
         last: OSError | None = None
         for address in addresses:
@@ -173,7 +173,7 @@ def _secured(plain: socket.socket, host: str) -> ssl.SSLSocket:
 class _Connection(http.client.HTTPConnection):
     """Speaks over a socket that is connected already."""
 
-    def __init__(self, target: Target, connected: socket.socket) -> None:
+    def __init__(self, target: ParsedUrl, connected: socket.socket) -> None:
         if target.scheme == "https":
             self.default_port = http.client.HTTPS_PORT
         super().__init__(target.host, target.port)

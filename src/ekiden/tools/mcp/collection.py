@@ -15,8 +15,8 @@ from ekiden.core.errors import McpUnavailable, ModelBehaviorError, ToolError, Un
 from ekiden.core.profile import Confirmation
 from ekiden.core.tool import FunctionTool
 from ekiden.tools.function import tool_error_in_words
-from ekiden.tools.mcp.connection import Connection
 from ekiden.tools.mcp.content import description_of, is_destructive, schema_of, text_of
+from ekiden.tools.mcp.link import Link, SessionOver
 from ekiden.tools.mcp.names import read_name, tool_name
 from ekiden.tools.mcp.servers import McpServer
 from ekiden.tools.signature import bad_arguments
@@ -25,6 +25,61 @@ from ekiden.tools.under_way import even_if_cancelled
 _DESTRUCTIVE = (
     "{tool_name} may destroy or overwrite things, its server says. Run it with {tool_args}?"
 )
+
+
+class McpConnection:
+    """A server and the link to it, if there is one; `close` it in the end."""
+
+    def __init__(self, server: McpServer, root: Path, environment: Mapping[str, str]) -> None:
+        self._server = server
+        self._root = root
+        self._environment = environment
+        self._link: Link | None = None
+        self._linking = asyncio.Lock()
+        self._is_closed = False
+
+    async def tools(self) -> Sequence[Any]:
+        """What the server offers; `McpUnavailable`."""
+        return (await self._linked()).tools
+
+    async def call(self, tool: str, arguments: dict[str, Any], meta: dict[str, Any]) -> Any:
+        """The result of a call; `ToolError` for a failure that is only the call's.
+
+        A server that was lost since the last call is connected once more; `McpUnavailable` if that
+        fails, or if it is lost during the call: then nobody knows what it did, and the call is not
+        repeated.
+        """
+        link = await self._linked()
+        try:
+            return await link.call(tool, arguments, meta)
+        except SessionOver:
+            pass
+        link = await self._linked()
+        try:
+            return await link.call(tool, arguments, meta)
+        except SessionOver as exc:
+            raise McpUnavailable(self._server.name, "it forgets its connections") from exc
+
+    async def close(self) -> None:
+        """Let the server go."""
+        self._is_closed = True
+        async with self._linking:
+            link, self._link = self._link, None
+        if link is not None:
+            await link.close()
+
+    async def _linked(self) -> Link:
+        async with self._linking:
+            if self._is_closed:
+                raise McpUnavailable(self._server.name, "the connections are closed")
+            if self._link is None or self._link.is_over:
+                if self._link is not None:
+                    lost, self._link = self._link, None
+                    await lost.close()
+                link = Link(self._server, self._root, self._environment)
+                await link.open()
+                self._link = link
+            return self._link
 
 
 class McpTools:
@@ -54,7 +109,7 @@ class McpTools:
     ) -> None:
         self._servers = dict(servers)
         self._connections = {
-            name: Connection(server, root, environment)
+            name: McpConnection(server, root, environment)
             for name, server in servers.items()
             if not server.disabled
         }
@@ -168,7 +223,7 @@ class McpTools:
 
 
 def _invoker(
-    connection: Connection, tool: str, name: str
+    connection: McpConnection, tool: str, name: str
 ) -> Callable[[ToolContext[Any], str], Awaitable[str]]:
     async def invoke(ctx: ToolContext[Any], arguments: str) -> str:
         meta = {"ekiden/idempotency_key": ctx.idempotency_key} if ctx.idempotency_key else {}

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import urlsplit
 
 from ekiden.core.acting import AGENT_HEADER, AGENT_VARIABLE
 from ekiden.core.errors import McpUnavailable, ToolError
 from ekiden.core.privacy.covering import keep_secret, secrets_of
 from ekiden.tools.mcp.servers import McpServer
-from ekiden.tools.mcp.stderr import StderrTail
 from ekiden.tools.text import shortened, without_hidden
 from ekiden.tools.threads import in_thread
 
@@ -29,6 +29,41 @@ _MAX_PAGES = 50
 _MAX_TOOLS = 1_000
 _STDERR_WAIT_S = 1.0
 _MAX_PROBLEM = 500
+
+_MAX_KEPT = 8_192
+_MAX_LINES = 8
+_MAX_LINE = 300
+
+
+class StderrTail:
+    """A pipe whose writing end is given to a process; what comes out is kept as far as it matters.
+
+    A thread reads it: whatever the process writes, it never waits for us.
+    """
+
+    def __init__(self) -> None:
+        self._reading, writing = os.pipe()
+        self.file: TextIO = os.fdopen(writing, "w")
+        self._kept = bytearray()
+        self._thread = threading.Thread(target=self._read, name="ekiden-mcp-stderr", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Give up the writing end; the process has its own."""
+        self.file.close()
+
+    def lines(self, *, wait_s: float = 0.0) -> str:
+        """The last lines, once everybody has closed the pipe or the time is up."""
+        self._thread.join(wait_s)
+        text = without_hidden(bytes(self._kept).decode(errors="replace"))
+        lines = [line.rstrip()[:_MAX_LINE] for line in text.splitlines() if line.strip()]
+        return "\n".join(lines[-_MAX_LINES:])
+
+    def _read(self) -> None:
+        with os.fdopen(self._reading, "rb", buffering=0) as pipe:
+            while data := pipe.read(4096):
+                self._kept += data
+                del self._kept[:-_MAX_KEPT]
 
 
 class SessionOver(Exception):

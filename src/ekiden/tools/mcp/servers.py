@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from ekiden.core.checks.fields import Checked, Seconds
 from ekiden.core.errors import McpUnavailable
-from ekiden.core.field_checks import Checked, Seconds
-from ekiden.core.suggest import suggestion
+from ekiden.core.text.suggest import suggestion
 
 TransportName: TypeAlias = Literal["stdio", "http", "sse"]
 
@@ -22,6 +22,7 @@ _TRANSPORTS: Mapping[str, TransportName] = {
     "sse": "sse",
 }
 """Without regard to case, dashes and underscores."""
+_URL = re.compile(r"https?://[^/?#\s]|\$\{", re.IGNORECASE)
 _URL_KEYS = ("url", "httpUrl", "serverUrl")
 _KEYS = frozenset(
     {"type", "transport", "command", "args", "env", "cwd", "headers", "disabled", "timeout"}
@@ -104,10 +105,20 @@ def parse_mcp_servers(
     for name, entry in entries.items():
         found = _Entry(name, entry)
         server = found.read()
-        problems.extend(found.problems)
+        problems.extend(
+            f"mcpServers.{name}{f'.{key}' if key else ''}: {problem}"
+            for key, problem in found.problems
+        )
         if server is not None and not found.problems:
             servers[name] = server
     return servers, tuple(problems)
+
+
+def server_problems(entry: Any) -> list[tuple[str, str]]:
+    """What is wrong with one entry: the key, or empty text for the whole, and the problem."""
+    found = _Entry("server", entry)
+    found.read()
+    return found.problems
 
 
 class _Entry:
@@ -116,7 +127,8 @@ class _Entry:
     def __init__(self, name: str, entry: Any) -> None:
         self._name = name
         self._entry = entry
-        self.problems: list[str] = []
+        self.problems: list[tuple[str, str]] = []
+        """The key, or empty text for the whole, and what is wrong."""
 
     def read(self) -> McpServer | None:
         if not self._name or len(self._name) > _MAX_NAME or not self._name.isprintable():
@@ -127,13 +139,14 @@ class _Entry:
         for key in self._entry:
             if key not in _KEYS and (meant := suggestion(str(key), _KEYS)):
                 self._wrong(str(key), f"is not known{meant}")
-        url = next((self._text(key) for key in _URL_KEYS if key in self._entry), "")
+        url_key = next((key for key in _URL_KEYS if self._entry.get(key) is not None), "url")
+        url = self._text(url_key)
         command = self._text("command")
         if bool(url) == bool(command):
             self._wrong("", "needs either `command`, to start it, or `url`, to ask it")
         transport = self._transport(bool(url))
-        if url and not re.match(r"https?://|\$\{", url):
-            self._wrong("url", "must begin with http:// or https://")
+        if url and not _URL.match(url):
+            self._wrong(url_key, "must begin with http:// or https:// and name a host")
         return McpServer(
             name=self._name,
             transport=transport,
@@ -148,8 +161,7 @@ class _Entry:
         )
 
     def _wrong(self, key: str, problem: str) -> None:
-        place = f"mcpServers.{self._name}" + (f".{key}" if key else "")
-        self.problems.append(f"{place}: {problem}")
+        self.problems.append((key, problem))
 
     def _transport(self, has_url: bool) -> TransportName:
         default: TransportName = "http" if has_url else "stdio"

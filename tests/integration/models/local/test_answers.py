@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.errors import ModelBehaviorError, ModelError, ModelTimeout, UserError
-from ekiden.core.items import assistant_message, function_call, function_output, user_message
-from ekiden.core.model import (
+from ekiden.core.conversation.items import (
+    assistant_message,
+    function_call,
+    function_output,
+    user_message,
+)
+from ekiden.core.conversation.model import (
     Model,
     ModelDelta,
     ModelRequest,
@@ -20,6 +24,7 @@ from ekiden.core.model import (
     OutputSpec,
     ToolSpec,
 )
+from ekiden.core.errors import ModelBehaviorError, ModelError, ModelTimeout, UserError
 from ekiden.models.local import LocalModel, LocalSettings, Weights
 
 ORDER = ToolSpec(

@@ -17,8 +17,8 @@ ASK = """
 import asyncio, logging, sys
 logging.getLogger("asyncio").setLevel(logging.ERROR)  # a busy machine makes any step slow
 from pathlib import Path
-from ekiden.core.items import user_message
-from ekiden.core.model import ModelRequest, ModelSettings
+from ekiden.core.conversation.items import user_message
+from ekiden.core.conversation.model import ModelRequest, ModelSettings
 from ekiden.models.local import LocalModel, LocalSettings, Weights
 
 def model(path):

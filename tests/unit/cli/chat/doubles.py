@@ -7,20 +7,20 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from ekiden.app.project import Project
-from ekiden.app.settings import load_settings
 from ekiden.cli.chat.conversation import Chat
 from ekiden.cli.chat.loop import ChatLoop
 from ekiden.cli.chat.roster import Roster, Watcher
 from ekiden.cli.chat.screens.plain import drawn_plain
-from ekiden.cli.chat.screens.screen import Reply
+from ekiden.cli.chat.screens.screen import CommandReply
 from ekiden.cli.chat.typed.interrupts import Interrupts
 from ekiden.cli.errors import BadInput
 from ekiden.cli.run.onlooker import Reported
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
-from ekiden.core.model import ModelDelta
 from ekiden.core.team import Team
+from ekiden.project.project import Project
+from ekiden.project.settings import load_settings
 from ekiden.routing import Router
 from ekiden.runtime import RunConfig, RunResult
 from ekiden.sessions import Session
@@ -76,7 +76,7 @@ class KeptScreen:
     def __init__(self) -> None:
         self.shown: list[Event | ModelDelta] = []
         self.results: list[RunResult] = []
-        self.replies: list[Reply] = []
+        self.replies: list[CommandReply] = []
         self.notes: list[str] = []
         self.errors: list[tuple[str, str]] = []
         self.broken_off = 0
@@ -93,7 +93,7 @@ class KeptScreen:
     def break_off(self) -> None:
         self.broken_off += 1
 
-    def reply(self, reply: Reply) -> None:
+    def reply(self, reply: CommandReply) -> None:
         self.replies.append(reply)
 
     def note(self, text: str) -> None:

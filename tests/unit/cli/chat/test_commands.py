@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from ekiden.app.project import load_project
 from ekiden.cli.chat.roster import Roster
 from ekiden.cli.chat.screens.screen import Cleared
 from ekiden.cli.exits import Exit
 from ekiden.core.agent import Agent
 from ekiden.core.profile import Triggers
+from ekiden.project.project import load_project
 from ekiden.testing import ScriptedModel, call, transfer
 from ekiden.tools import function_tool
 from tests.unit.cli.chat.doubles import GivenInputs, chat_of, screen_of, talk

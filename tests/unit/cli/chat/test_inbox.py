@@ -12,10 +12,10 @@ from ekiden.cli.chat.conversation import Chat
 from ekiden.cli.chat.typed.sources import ChatSources
 from ekiden.cli.exits import Exit
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import text_of
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.events import Event
-from ekiden.core.inbox_item import InboxItem
-from ekiden.core.items import text_of
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.handoff import handoff, person
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.runtime import CodeContext, Runner
@@ -331,7 +331,7 @@ async def test_a_session_that_waits_for_agents_only_says_so() -> None:
     await talk(chat, "never mind")
     claim, row = await chat.store.claim("s", owner="x", lease_s=30)
     cursor = Cursor.from_json(row.cursor)
-    cursor.asks["1.1.q1"] = OpenQuestion("query", "msg_1", "billing")
+    cursor.questions.open["1.1.q1"] = OpenQuestion("query", "msg_1", "billing")
     patch = SessionPatch(status="waiting", outcome="waiting", cursor=cursor.to_json())
     await chat.store.commit(claim, Commit(patch=patch, release=True))
     await talk(chat, "/inbox")

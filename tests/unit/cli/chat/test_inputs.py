@@ -6,7 +6,7 @@ import pytest
 
 from ekiden.cli.chat.catalogue import ALIASES, COMMANDS, find_command
 from ekiden.cli.chat.commands.table import HANDLERS
-from ekiden.cli.chat.typed.reader import Called, Said, read_input
+from ekiden.cli.chat.typed.reader import TypedCommand, TypedMessage, read_input
 from ekiden.cli.errors import UsageError
 from tests.support.cases import each_case
 
@@ -28,12 +28,12 @@ def test_nothing_is_nothing(text: str) -> None:
     ],
 )
 def test_text_is_a_message(text: str, said: str) -> None:
-    assert read_input(text) == Said(text=said)
+    assert read_input(text) == TypedMessage(text=said)
 
 
 @pytest.mark.parametrize(("text", "line"), [("/help", "help"), ("  /a b  ", "a b"), ("/", "")])
 def test_a_slash_begins_a_command(text: str, line: str) -> None:
-    assert read_input(text) == Called(line=line)
+    assert read_input(text) == TypedCommand(line=line)
 
 
 @each_case(

@@ -12,9 +12,9 @@ from ekiden.cli.chat.roster import News
 from ekiden.cli.errors import BadInput
 from ekiden.cli.exits import Exit
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.events import Event
-from ekiden.core.model import ModelDelta
 from ekiden.core.profile import Triggers
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, fail, hang, transfer

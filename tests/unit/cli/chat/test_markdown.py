@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from ekiden.cli.chat.screens.markdown import blocks, clean, finished_part, tail
-from ekiden.cli.chat.screens.rich import Streamed, print_text
+from ekiden.cli.chat.screens.rich import StreamedAnswer, print_text
 from tests.support.cases import each_case
 from tests.support.examples import examples
 
@@ -112,7 +112,7 @@ def _lasting(console: Console) -> list[str]:
 def test_what_stays_on_the_screen_does_not_depend_on_the_pieces_it_came_in(seed: int) -> None:
     chance = random.Random(seed)
     console = _console()
-    answer = Streamed(console)
+    answer = StreamedAnswer(console)
     at = 0
     while at < len(ANSWER):
         size = chance.randint(1, 12)
@@ -160,7 +160,7 @@ def test_lines_stay_lines() -> None:
 )
 def test_control_characters_never_reach_the_terminal(text: str) -> None:
     console = _console()
-    answer = Streamed(console)
+    answer = StreamedAnswer(console)
     for character in text:
         answer.feed(character)
         answer.draw()
@@ -184,7 +184,7 @@ def test_no_terminal_hyperlink_is_made() -> None:
 
 def test_a_windows_line_end_is_a_line_end_also_when_it_comes_in_two_pieces() -> None:
     console = _console()
-    answer = Streamed(console)
+    answer = StreamedAnswer(console)
     for piece in ("one\r", "\ntwo\r\n", "three\r"):
         answer.feed(piece)
     answer.finish()
@@ -193,7 +193,7 @@ def test_a_windows_line_end_is_a_line_end_also_when_it_comes_in_two_pieces() -> 
 
 def test_a_long_block_that_grows_never_takes_more_than_the_screen() -> None:
     console = _console(height=10)
-    answer = Streamed(console)
+    answer = StreamedAnswer(console)
     answer.feed("```python\n")
     for number in range(100):
         answer.feed(f"line {number}\n")
@@ -217,7 +217,7 @@ def test_long_lines_and_wide_characters_are_folded_at_the_edge() -> None:
 
 def test_without_markdown_the_text_is_printed_as_it_is() -> None:
     console = _console()
-    answer = Streamed(console, markdown=False)
+    answer = StreamedAnswer(console, markdown=False)
     answer.feed("# not a heading\n")
     answer.draw()
     answer.feed("* not a list\n")
@@ -236,7 +236,7 @@ def test_what_cannot_be_drawn_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatc
 
 
 def test_drawing_waits_longer_the_longer_it_takes() -> None:
-    answer = Streamed(_console())
+    answer = StreamedAnswer(_console())
     answer.feed("x")
     answer.draw()
     assert answer.pause_s >= 0.05
@@ -272,7 +272,7 @@ def test_no_text_breaks_it_and_nothing_is_lost(text: str) -> None:
     kept = "\n".join(block.text for block in blocks(clean(text)))
     assert "".join(kept.split()) == "".join(clean(text).split())
     console = _console()
-    answer = Streamed(console)
+    answer = StreamedAnswer(console)
     answer.feed(text)
     answer.draw()
     answer.finish()

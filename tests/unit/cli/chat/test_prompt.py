@@ -15,7 +15,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from ekiden.cli.chat.typed.completion import Sources
-from ekiden.cli.chat.typed.picker import Choice
+from ekiden.cli.chat.typed.picker import PickerList
 from ekiden.cli.chat.typed.prompt import LEAVE_HINT, ChatCompleter, TerminalReader, choose
 from ekiden.cli.chat.typed.reader import Status
 from tests.faults.waiting import until
@@ -203,13 +203,13 @@ async def test_choosing_works_without_a_reader(keys: PipeInput) -> None:
 
 
 def test_the_lines_around_the_marked_one_are_shown() -> None:
-    choice = Choice([str(number) for number in range(10)], start=5, height=4)
+    choice = PickerList([str(number) for number in range(10)], start=5, height=4)
     assert choice.shown() == [(False, "3"), (False, "4"), (True, "5"), (False, "6")]
     choice.move(100)
     assert choice.shown()[-1] == (True, "9")
     choice.move(-100)
     assert choice.shown()[0] == (True, "0")
-    assert Choice(["a"], start=7, height=0).shown() == [(True, "a")]
+    assert PickerList(["a"], start=7, height=0).shown() == [(True, "a")]
 
 
 async def test_what_was_typed_is_there_again_after_something_else_was_shown(

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ekiden.agents import AgentWatcher, agent_folders
-from ekiden.app.project import Project, load_project
 from ekiden.cli.chat.roster import AgentFiles, Roster
 from ekiden.core.agent import Agent
 from ekiden.core.errors import AgentFilesInvalid
+from ekiden.project.project import Project, load_project
 from ekiden.testing import ScriptedModel
 from tests.unit.cli.chat.doubles import project_of
 

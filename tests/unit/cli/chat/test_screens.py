@@ -15,18 +15,18 @@ from ekiden.cli.chat.screens.json import JsonScreen
 from ekiden.cli.chat.screens.lines import event_line, event_record, said_by_agent
 from ekiden.cli.chat.screens.plain import PlainScreen
 from ekiden.cli.chat.screens.rich import RichScreen
-from ekiden.cli.chat.screens.screen import Cleared, Lines, Pairs, Quoted, Reply, Table
-from ekiden.cli.task_view import duration
+from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Table
+from ekiden.cli.transcript import duration
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import assistant_message, user_message
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
-from ekiden.core.items import assistant_message, user_message
-from ekiden.core.model import ModelDelta
 from ekiden.runtime import Runner, RunResult
 from ekiden.testing import ScriptedModel
 from tests.faults.waiting import until
 from tests.support.cases import each_case
 
-REPLY = Reply(
+REPLY = CommandReply(
     type="things",
     record={"things": 1},
     shapes=(
@@ -333,7 +333,7 @@ def test_notes_errors_and_replies_are_text_and_nothing_else() -> None:
 def test_a_quotation_is_wrapped_and_every_row_of_it_is_marked() -> None:
     drawn = Drawn()
     text = f"{'word ' * 30}\n{'x' * 130}\n{'中' * 60}\n\n[red]end\x1b[2J"
-    drawn.screen.reply(Reply(type="question", shapes=(Quoted(text=text),)))
+    drawn.screen.reply(CommandReply(type="question", shapes=(Quoted(text=text),)))
     assert all(line.startswith("  |") for line in drawn.lines)
     assert all(cell_len(line) <= 60 for line in drawn.lines)
     shown = "".join(line.removeprefix("  | ") for line in drawn.lines)

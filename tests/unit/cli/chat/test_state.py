@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ekiden.app.settings import load_settings
 from ekiden.cli.chat.conversation import Chat
 from ekiden.cli.chat.typed.sources import ChatSources
 from ekiden.cli.exits import Exit
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
-from ekiden.core.usage import Usage
+from ekiden.core.conversation.usage import Usage
+from ekiden.project.settings import load_settings
 from ekiden.runtime.history.outside_state import update_shared_state
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionFilter

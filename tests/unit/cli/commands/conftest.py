@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ekiden.app.scaffold import scaffold
 from ekiden.cli.main import main
+from ekiden.project.scaffold import scaffold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -445,7 +445,7 @@ def test_a_team_in_python_is_listed_too(bare: Desk) -> None:
 
 
 def test_files_are_validated_also_where_the_team_is_another(desk: Desk) -> None:
-    desk.settings('{"team": "ekiden.app.demo:team"}')
+    desk.settings('{"team": "ekiden.project.demo:team"}')
     desk.agent("broken", BAD)
     assert desk("agents", "validate").out.endswith("5 files, 2 problems\n")
     assert [each["name"] for each in desk("agents", "list", "--json").json] == [

@@ -13,8 +13,8 @@ import pytest
 from rich.cells import cell_len
 
 from ekiden.core.events import Event
-from ekiden.core.handoff_record import Actor
-from ekiden.handoff.request_documents import Asked, document_of
+from ekiden.core.handoff_terms import Actor
+from ekiden.handoff.records.requests import Asked, document_of
 from ekiden.storage.base import Store
 from ekiden.storage.sqlite import SqliteStore
 from tests.unit.audit.written import BEGINNING, event, handoff, write
@@ -259,17 +259,21 @@ def test_what_does_not_exist_is_exit_5(counter: Desk, command: tuple[str, ...], 
     assert (done.code, done.error["code"]) == (5, code)
 
 
-def test_pages_of_the_history_of_an_agent(counter: Desk) -> None:
+def test_pages_of_the_handoffs_of_an_agent(counter: Desk) -> None:
     for to in ("closed", "careful", "closed", "closed"):
         start(counter, to)
-    first = counter("handoff", "history", "closed", "--limit", "2", "--json")
+    first = counter("handoff", "list", "--agent", "closed", "--limit", "2", "--json")
     cursor = json.loads(first.err)["next_cursor"]
-    rest = counter("handoff", "history", "closed", "--limit", "2", "--cursor", cursor, "--json")
+    rest = counter(
+        "handoff", "list", "--agent", "closed", "--limit", "2", "--cursor", cursor, "--json"
+    )
     assert [each["id"] for each in first.json + rest.json] == ["s.h4", "s.h3", "s.h1"]
     assert rest.err == ""
-    assert counter("handoff", "history", "closed", "--limit", "1").err.startswith("more: --cursor ")
-    assert len(counter("handoff", "history", "triage", "--json").json) == 4
-    wrong = counter("handoff", "history", "closed", "--cursor", "x", "--json")
+    assert counter("handoff", "list", "--agent", "closed", "--limit", "1").err.startswith(
+        "more: --cursor "
+    )
+    assert len(counter("handoff", "list", "--agent", "triage", "--json").json) == 4
+    wrong = counter("handoff", "list", "--agent", "closed", "--cursor", "x", "--json")
     assert (wrong.code, wrong.error["code"]) == (2, "request.invalid")
 
 

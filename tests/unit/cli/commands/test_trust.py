@@ -13,10 +13,10 @@ from py_compile import PycInvalidationMode
 
 import pytest
 
-from ekiden.app.settings import SETTINGS
 from ekiden.cli.chat.opening import Options, open_roster
 from ekiden.cli.exits import Exit
 from ekiden.cli.main import main
+from ekiden.project.settings import SETTINGS
 from tests.unit.cli.commands.conftest import Desk
 
 COMMANDS = {
@@ -179,7 +179,7 @@ def test_plain_agents_need_no_trust(clone: Clone) -> None:
     assert clone.desk("agents", "list").code == Exit.OK
     clone.desk.settings('{"tools": {"ask": true, "shell": {"allow": []}}}')
     assert clone.desk("agents", "list").code == Exit.OK
-    clone.desk.settings('{"team": "ekiden.app.demo:team"}')
+    clone.desk.settings('{"team": "ekiden.project.demo:team"}')
     assert clone.desk("agents", "list").code == Exit.OK
     assert clone.desk("trust").out.startswith("nothing in ")
 
@@ -214,7 +214,7 @@ def test_a_link_to_the_users_settings_makes_no_folder_the_users(
     assert not clone.was_used
 
 
-@pytest.mark.parametrize("options", [["--team", "ekiden.app.demo:team"], ["--model", "demo:x"]])
+@pytest.mark.parametrize("options", [["--team", "ekiden.project.demo:team"], ["--model", "demo:x"]])
 def test_a_yes_is_for_what_was_shown(clone: Clone, options: list[str]) -> None:
     name = "openai:x@https://models.evil.example/v1"
     line = clone.function()
@@ -401,7 +401,7 @@ def test_an_agent_cannot_trust_a_folder(clone: Clone, monkeypatch: pytest.Monkey
 
 def test_what_the_command_line_names_is_the_callers_own(clone: Clone) -> None:
     clone._settings({"team": "clone_team:team"})
-    assert clone.desk("agents", "list", "--team", "ekiden.app.demo:team").code == Exit.OK
+    assert clone.desk("agents", "list", "--team", "ekiden.project.demo:team").code == Exit.OK
 
 
 def test_code_of_the_folder_that_the_users_own_files_name_needs_trust(

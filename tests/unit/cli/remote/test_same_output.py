@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.app import session_states
+from ekiden.api import session_states
 from ekiden.cli.main import main
 from tests.support.relay_team import relay_team
 from tests.support.server_thread import server_in_thread
@@ -113,7 +113,7 @@ READING = [
     ["audit", "export"],
     ["handoff", "list"],
     ["handoff", "list", "--to", "desk", "--limit", "1"],
-    ["handoff", "history", "desk"],
+    ["handoff", "list", "--agent", "desk"],
     ["handoff", "show", HANDOFF],
     ["handoff", "show", "nope"],
     ["state", "show", "a"],
@@ -167,6 +167,21 @@ def test_what_is_stored_is_told_alike(both: Any, place: Place, words: list[str],
     here, there = both([*words, *more], "--store", place.store)
     assert there[0] == here[0]
     assert settled(there[1]) == settled(here[1])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["message", "show", "nope"],
+        ["message", "requeue", "nope"],
+        ["collaboration", "show", "nope"],
+        ["audit", "show", "nope"],
+    ],
+    ids=" ".join,
+)
+def test_what_nobody_knows_is_exit_5(both: Any, place: Place, words: list[str]) -> None:
+    here, there = both(words, "--store", place.store)
+    assert (here, there) == ((5, ""), (5, ""))
 
 
 @pytest.mark.parametrize("more", [["--limit", "1"], ["--json-lines"]], ids=" ".join)

@@ -10,18 +10,18 @@ import pytest
 from temporalio.service import RPCError, RPCStatusCode
 
 from ekiden.core.errors import UserError
-from ekiden.engine.temporal import TemporalAddress, TemporalTls, WorkerVersion
-from ekiden.engine.temporal.attributes import first_attributes, keyword, register
-from ekiden.engine.temporal.connecting import connect
-from ekiden.engine.temporal.names import (
+from ekiden.integrations.temporal import TemporalAddress, TemporalTls, WorkerVersion
+from ekiden.integrations.temporal.attributes import first_attributes, keyword, register
+from ekiden.integrations.temporal.connecting import connect
+from ekiden.integrations.temporal.names import (
     labelled_queue,
     served_queues,
     store_name,
     workflow_id,
 )
-from ekiden.engine.temporal.payloads import SessionJob
-from ekiden.engine.temporal.session_workflow import priority_of
-from ekiden.engine.temporal.versions import deployment, make_current
+from ekiden.integrations.temporal.payloads import SessionJob
+from ekiden.integrations.temporal.session_workflow import priority_of
+from ekiden.integrations.temporal.versions import deployment, make_current
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from functools import partial
+from typing import Any, cast
 
 import pytest
 from temporalio.api.operatorservice.v1 import ListSearchAttributesResponse
@@ -10,12 +12,17 @@ from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from ekiden.engine.temporal import relay as relaying
-from ekiden.engine.temporal.payloads import SessionJob
-from ekiden.engine.temporal.relay import Relay
+from ekiden.integrations.temporal import office as offices
+from ekiden.integrations.temporal import relay as relaying
+from ekiden.integrations.temporal.names import workflow_id
+from ekiden.integrations.temporal.office import TERM_S, Office
+from ekiden.integrations.temporal.payloads import SessionJob
+from ekiden.integrations.temporal.relay import Relay
 from ekiden.storage.base import NewSession
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.timers import Timer, timer_removal, timer_write
+from ekiden.testing import ManualClock
+from tests.support.until import until
 
 JOB = SessionJob(session="", agent="", queue="q", store="desk")
 LABELS: dict[str, list[str]] = {"desk": []}
@@ -160,6 +167,60 @@ async def test_relays_that_know_other_agents_do_not_wait_for_each_other(
     moved = Relay(store, client, job=JOB, labels={"desk": ["gpu"]})
     held = [await each._office.hold() for each in (old, new, same, moved)]
     assert held == [True, True, False, True]
+
+
+async def test_who_takes_over_signals_only_what_was_not_signalled(cluster: Cluster) -> None:
+    clock = ManualClock()
+    store, client = MemoryStore(clock), cast(Any, cluster)
+    first = Relay(store, client, job=JOB, labels=LABELS)
+    assert await first._office.hold()
+    await store.create(NewSession(id="signalled", agent="desk", status="ready"))
+    await first.look()
+    await store.create(NewSession(id="missed", agent="desk", status="ready"))
+    clock.advance(TERM_S + 1)
+    second = Relay(store, client, job=JOB, labels=LABELS)
+    assert await second._office.hold()
+    await store.create(NewSession(id="fresh", agent="desk", status="ready"))
+    cluster.known.add(workflow_id(JOB.store, "fresh"))
+    signalled = len(cluster.signals)
+    await second.look()
+    assert len(cluster.signals) - signalled == 2
+    assert cluster.checks == 2
+    await second.look()
+    assert len(cluster.signals) - signalled == 2
+
+
+def _is_renewed(office: Office, until_us: int) -> bool:
+    return office._until_us != until_us
+
+
+async def test_the_office_is_kept_while_a_look_takes_long(
+    store: MemoryStore, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offices, "_LOOK_EVERY_S", 0.001)
+    is_stuck = asyncio.Event()
+
+    async def stuck(*_: Any, **__: Any) -> None:
+        is_stuck.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(cluster, "start_workflow", stuck)
+    client: Any = cluster
+    relay = Relay(store, client, job=JOB, labels=LABELS)
+    await store.create(NewSession(id="one", agent="desk", status="ready"))
+    other = Office(store, relay._office._key.removeprefix("office/"))
+    async with asyncio.timeout(30):
+        relaying_on = asyncio.create_task(relay.run())
+        await is_stuck.wait()
+        for _ in range(3):
+            held_until_us = relay._office._until_us
+            store.advance(TERM_S * 0.6)
+            await until(partial(_is_renewed, relay._office, held_until_us))
+            assert not await other.hold()
+        relaying_on.cancel()
+        await asyncio.gather(relaying_on, return_exceptions=True)
+    assert await other.hold()
+    assert not other.is_taken_over
 
 
 @pytest.fixture

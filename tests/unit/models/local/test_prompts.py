@@ -7,14 +7,19 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import (
+    Item,
+    assistant_message,
+    function_call,
+    function_output,
+    user_message,
+)
+from ekiden.core.conversation.model import ModelRequest, ModelSettings, OutputSpec, ToolSpec
 from ekiden.core.errors import UserError
-from ekiden.core.items import Item, assistant_message, function_call, function_output, user_message
-from ekiden.core.model import ModelRequest, ModelSettings, OutputSpec, ToolSpec
 from ekiden.core.profile import Triggers
-from ekiden.models.local.asking import sampling, wish_of
-from ekiden.models.local.choosing import is_routing
+from ekiden.models.local.choosing import is_routing, routing_prompt
+from ekiden.models.local.local_model import sampling, wish_of
 from ekiden.models.local.prompt import chat_messages
-from ekiden.models.local.routing_prompt import routing_prompt
 from ekiden.models.local.settings import LocalSettings
 from ekiden.routing.llm_offer import agent_tool, instructions, request_item
 

@@ -18,7 +18,7 @@ from ekiden.models.local import (
     locate,
     set_default_local_model,
 )
-from ekiden.models.local.packages import WeightPackage, ready_file
+from ekiden.models.local.weights import WeightPackage, ready_file
 from tests.support.tiny_gguf import write_tiny_gguf
 
 PARTS = [b"GGUF first ", b"second ", b"third"]

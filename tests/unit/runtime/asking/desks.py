@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.inbox_item import InboxItem
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.inbox import Inbox, InboxQuery
@@ -67,7 +67,7 @@ async def outcome(store: Store, session_id: str = "s") -> tuple[str, str | None]
 
 async def said(store: Store, session_id: str = "s") -> str:
     """The last thing that was said in a session."""
-    from ekiden.core.items import text_of
+    from ekiden.core.conversation.items import text_of
 
     events = await store.events(session_id, with_items=True)
     return text_of(events[-1].items[-1])

@@ -8,7 +8,6 @@ import pytest
 from pydantic import BaseModel
 
 from ekiden.core.agent import Agent
-from ekiden.core.asking import Ask
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import (
@@ -18,7 +17,8 @@ from ekiden.core.errors.messages import (
     QueryFailed,
     QueryTimeout,
 )
-from ekiden.core.outcomes import Waiting
+from ekiden.core.questions.asking import Ask
+from ekiden.core.runs import Waiting
 from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.inbox import Inbox

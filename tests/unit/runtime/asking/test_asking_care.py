@@ -9,11 +9,11 @@ import pytest
 
 from ekiden.bus import Bus
 from ekiden.core.agent import Agent
-from ekiden.core.asking import Ask
+from ekiden.core.conversation.messages import DEFAULT_LIMITS, AgentMessage, agent_queue
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import BusError, MailboxFull, QueryFailed, QueryTimeout
-from ekiden.core.messages import DEFAULT_LIMITS, AgentMessage, agent_queue
-from ekiden.core.outcomes import Waiting
+from ekiden.core.questions.asking import Ask
+from ekiden.core.runs import Waiting
 from ekiden.core.team import Team
 from ekiden.engine import TeamOnBus, Worker, submit
 from ekiden.inbox import Inbox

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.errors.messages import BusError, DeadlockError, QueryFailed
-from ekiden.core.outcomes import Done, Waiting
+from ekiden.core.runs import Done, Waiting
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, Runner
 from ekiden.sessions import Session

@@ -147,8 +147,8 @@ async def test_it_is_not_deleted_if_it_is_not_as_it_was() -> None:
 
 async def purses_of(store: MemoryStore, session_id: str) -> list[str]:
     cursor = Cursor.from_json((await store.get(session_id)).cursor)
-    assert cursor.levels
-    return [f"purse.{cursor.purse}.{level}" for level in cursor.levels]
+    assert cursor.budget.levels
+    return [f"purse.{cursor.budget.purse}.{level}" for level in cursor.budget.levels]
 
 
 @pytest.mark.parametrize("end", ["delete", "message", "rewind"])

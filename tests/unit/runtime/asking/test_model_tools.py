@@ -9,7 +9,7 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
-from ekiden.core.outcomes import Waiting
+from ekiden.core.runs import Waiting
 from ekiden.core.team import Team
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, Runner

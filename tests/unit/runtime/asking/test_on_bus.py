@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ekiden.bus import Bus
+from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors.messages import DeadlockError, QueryFailed, QueryTimeout
-from ekiden.core.messages import AgentMessage
 from ekiden.engine import TeamOnBus, Worker, submit
 from ekiden.runtime import CodeContext, Runner
 from ekiden.sessions import Session

@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.asking import Ask
 from ekiden.core.context import ToolContext
 from ekiden.core.errors.messages import QueryTimeout
-from ekiden.core.inbox_item import InboxItem
+from ekiden.core.questions.asking import Ask
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.team import Team
 from ekiden.engine import submit
 from ekiden.handoff import handoff

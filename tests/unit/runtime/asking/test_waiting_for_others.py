@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.model import ModelResponse
 from ekiden.core.errors import StoreUnavailable, UserError
-from ekiden.core.model import ModelResponse
-from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused
+from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused
 from ekiden.core.team import Team
 from ekiden.engine.station import Station
 from ekiden.inbox import Inbox

@@ -54,7 +54,7 @@ async def _asked(store: MortalMemory, rows: Sequence[SessionRow]) -> list[str]:
 
 
 def _open_ids(row: SessionRow) -> set[str]:
-    return {question.id for question in Cursor.from_json(row.cursor).asks.values()}
+    return {question.id for question in Cursor.from_json(row.cursor).questions.open.values()}
 
 
 async def _check_waits(store: MortalMemory, rows: Sequence[SessionRow]) -> None:
@@ -74,7 +74,7 @@ async def _waits_for_person(store: MortalMemory, message: StoredMessage) -> bool
     todo = [answering_session(message)]
     while todo:
         row = await store.get(todo.pop())
-        for question in Cursor.from_json(row.cursor).asks.values():
+        for question in Cursor.from_json(row.cursor).questions.open.values():
             if question.kind == "inbox":
                 return True
             if question.session is not None:

@@ -7,14 +7,14 @@ import re
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.asking import Ask
 from ekiden.core.context import RunContextWrapper, ToolContext
+from ekiden.core.conversation.items import is_message, text_of
+from ekiden.core.conversation.messages import BusLimits
+from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.errors.messages import BusError
-from ekiden.core.items import is_message, text_of
-from ekiden.core.messages import BusLimits
-from ekiden.core.model import ModelRequest
 from ekiden.core.profile import Confirmation
+from ekiden.core.questions.asking import Ask
 from ekiden.core.team import Team
 from ekiden.core.tool import FunctionTool
 from ekiden.handoff import handoff

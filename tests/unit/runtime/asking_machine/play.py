@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from ekiden.core.errors import EkidenError
-from ekiden.core.inbox_item import InboxItem
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.engine import Worker, submit
 from ekiden.inbox import Inbox
 from ekiden.runtime import HandoffController, Runner
@@ -160,7 +160,7 @@ class Play:
     async def _undo(self, which: int) -> None:
         """A person takes a handoff back that is not confirmed."""
         for row in await all_sessions(self.store):
-            pending = Cursor.from_json(row.cursor).pending
+            pending = Cursor.from_json(row.cursor).handoffs.pending
             if pending is not None:
                 controller = HandoffController(
                     self.office.team, self.store, run_config=self.office.config

@@ -13,10 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from ekiden.audit import AuditQuery, audit_records, verify_audit
 from ekiden.core.errors import HandoffRefused, ModelBehaviorError, UserError
-from ekiden.core.handoff_record import A_PERSON, A_PROGRAM, HandoffResult
-from ekiden.handoff.history_query import HandoffQuery, find_handoffs
-from ekiden.handoff.records import records_of
-from ekiden.handoff.request_documents import REQUESTS
+from ekiden.core.handoff_terms import A_PERSON, A_PROGRAM, HandoffResult
+from ekiden.handoff.records.query import HandoffQuery, find_handoffs
+from ekiden.handoff.records.records import records_of
+from ekiden.handoff.records.requests import REQUESTS
 from ekiden.runtime import Runner, RunResult
 from ekiden.runtime.handoffs import HandoffController
 from ekiden.runtime.state.cursor import Cursor
@@ -79,18 +79,18 @@ class HandoffMachine(RuleBasedStateMachine):
 
     @property
     def has_begun(self) -> bool:
-        return self.cursor.run > 0
+        return self.cursor.progress.run > 0
 
     @property
     def is_left(self) -> bool:
-        return self.has_begun and self.cursor.phase != "end"
+        return self.has_begun and self.cursor.progress.phase != "end"
 
     def do(self, work: Callable[[], Awaitable[Any]], dice: Dice) -> Any:
         """Do it, whatever becomes of it, perhaps cut off; then everything must be in order."""
         type(self).steps += 1
         self.count += 1
         self.is_sound = False
-        run = self.cursor.run
+        run = self.cursor.progress.run
         cut = max(dice.throw(15) - 6, 0)
         self.store.cut(cut)
         result: Any = None
@@ -107,7 +107,7 @@ class HandoffMachine(RuleBasedStateMachine):
         if self.world.asking is not None:
             self.loop.run(self._note_left(self.world.asking))
         self.loop.run(self.check())
-        if self.cursor.run == run:
+        if self.cursor.progress.run == run:
             self.world.script = self.script
         self.script = self.world.script
         self.world.asking = None
@@ -182,7 +182,7 @@ class HandoffMachine(RuleBasedStateMachine):
         dice = Dice(throws)
         request = self._draw_request(dice)
         by, run = dice.pick((A_PROGRAM, A_PROGRAM, A_PERSON)), dice.pick((True, False))
-        if self.cursor.phase == "act" and request.policy != "immediate":
+        if self.cursor.progress.phase == "act" and request.policy != "immediate":
             run = True  # There are no workers who would finish what was left.
         note(f"   {request} {by} {run}")
         self.world.asking = request
@@ -237,7 +237,7 @@ class HandoffMachine(RuleBasedStateMachine):
             self.world.left.setdefault(document.body["id"], request)
 
     async def _cancel_what_is_open(self) -> None:
-        pending = Cursor.from_json((await self.session.row()).cursor).pending
+        pending = Cursor.from_json((await self.session.row()).cursor).handoffs.pending
         if pending is not None:
             await self.controller.cancel(pending.id)
 
@@ -280,7 +280,7 @@ class HandoffMachine(RuleBasedStateMachine):
         """A person to whom the conversation was handed answers, or gives it back."""
         dice = Dice(throws)
         gives_back = dice.pick((False, True))
-        if (self.cursor.received or {}).get("from") is None:
+        if (self.cursor.handoffs.received or {}).get("from") is None:
             gives_back = False
         self.do(
             lambda: self.controller.answer(
@@ -307,19 +307,19 @@ class HandoffMachine(RuleBasedStateMachine):
         self.cursor = cursor = Cursor.from_json(row.cursor)
         assert row.agent == referee.owner
         assert row.owner is None
-        assert cursor.chain == referee.now.chain
-        assert [each.id for each in cursor.open] == [each.id for each in referee.open]
-        if cursor.phase != "act":
+        assert cursor.handoffs.chain == referee.now.chain
+        assert [each.id for each in cursor.handoffs.open] == [each.id for each in referee.open]
+        if cursor.progress.phase != "act":
             assert row.variables == referee.now.variables
-        if cursor.phase == "end":
+        if cursor.progress.phase == "end":
             assert row.outcome == ("failed" if referee.is_over else "done")
         else:
             assert row.outcome != "done"
         if row.status == "waiting":
             assert row.agent.startswith("person:")
-        if cursor.phase == "end":
+        if cursor.progress.phase == "end":
             assert not referee.open
-        tried = {each.id for each in cursor.tried}
+        tried = {each.id for each in cursor.handoffs.tried}
         assert tried == {each for each, end in referee.ends.items() if end[2] == "validating"}
         for handoff_id, (_, _, status, _) in referee.ends.items():
             assert (
@@ -344,7 +344,7 @@ class HandoffMachine(RuleBasedStateMachine):
                 elif item.get("type") == "function_call_output":
                     assert item["call_id"] in open_calls, "one output, and after its call"
                     open_calls.remove(item["call_id"])
-        if self.cursor.phase != "act":
+        if self.cursor.progress.phase != "act":
             assert not open_calls - {each.call_id for each in self.referee.open}
 
     async def check_all(self) -> None:

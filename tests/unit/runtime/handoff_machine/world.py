@@ -9,15 +9,14 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
-from ekiden.core.handoff_record import Decline, HandoffRequest
-from ekiden.core.handoff_terms import Budget, HandoffTrigger
-from ekiden.core.items import Item
-from ekiden.core.model import ModelRequest
+from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import ModelRequest
+from ekiden.core.conversation.usage import Usage
+from ekiden.core.handoff_terms import Budget, Decline, HandoffRequest, HandoffTrigger
 from ekiden.core.profile import Capability
 from ekiden.core.remote import AgentReply, RemoteTask
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.team import Team
-from ekiden.core.usage import Usage
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.runtime import Limits, RunConfig
 from ekiden.runtime.kinds.code_agent import CodeContext

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from ekiden.audit import chain
-from ekiden.engine import on_bus, timing
+from ekiden.engine import housekeeping as timing
+from ekiden.engine import on_bus
 from ekiden.engine.station import Station
 from ekiden.runtime.handoff import rollback
 from ekiden.runtime.state import recording

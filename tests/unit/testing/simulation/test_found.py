@@ -13,9 +13,9 @@ import pytest
 from ekiden.bus import Bus
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
+from ekiden.core.conversation.messages import AgentMessage
+from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import StoreUnavailable
-from ekiden.core.messages import AgentMessage
-from ekiden.core.model import ModelRequest
 from ekiden.core.team import Team
 from ekiden.engine import TeamOnBus, Worker, submit
 from ekiden.handoff import handoff
@@ -77,16 +77,18 @@ def test_the_time_of_a_handoff_is_over_once_it_is_confirmed() -> None:
 
 
 def test_a_step_that_was_interrupted_for_nothing_is_taken_again() -> None:
-    run: Any = SimpleNamespace(is_undoing=False, wanted=None)
+    nobody = SimpleNamespace(at_once=False)
+    run: Any = SimpleNamespace(is_undoing=False, interruption=nobody)
     _run(_cut_short(run, None))
-    assert vars(run) == {"is_undoing": False, "wanted": None}  # It has no outcome.
+    assert vars(run) == {"is_undoing": False, "interruption": nobody}  # It has no outcome.
 
 
 def test_a_handoff_that_was_confirmed_at_the_last_moment_stands() -> None:
-    cursor = SimpleNamespace(pending=None)
-    run: Any = SimpleNamespace(is_undoing=False, wanted=None, cursor=cursor)
+    cursor = SimpleNamespace(handoffs=SimpleNamespace(pending=None))
+    nobody = SimpleNamespace(at_once=False)
+    run: Any = SimpleNamespace(is_undoing=False, interruption=nobody, cursor=cursor)
     _run(_cut_short(run, "handoff"))
-    assert vars(run) == {"is_undoing": False, "wanted": None, "cursor": cursor}
+    assert vars(run) == {"is_undoing": False, "interruption": nobody, "cursor": cursor}
 
 
 async def _give_back(rollback: Rollback) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
+from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import LeaseLost
-from ekiden.core.model import ModelRequest
 from ekiden.engine import Worker, submit
 from ekiden.handoff import handoff
 from ekiden.runtime import HandoffController, RunConfig, Runner

@@ -6,7 +6,7 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
-from ekiden.core.model import ModelRequest
+from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.profile import Confirmation
 from ekiden.core.tool import FunctionTool
 from ekiden.runtime import RunConfig

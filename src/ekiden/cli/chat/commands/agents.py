@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.chat.screens.lines import event_line, said_by_agent
-from ekiden.cli.chat.screens.screen import Lines, Pairs, Reply, Table
+from ekiden.cli.chat.screens.screen import CommandReply, Lines, Pairs, Table
 from ekiden.cli.errors import UsageError
-from ekiden.cli.task_view import duration
-from ekiden.cli.transcript import shorten
-from ekiden.core.items import text_of
-from ekiden.core.jsonio import dumps
+from ekiden.cli.transcript import duration, shorten
+from ekiden.core.conversation.items import text_of
+from ekiden.core.values.jsonio import dumps
 
 if TYPE_CHECKING:
     from ekiden.api.agents import Agents
-    from ekiden.app.project import Project
-    from ekiden.app.settings import LoadedSettings
     from ekiden.cli.chat.conversation import Chat
     from ekiden.core.events import Event
+    from ekiden.project.project import Project
+    from ekiden.project.settings import LoadedSettings
 
 _ROUTING = "routing"
 _LONGEST_LINE = 100
@@ -32,9 +31,9 @@ def _agents_of(chat: Chat) -> Agents:
     return LocalAgents(Here(store=chat.store, settings=project.settings, project=project))
 
 
-async def agents(chat: Chat, argument: str) -> Reply:
+async def agents(chat: Chat, argument: str) -> CommandReply:
     """`/agents`."""
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     records = [
         {**to_json(each), "active": each.name == chat.active}
@@ -48,38 +47,38 @@ async def agents(chat: Chat, argument: str) -> Reply:
         )
         for each in records
     ]
-    return Reply(
+    return CommandReply(
         type="agents",
         record={"agents": records},
         shapes=(Table(headers=("agent", "description", "hands to"), rows=rows),),
     )
 
 
-async def show(chat: Chat, argument: str) -> Reply:
+async def show(chat: Chat, argument: str) -> CommandReply:
     """`/agents show NAME`."""
     from ekiden.cli.views.agents import detail_pairs
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     name = argument.removeprefix("@")
     if not name:
         raise UsageError("say which agent: /agents show NAME")
     found = await _agents_of(chat).get(name)
     shape = Pairs(pairs=detail_pairs(found))
-    return Reply(type="agent_details", record=to_json(found), shapes=(shape,))
+    return CommandReply(type="agent_details", record=to_json(found), shapes=(shape,))
 
 
-async def route(chat: Chat, argument: str) -> Reply:
+async def route(chat: Chat, argument: str) -> CommandReply:
     """`/agents route TEXT`."""
-    from ekiden.app.addressing import parse_address
-    from ekiden.cli.routing_view import route_line
+    from ekiden.cli.transcript import route_line
     from ekiden.cli.views.routing import SCORE_HEADERS, reason_pairs, score_rows
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
+    from ekiden.project.routing import parse_address
 
     if not parse_address(argument).text.strip():
         raise UsageError("say what to route: /agents route TEXT")
     found = await _agents_of(chat).route(argument)
     record = to_json(found)
-    return Reply(
+    return CommandReply(
         type="analysis",
         record=record,
         shapes=(
@@ -90,7 +89,7 @@ async def route(chat: Chat, argument: str) -> Reply:
     )
 
 
-async def config(chat: Chat, argument: str) -> Reply:
+async def config(chat: Chat, argument: str) -> CommandReply:
     """`/agents config routing[.KEY [VALUE]]`."""
     key, _, value = argument.partition(" ")
     key = key or _ROUTING
@@ -104,9 +103,9 @@ async def config(chat: Chat, argument: str) -> Reply:
     return _shown(chat, key)
 
 
-async def _set(chat: Chat, key: str, value: str) -> Reply:
-    from ekiden.app.settings import agent_names_check, set_setting
-    from ekiden.app.trust import keeping_trust
+async def _set(chat: Chat, key: str, value: str) -> CommandReply:
+    from ekiden.project.settings import agent_names_check, set_setting
+    from ekiden.project.trust import keeping_trust
 
     project = chat.roster.project
     team = {name: agent.scope for name, agent in project.agents.items()}
@@ -123,17 +122,17 @@ async def _set(chat: Chat, key: str, value: str) -> Reply:
         origin = chat.roster.project.loaded.origin(change.name)
         text = f"{text}; it does not count here: {origin} comes first"
     record = {"key": change.name, "value": change.value, "path": str(change.path)}
-    return Reply(type="config", record=record, shapes=(Lines(text=text),))
+    return CommandReply(type="config", record=record, shapes=(Lines(text=text),))
 
 
-def _shown(chat: Chat, key: str) -> Reply:
+def _shown(chat: Chat, key: str) -> CommandReply:
     loaded = _on_disk(chat.roster.project)
     value = loaded.value(key)
     rows = [
         (name, dumps(each), str(loaded.origin(f"{key}.{name}" if name != key else key)))
         for name, each in _flat(value, key)
     ]
-    return Reply(
+    return CommandReply(
         type="config",
         record={"key": key, "value": value},
         shapes=(Table(headers=("key", "value", "from"), rows=rows),),
@@ -142,7 +141,7 @@ def _shown(chat: Chat, key: str) -> Reply:
 
 def _on_disk(project: Project) -> LoadedSettings:
     """What the files say by now, below what the command line said."""
-    from ekiden.app.settings import load_settings
+    from ekiden.project.settings import load_settings
 
     given = {
         name: project.loaded.value(name)
@@ -163,12 +162,12 @@ def _flat(value: Any, key: str, above: str = "") -> list[tuple[str, Any]]:
     ]
 
 
-async def handoff_chain(chat: Chat, argument: str) -> Reply:
+async def handoff_chain(chat: Chat, argument: str) -> CommandReply:
     """`/agents handoff-chain`."""
     from ekiden.api.local.sessions import handoff_chain
     from ekiden.api.sessions import SessionChain
     from ekiden.cli.views.sessions import CHAIN_HEADERS, chain_rows
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     if chat.row is None:
         found = SessionChain(session_id=chat.session.session_id, chain=(), handoffs=())
@@ -178,10 +177,10 @@ async def handoff_chain(chat: Chat, argument: str) -> Reply:
     if found.waiting_for is not None:
         chain = f"{chain}, waiting for {found.waiting_for}"
     table = Table(headers=CHAIN_HEADERS, rows=chain_rows(found), empty="no handoffs")
-    return Reply(type="chain", record=to_json(found), shapes=(Lines(text=chain), table))
+    return CommandReply(type="chain", record=to_json(found), shapes=(Lines(text=chain), table))
 
 
-async def trace(chat: Chat, argument: str) -> Reply:
+async def trace(chat: Chat, argument: str) -> CommandReply:
     """`/agents trace`."""
     from ekiden.cli.tables import clock_time
 
@@ -206,7 +205,7 @@ async def trace(chat: Chat, argument: str) -> Reply:
         rows=rows,
         empty="nothing was said yet",
     )
-    return Reply(type="trace", record=record, shapes=(table,))
+    return CommandReply(type="trace", record=record, shapes=(table,))
 
 
 def _without_items(event: Event) -> dict[str, Any]:

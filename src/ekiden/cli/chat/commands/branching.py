@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ekiden.cli.chat.commands.sessions import entered
-from ekiden.cli.chat.screens.screen import Reply, Table
+from ekiden.cli.chat.screens.screen import CommandReply, Table
 from ekiden.cli.errors import UsageError
 from ekiden.cli.transcript import shorten
 from ekiden.cli.views.sessions import HIT_HEADERS, hit_rows
-from ekiden.core.documents import to_json
-from ekiden.core.items import is_message, text_of
+from ekiden.core.conversation.items import is_message, text_of
+from ekiden.core.values.documents import to_json
 
 if TYPE_CHECKING:
     from ekiden.cli.chat.conversation import Chat
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ekiden.core.events import Event
 
 
-async def fork(chat: Chat, argument: str) -> Reply:
+async def fork(chat: Chat, argument: str) -> CommandReply:
     """`/fork [SEQ]`: without a number, from where the session stands."""
     from ekiden.runtime.history.fork import fork_session
 
@@ -41,7 +41,7 @@ async def fork(chat: Chat, argument: str) -> Reply:
     return await entered(chat, text, forked_from=row.id, forked_at=at)
 
 
-async def search(chat: Chat, argument: str) -> Reply:
+async def search(chat: Chat, argument: str) -> CommandReply:
     """`/session search TEXT`."""
     from ekiden.sessions.search import search_sessions
 
@@ -50,13 +50,13 @@ async def search(chat: Chat, argument: str) -> Reply:
     own = chat.session.user_id if chat.row is None else chat.row.user_id
     hits = await search_sessions(chat.store, argument, user_id=chat.user or own)
     table = Table(headers=HIT_HEADERS, rows=hit_rows(hits), empty="nothing is found")
-    return Reply(type="hits", record={"hits": to_json(hits)}, shapes=(table,))
+    return CommandReply(type="hits", record={"hits": to_json(hits)}, shapes=(table,))
 
 
 _LONGEST = 100
 
 
-async def rewind(chat: Chat, argument: str) -> Reply | None:
+async def rewind(chat: Chat, argument: str) -> CommandReply | None:
     """`/rewind [N]`: without a number the messages are shown, to choose one where that works."""
     from ekiden.runtime.history.fork import fork_session, messages_to
 
@@ -96,7 +96,7 @@ def _place(argument: str, count: int) -> int:
     return int(number) - 1
 
 
-def _listed(places: list[Event]) -> Reply:
+def _listed(places: list[Event]) -> CommandReply:
     texts = [_said(event) for event in places]
     messages = [
         {"number": number, "seq": event.seq, "text": text}
@@ -107,7 +107,7 @@ def _listed(places: list[Event]) -> Reply:
         rows=[(str(number), text) for number, text in enumerate(texts, 1)],
         heading="/rewind N goes back to before message N:",
     )
-    return Reply(type="messages", record={"messages": messages}, shapes=(table,))
+    return CommandReply(type="messages", record={"messages": messages}, shapes=(table,))
 
 
 def _said(event: Event) -> str:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ekiden.cli.chat.screens.screen import Lines, Pairs, Quoted, Reply, Shape, Table, told
+from ekiden.cli.chat.screens.screen import CommandReply, Lines, Pairs, Quoted, Shape, Table, told
 from ekiden.cli.errors import UsageError
 from ekiden.cli.views.questions import answer_words, question_line, question_record
 from ekiden.tools.text import spelled_out
@@ -14,7 +14,7 @@ from ekiden.tools.text import spelled_out
 if TYPE_CHECKING:
     from ekiden.api.inbox import Inbox
     from ekiden.cli.chat.conversation import Chat
-    from ekiden.core.inbox_item import InboxItem
+    from ekiden.core.questions.inbox_item import InboxItem
 
 _LISTED = 50
 _NAMELESS = "unknown"
@@ -36,23 +36,23 @@ def inbox_of(chat: Chat) -> Inbox:
     return LocalInbox(here)
 
 
-async def listed(chat: Chat, argument: str) -> Reply:
+async def listed(chat: Chat, argument: str) -> CommandReply:
     """`/inbox`: first what this session waits for."""
     shown = await list_reply(inbox_of(chat), await chat.questions())
     return shown or told("inbox", await _nothing(chat), items=[])
 
 
-async def show(chat: Chat, argument: str) -> Reply:
+async def show(chat: Chat, argument: str) -> CommandReply:
     """`/inbox show ID`."""
     return await item_reply(inbox_of(chat), argument)
 
 
-async def answer(chat: Chat, argument: str) -> Reply:
+async def answer(chat: Chat, argument: str) -> CommandReply:
     """`/inbox answer ID CHOICE [TEXT]`."""
     return await answer_reply(inbox_of(chat), argument, await chat.questions())
 
 
-async def list_reply(inbox: Inbox, own: Sequence[InboxItem]) -> Reply | None:
+async def list_reply(inbox: Inbox, own: Sequence[InboxItem]) -> CommandReply | None:
     """What waits for people, first the session's `own`; `None` if nothing does."""
     from ekiden.cli.views.inbox import span
 
@@ -77,14 +77,14 @@ async def list_reply(inbox: Inbox, own: Sequence[InboxItem]) -> Reply | None:
     shapes: list[Shape] = [table]
     if own:
         shapes.append(Lines(text="* is what this session waits for"))
-    return Reply(type="inbox", record=record, shapes=shapes)
+    return CommandReply(type="inbox", record=record, shapes=shapes)
 
 
-async def item_reply(inbox: Inbox, argument: str) -> Reply:
+async def item_reply(inbox: Inbox, argument: str) -> CommandReply:
     """Everything about the question that the argument names."""
     from ekiden.cli.inbox_asking import find_item
     from ekiden.cli.views.inbox import item_facts, item_texts, quoted
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     if not argument:
         raise UsageError("say which question: /inbox show ID; /inbox lists them")
@@ -94,13 +94,13 @@ async def item_reply(inbox: Inbox, argument: str) -> Reply:
     for heading, text in item_texts(item):
         if text:
             shapes += [Lines(text=f"{heading}:"), Quoted(text=quoted(text))]
-    return Reply(type="inbox_item", record=to_json(item), shapes=shapes)
+    return CommandReply(type="inbox_item", record=to_json(item), shapes=shapes)
 
 
-async def answer_reply(inbox: Inbox, argument: str, own: Sequence[InboxItem]) -> Reply:
+async def answer_reply(inbox: Inbox, argument: str, own: Sequence[InboxItem]) -> CommandReply:
     """Answer the question that the argument begins with; `own` are the session's."""
     from ekiden.cli.inbox_asking import find_item
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     item_id, _, said = argument.partition(" ")
     if not item_id:
@@ -117,7 +117,7 @@ async def answer_reply(inbox: Inbox, argument: str, own: Sequence[InboxItem]) ->
     if item.session_id is not None and item.id not in {each.id for each in own}:
         line = f"{line}; whoever runs session {item.session_id} goes on with it"
     record = {**to_json(done), "text": line}
-    return Reply(type="answered", record=record, shapes=(Lines(text=line),))
+    return CommandReply(type="answered", record=record, shapes=(Lines(text=line),))
 
 
 def split_answer(said: str, options: Sequence[str]) -> tuple[str | None, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ekiden.cli.chat.screens.screen import Lines, Reply, Shape, Table, told
+from ekiden.cli.chat.screens.screen import CommandReply, Lines, Shape, Table, told
 from ekiden.cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 _LISTED = 50
 
 
-async def listed(chat: Chat, argument: str) -> Reply:
+async def listed(chat: Chat, argument: str) -> CommandReply:
     """`/memory`."""
     from ekiden.api.local.memory import entry_of
     from ekiden.cli.views.memory import HEADERS, memory_rows
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     found = await _memory(chat).list(limit=_LISTED + 1)
     page = [entry_of(each) for each in found[:_LISTED]]
@@ -27,14 +27,14 @@ async def listed(chat: Chat, argument: str) -> Reply:
     if len(found) > _LISTED:
         shapes.append(Lines(text="there is more: /memory search TEXT finds it"))
     record = {"memories": to_json(page)}
-    return Reply(type="memories", record=record, shapes=shapes)
+    return CommandReply(type="memories", record=record, shapes=shapes)
 
 
-async def search(chat: Chat, argument: str) -> Reply:
+async def search(chat: Chat, argument: str) -> CommandReply:
     """`/memory search TEXT`."""
     from ekiden.api.local.memory import found_of
     from ekiden.cli.views.memory import FOUND_HEADERS, found_rows
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
 
     if not argument:
         raise UsageError("say what it is about: /memory search TEXT")
@@ -47,10 +47,10 @@ async def search(chat: Chat, argument: str) -> Reply:
     )
     record = {"memories": to_json(found)}
     shapes: list[Shape] = [table, *(Lines(text=text) for text in answer.notes)]
-    return Reply(type="memories", record=record, shapes=shapes)
+    return CommandReply(type="memories", record=record, shapes=shapes)
 
 
-async def forget(chat: Chat, argument: str) -> Reply:
+async def forget(chat: Chat, argument: str) -> CommandReply:
     """`/memory forget KEY`."""
     from ekiden.core.errors.memory import MemoryNotFound
 

@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ekiden.cli.chat.screens.screen import Lines, Pairs, Reply, Table, told
+from ekiden.cli.chat.screens.screen import CommandReply, Lines, Pairs, Table, told
 from ekiden.cli.chat.typed.picker import session_options
 from ekiden.cli.errors import UsageError
 from ekiden.cli.transcript import shorten, transcript
 from ekiden.cli.views.sessions import session_heading
-from ekiden.core.documents import to_json
-from ekiden.core.items import is_message, text_of
-from ekiden.core.jsonio import dumps
+from ekiden.core.conversation.items import is_message, text_of
+from ekiden.core.values.documents import to_json
+from ekiden.core.values.jsonio import dumps
 from ekiden.sessions import said
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _RECALLED = 4
 _LONGEST = 300
 
 
-async def current(chat: Chat, argument: str) -> Reply:
+async def current(chat: Chat, argument: str) -> CommandReply:
     """`/session`."""
     from ekiden.api.local.sessions import summary_of
 
@@ -40,14 +40,14 @@ async def current(chat: Chat, argument: str) -> Reply:
             events=0,
         )
     found = summary_of(chat.row)
-    return Reply(
+    return CommandReply(
         type="session",
         record=to_json(found),
         shapes=(Pairs(pairs=session_heading(found)),),
     )
 
 
-async def listed(chat: Chat, argument: str) -> Reply:
+async def listed(chat: Chat, argument: str) -> CommandReply:
     """`/session list`."""
     from ekiden.api.local.sessions import summary_of
     from ekiden.cli.tables import clock_time
@@ -71,10 +71,10 @@ async def listed(chat: Chat, argument: str) -> Reply:
         empty="no sessions",
     )
     record = {"sessions": [to_json(summary_of(row)) for row in page.sessions]}
-    return Reply(type="sessions", record=record, shapes=(table,))
+    return CommandReply(type="sessions", record=record, shapes=(table,))
 
 
-async def new(chat: Chat, argument: str) -> Reply:
+async def new(chat: Chat, argument: str) -> CommandReply:
     """`/session new`."""
     from ekiden.sessions import Session
 
@@ -82,7 +82,7 @@ async def new(chat: Chat, argument: str) -> Reply:
     return await entered(chat, f"{chat.session.session_id} is new")
 
 
-async def resume(chat: Chat, argument: str) -> Reply | None:
+async def resume(chat: Chat, argument: str) -> CommandReply | None:
     """`/session resume [ID]`."""
     from ekiden.sessions import Session
 
@@ -110,7 +110,7 @@ async def choose_session(chat: Chat) -> str | None:
     return None if place is None else options[place].session_id
 
 
-async def show(chat: Chat, argument: str) -> Reply:
+async def show(chat: Chat, argument: str) -> CommandReply:
     """`/session show [ID]`."""
     from ekiden.api.local.sessions import details_of
 
@@ -121,14 +121,14 @@ async def show(chat: Chat, argument: str) -> Reply:
     row = await chat.store.get(session_id)
     events = await chat.store.events(row.id)
     found = details_of(row, events)
-    return Reply(
+    return CommandReply(
         type="conversation",
         record=to_json(found),
         shapes=(Pairs(pairs=session_heading(found)), Pairs(pairs=transcript(events))),
     )
 
 
-async def export(chat: Chat, argument: str) -> Reply:
+async def export(chat: Chat, argument: str) -> CommandReply:
     """`/session export [FILE]`."""
     from ekiden.runtime.history.exporting import export_session
 
@@ -155,7 +155,7 @@ def _written(name: str, text: str) -> Path:
     return path
 
 
-async def entered(chat: Chat, text: str = "", **facts: Any) -> Reply:
+async def entered(chat: Chat, text: str = "", **facts: Any) -> CommandReply:
     """Tells which session the chat is in from now on, and what was said last in it."""
     if not text:
         text = f"session {chat.session.session_id}, with {chat.active}"
@@ -172,7 +172,7 @@ async def entered(chat: Chat, text: str = "", **facts: Any) -> Reply:
         **facts,
         "text": text,
     }
-    return Reply(
+    return CommandReply(
         type="session",
         record=record,
         shapes=(Pairs(pairs=await _said_last(chat)), Lines(text=text)),

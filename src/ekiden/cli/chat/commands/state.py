@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ekiden.cli.chat.screens.screen import Lines, Pairs, Reply, Shape, Table
+from ekiden.cli.chat.screens.screen import CommandReply, Lines, Pairs, Shape, Table
 from ekiden.cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _NOTHING = "nothing was said yet: there is no state"
 
 
-async def state(chat: Chat, argument: str) -> Reply:
+async def state(chat: Chat, argument: str) -> CommandReply:
     """`/state [at SEQ]`."""
     from ekiden.cli.views.state import state_pairs, variable_rows
 
@@ -35,14 +35,14 @@ async def state(chat: Chat, argument: str) -> Reply:
     record: dict[str, Any] = {"state": found.to_json()}
     if at is None:
         shapes += await _shared(chat, record)
-    return Reply(type="state", record=record, shapes=shapes)
+    return CommandReply(type="state", record=record, shapes=shapes)
 
 
-async def cost(chat: Chat, argument: str) -> Reply:
+async def cost(chat: Chat, argument: str) -> CommandReply:
     """`/cost`."""
     from ekiden.api.local.costs import summary_of
     from ekiden.cli.views.costs import cost_headers, cost_rows, unpriced_note
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
     from ekiden.models.pricing import has_price_list
     from ekiden.sessions.costs import cost_report, events_with_asked
 
@@ -55,13 +55,13 @@ async def cost(chat: Chat, argument: str) -> Reply:
     shapes: list[Shape] = [table]
     if missing:
         shapes.append(Lines(text=missing))
-    return Reply(type="cost", record=to_json(report), shapes=shapes)
+    return CommandReply(type="cost", record=to_json(report), shapes=shapes)
 
 
 async def _shared(chat: Chat, record: dict[str, Any]) -> list[Shape]:
     """The variables of the session's user and of the app, if there are any."""
     from ekiden.cli.views.state import HEADERS, shared_rows
-    from ekiden.core.documents import to_json
+    from ekiden.core.values.documents import to_json
     from ekiden.runtime.history.outside_state import shared_state
 
     assert chat.row is not None

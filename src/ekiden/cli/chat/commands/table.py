@@ -14,14 +14,14 @@ from ekiden.cli.chat.commands import inbox as inbox_commands
 from ekiden.cli.chat.commands import memory as memory_commands
 from ekiden.cli.chat.commands import sessions as session_commands
 from ekiden.cli.chat.commands import state as state_commands
-from ekiden.cli.chat.screens.screen import Cleared, Lines, Reply, Table, told
+from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Table, told
 from ekiden.cli.errors import UsageError
 from ekiden.cli.exits import Exit
 
 if TYPE_CHECKING:
     from ekiden.cli.chat.conversation import Chat
 
-Handler: TypeAlias = Callable[["Chat", str], Awaitable[Reply | int | None]]
+Handler: TypeAlias = Callable[["Chat", str], Awaitable[CommandReply | int | None]]
 """Gives what to show, or the exit code of a turn that was run."""
 
 KEYS = (
@@ -39,13 +39,13 @@ async def run_command(chat: Chat, line: str) -> int:
     """Do what the line, without its slash, says; `UsageError` if there is no such command."""
     command, argument = find_command(line)
     done = await HANDLERS[command.name](chat, argument)
-    if isinstance(done, Reply):
+    if isinstance(done, CommandReply):
         chat.screen.reply(done)
         return Exit.OK
     return Exit.OK if done is None else done
 
 
-async def _help(chat: Chat, argument: str) -> Reply:
+async def _help(chat: Chat, argument: str) -> CommandReply:
     wanted = argument.removeprefix("/")
     if wanted:
         command, _ = find_command(wanted)
@@ -56,7 +56,7 @@ async def _help(chat: Chat, argument: str) -> Reply:
     return _commands(COMMANDS, keys=True)
 
 
-def _commands(commands: Any, *, keys: bool = False) -> Reply:
+def _commands(commands: Any, *, keys: bool = False) -> CommandReply:
     rows = [(each.line, each.help) for each in commands]
     shapes: list[Any] = [Table(headers=("command", "what it does"), rows=rows)]
     if keys:
@@ -68,7 +68,7 @@ def _commands(commands: Any, *, keys: bool = False) -> Reply:
             *shapes,
             Table(headers=("key", "what it does"), rows=KEYS),
         ]
-    return Reply(
+    return CommandReply(
         type="help", record={"commands": [_command(each) for each in commands]}, shapes=shapes
     )
 
@@ -81,8 +81,8 @@ async def _quit(chat: Chat, argument: str) -> None:
     chat.is_over = True
 
 
-async def _clear(chat: Chat, argument: str) -> Reply:
-    return Reply(type="cleared", shapes=(Cleared(),))
+async def _clear(chat: Chat, argument: str) -> CommandReply:
+    return CommandReply(type="cleared", shapes=(Cleared(),))
 
 
 async def _resume(chat: Chat, argument: str) -> int:
@@ -92,7 +92,7 @@ async def _resume(chat: Chat, argument: str) -> int:
     return await chat.resume()
 
 
-async def _model(chat: Chat, argument: str) -> Reply:
+async def _model(chat: Chat, argument: str) -> CommandReply:
     if argument:
         from ekiden.models import resolve_model
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.chat.screens.lines import event_record
-from ekiden.cli.chat.screens.screen import Reply
+from ekiden.cli.chat.screens.screen import CommandReply
 from ekiden.cli.output import emit
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
-from ekiden.core.model import ModelDelta
 
 if TYPE_CHECKING:
     from ekiden.cli.run.onlooker import Reported
@@ -34,7 +34,7 @@ class JsonScreen:
     def break_off(self) -> None:
         """Deltas without a `message` behind them say it."""
 
-    def reply(self, reply: Reply) -> None:
+    def reply(self, reply: CommandReply) -> None:
         emit({"type": reply.type, **reply.record})
 
     def note(self, text: str) -> None:

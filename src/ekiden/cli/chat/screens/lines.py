@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ekiden.cli.routing_view import route_line
-from ekiden.cli.task_view import duration, short, task_line
+from ekiden.cli.transcript import duration, route_line, short, task_line
+from ekiden.core.conversation.items import is_message, text_of
 from ekiden.core.events import Event
-from ekiden.core.inbox_item import UNANSWERED
-from ekiden.core.items import is_message, text_of
+from ekiden.core.questions.inbox_item import UNANSWERED
 from ekiden.sessions import is_transfer
 
 

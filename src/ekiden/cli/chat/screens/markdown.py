@@ -70,7 +70,7 @@ def drawn(text: str, *, coloured: bool = True) -> RenderableType:
     from rich.markdown import Markdown
 
     markdown = Markdown("", hyperlinks=False, code_theme=_CODE_THEME)
-    markdown.parsed = _parsed(text)
+    markdown.parsed = _parser().parse(text)
     _prepare(markdown.parsed, coloured=coloured)
     return markdown
 
@@ -95,7 +95,7 @@ def _places(text: str) -> list[tuple[int, int]]:
     """The first line of each block, and the line behind its last."""
     return [
         (token.map[0], token.map[1])
-        for token in _parsed(text)
+        for token in _parser().parse(text)
         if token.level == 0 and token.nesting >= 0 and token.map is not None
     ]
 
@@ -104,10 +104,6 @@ def _hidden(lines: list[str]) -> list[Block]:
     """Definitions of links, which Markdown takes for its own use."""
     text = "\n".join(lines).strip("\n")
     return [Block(text=text, is_markdown=False)] if text.strip() else []
-
-
-def _parsed(text: str) -> list[Token]:
-    return _parser().parse(text)
 
 
 @cache

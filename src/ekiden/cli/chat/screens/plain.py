@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from ekiden.cli.approving import marked
 from ekiden.cli.chat.screens.lines import beside_line, event_line, said_by_agent
-from ekiden.cli.chat.screens.screen import Cleared, Lines, Pairs, Quoted, Reply, Shape, Table
+from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Shape, Table
 from ekiden.cli.output import complain, note, safe, say
 from ekiden.cli.tables import plain_pairs, plain_table
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
-from ekiden.core.model import ModelDelta
 
 if TYPE_CHECKING:
     from ekiden.cli.run.onlooker import Reported
@@ -60,7 +60,7 @@ class PlainScreen:
             self._streamed.clear()
             say()
 
-    def reply(self, reply: Reply) -> None:
+    def reply(self, reply: CommandReply) -> None:
         stream = sys.stderr if reply.is_remark else sys.stdout
         for shape in reply.shapes:
             stream.write(drawn_plain(shape))

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from ekiden.cli.approving import MARK
 from ekiden.cli.chat.screens.lines import beside_line, event_line, said_by_agent
 from ekiden.cli.chat.screens.markdown import Block, blocks, clean, drawn, finished_part, tail
-from ekiden.cli.chat.screens.screen import Cleared, Lines, Pairs, Quoted, Reply, Shape, Table
+from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Shape, Table
 from ekiden.cli.output import safe
 from ekiden.cli.tables import rich_pairs, rich_table
+from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
-from ekiden.core.model import ModelDelta
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,7 +53,7 @@ class RichScreen:
         self._given = console
         self._markdown = markdown
         self._later = later
-        self._answer: Streamed | None = None
+        self._answer: StreamedAnswer | None = None
         self._index = 0
         self._timer: Any = None
         self._speaker: str | None = None
@@ -88,7 +88,7 @@ class RichScreen:
             self._line("(this answer was not kept)", "dim")
         self._speaker = None
 
-    def reply(self, reply: Reply) -> None:
+    def reply(self, reply: CommandReply) -> None:
         for shape in reply.shapes:
             self._draw(shape)
 
@@ -103,7 +103,7 @@ class RichScreen:
     def _piece(self, delta: ModelDelta) -> None:
         if self._answer is None:
             self._name(self._agent)
-            self._answer = Streamed(self._console, markdown=self._markdown)
+            self._answer = StreamedAnswer(self._console, markdown=self._markdown)
         elif delta.index != self._index:
             self._answer.feed("\n\n")
         self._index = delta.index
@@ -191,7 +191,7 @@ _SHARE = 8
 """Drawing takes at most one part in so many of the time."""
 
 
-class Streamed:
+class StreamedAnswer:
     """Draws one answer of an agent on `console`.
 
     The block that still grows is drawn below all others, as much of it as fits on the screen, and

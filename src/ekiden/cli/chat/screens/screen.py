@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from ekiden.cli.run.onlooker import Reported
+    from ekiden.core.conversation.model import ModelDelta
     from ekiden.core.events import Event
-    from ekiden.core.model import ModelDelta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ Shape: TypeAlias = Lines | Quoted | Pairs | Table | Cleared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class CommandReply:
     """What a command answers: one record for programs, and shapes for people."""
 
     type: str
@@ -83,7 +83,7 @@ class Screen(Protocol):
         """The run stopped in the middle: deltas without an event were not kept."""
         ...
 
-    def reply(self, reply: Reply) -> None:
+    def reply(self, reply: CommandReply) -> None:
         """A command's answer."""
         ...
 
@@ -96,6 +96,6 @@ class Screen(Protocol):
         ...
 
 
-def told(type: str, text: str, **facts: Any) -> Reply:
+def told(type: str, text: str, **facts: Any) -> CommandReply:
     """A reply of plain lines."""
-    return Reply(type=type, record={**facts, "text": text}, shapes=(Lines(text=text),))
+    return CommandReply(type=type, record={**facts, "text": text}, shapes=(Lines(text=text),))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ekiden.cli.transcript import shorten
-from ekiden.core.caller_data import is_request
-from ekiden.core.items import text_of
+from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.quoting import is_request
 
 if TYPE_CHECKING:
     from ekiden.core.events import Event
@@ -63,7 +63,7 @@ def _last_words(events: Sequence[Event]) -> str:
     return ""
 
 
-class Choice:
+class PickerList:
     """A list with one line marked, of which as much is shown as fits."""
 
     def __init__(self, options: Sequence[str], *, start: int = 0, height: int = 10) -> None:

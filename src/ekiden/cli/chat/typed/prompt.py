@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.input import Input
     from prompt_toolkit.output import Output
 
-    from ekiden.cli.chat.typed.picker import Choice
+    from ekiden.cli.chat.typed.picker import PickerList
 if TYPE_CHECKING:
     from prompt_toolkit.history import History
     from prompt_toolkit.input import Input
@@ -96,9 +96,9 @@ async def choose(
     output: Output | None = None,
 ) -> int | None:
     """The place of the chosen option; `None` after Esc, q or Ctrl-C. The list is wiped."""
-    from ekiden.cli.chat.typed.picker import Choice
+    from ekiden.cli.chat.typed.picker import PickerList
 
-    choice = Choice(options, start=start, height=_HEIGHT)
+    choice = PickerList(options, start=start, height=_HEIGHT)
     lines = Window(
         FormattedTextControl(lambda: _drawn(choice), show_cursor=False),
         height=Dimension(max=_HEIGHT),
@@ -115,7 +115,7 @@ async def choose(
     return await application.run_async(handle_sigint=False)
 
 
-def _drawn(choice: Choice) -> StyleAndTextTuples:
+def _drawn(choice: PickerList) -> StyleAndTextTuples:
     drawn: StyleAndTextTuples = []
     for is_marked, text in choice.shown():
         line = " ".join(safe(text).split("\n"))
@@ -123,7 +123,7 @@ def _drawn(choice: Choice) -> StyleAndTextTuples:
     return drawn
 
 
-def _bindings(choice: Choice) -> KeyBindings:
+def _bindings(choice: PickerList) -> KeyBindings:
     keys = KeyBindings()
 
     def moves(by: int, *names: str) -> None:

@@ -57,20 +57,20 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class TypedMessage:
     """Something to say to the team."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Called:
+class TypedCommand:
     """A command: everything behind the slash."""
 
     line: str
 
 
-def read_input(text: str) -> Said | Called | None:
+def read_input(text: str) -> TypedMessage | TypedCommand | None:
     """Which of the two `text` is; `None` if there is nothing in it.
 
     A message that is to begin with a slash is written with two.
@@ -79,7 +79,7 @@ def read_input(text: str) -> Said | Called | None:
     if not bare:
         return None
     if bare.startswith("//"):
-        return Said(text=bare[1:])
+        return TypedMessage(text=bare[1:])
     if bare.startswith("/"):
-        return Called(line=bare[1:].strip())
-    return Said(text=text.strip("\n"))
+        return TypedCommand(line=bare[1:].strip())
+    return TypedMessage(text=text.strip("\n"))

@@ -12,7 +12,7 @@ from ekiden.core.errors import EkidenError
 
 if TYPE_CHECKING:
     from ekiden.cli.chat.roster import Roster
-    from ekiden.core.inbox_item import InboxItem
+    from ekiden.core.questions.inbox_item import InboxItem
     from ekiden.storage.base import Store
 
 _SESSIONS = 50
@@ -41,7 +41,7 @@ class ChatSources:
         ]
 
     def settings(self) -> Sequence[tuple[str, str]]:
-        from ekiden.app.settings import SETTINGS
+        from ekiden.project.settings import SETTINGS
 
         return [
             (each.name.removeprefix("agents."), each.meaning)
@@ -50,7 +50,7 @@ class ChatSources:
         ]
 
     def values(self, setting: str) -> Sequence[str]:
-        from ekiden.app.settings import SETTINGS
+        from ekiden.project.settings import SETTINGS
 
         wanted = setting if setting.startswith("agents.") else f"agents.{setting}"
         if wanted == f"{_ROUTING}default_agent":

@@ -1,5 +1,5 @@
 """Agents of live sessions."""
 
-from ekiden.realtime import RealtimeAgent, RealtimeAgentHooks, RealtimeRunHooks
+from ekiden.integrations.realtime import RealtimeAgent, RealtimeAgentHooks, RealtimeRunHooks
 
 __all__ = ["RealtimeAgent", "RealtimeAgentHooks", "RealtimeRunHooks"]

@@ -1,6 +1,6 @@
 """Events of live sessions."""
 
-from ekiden.realtime import (
+from ekiden.integrations.realtime import (
     RealtimeAgentEndEvent,
     RealtimeAgentStartEvent,
     RealtimeAudio,

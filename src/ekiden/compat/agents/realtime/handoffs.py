@@ -1,5 +1,5 @@
 """Handoffs in live sessions."""
 
-from ekiden.realtime import collect_enabled_handoffs, realtime_handoff
+from ekiden.integrations.realtime import collect_enabled_handoffs, realtime_handoff
 
 __all__ = ["collect_enabled_handoffs", "realtime_handoff"]

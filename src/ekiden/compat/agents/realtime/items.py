@@ -1,5 +1,5 @@
 """What is said in a live session."""
 
-from ekiden.realtime import RealtimeItem
+from ekiden.integrations.realtime import RealtimeItem
 
 __all__ = ["RealtimeItem"]

@@ -1,5 +1,5 @@
 """The role of a realtime model."""
 
-from ekiden.realtime import RealtimeModel
+from ekiden.integrations.realtime import RealtimeModel
 
 __all__ = ["RealtimeModel"]

@@ -1,6 +1,6 @@
 """What a realtime model tells."""
 
-from ekiden.realtime.model_events import (
+from ekiden.integrations.realtime.model_events import (
     RealtimeModelAudioDoneEvent,
     RealtimeModelAudioEvent,
     RealtimeModelAudioInterruptedEvent,

@@ -1,6 +1,6 @@
 """What a realtime model is told."""
 
-from ekiden.realtime.model import (
+from ekiden.integrations.realtime.model import (
     RealtimeModelSendAudio,
     RealtimeModelSendEvent,
     RealtimeModelSendInterrupt,

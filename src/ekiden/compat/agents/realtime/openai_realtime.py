@@ -1,5 +1,5 @@
 """The model behind a WebSocket."""
 
-from ekiden.realtime import RealtimeWebSocketModel as OpenAIRealtimeWebSocketModel
+from ekiden.integrations.realtime import RealtimeWebSocketModel as OpenAIRealtimeWebSocketModel
 
 __all__ = ["OpenAIRealtimeWebSocketModel"]

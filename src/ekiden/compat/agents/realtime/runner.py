@@ -1,5 +1,5 @@
 """Starting live sessions."""
 
-from ekiden.realtime import RealtimeRunner
+from ekiden.integrations.realtime import RealtimeRunner
 
 __all__ = ["RealtimeRunner"]

@@ -1,5 +1,5 @@
 """A live session."""
 
-from ekiden.realtime import RealtimeSession
+from ekiden.integrations.realtime import RealtimeSession
 
 __all__ = ["RealtimeSession"]

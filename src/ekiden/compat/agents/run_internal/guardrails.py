@@ -6,15 +6,13 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from ekiden.core.guardrail_errors import (
-    InputGuardrailTripwireTriggered,
-    OutputGuardrailTripwireTriggered,
-)
 from ekiden.core.guardrails import (
     InputGuardrail,
     InputGuardrailResult,
+    InputGuardrailTripwireTriggered,
     OutputGuardrail,
     OutputGuardrailResult,
+    OutputGuardrailTripwireTriggered,
 )
 
 T = TypeVar("T", InputGuardrailResult, OutputGuardrailResult)

@@ -1,5 +1,5 @@
 """Reading a model's JSON."""
 
-from ekiden.handoff.arguments import validate_json
+from ekiden.handoff.tool import validate_json
 
 __all__ = ["validate_json"]

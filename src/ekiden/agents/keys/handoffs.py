@@ -1,0 +1,416 @@
+"""Every key of an entry of `handoffs`, what must fit together in it, and what it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from unicodedata import normalize
+
+from ekiden.agents.checks import filter_fault, short_target_fault, target_fault
+from ekiden.agents.definition import HandoffDefinition
+from ekiden.agents.keys.kinds import INVALID, ConditionText
+from ekiden.agents.keys.objects import (
+    BUDGET,
+    CAPABILITIES,
+    QUESTION,
+    SECONDS,
+    Entry,
+    Field,
+    FlagOr,
+    ListOf,
+    Object,
+    Placed,
+)
+from ekiden.agents.report import Report, shown
+from ekiden.agents.yaml import nodes
+from ekiden.agents.yaml.nodes import Node, Scalar
+from ekiden.core.checks.kinds import Choice, Flag, FlagOrWord, Number, Text
+from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S, Budget, HandoffTrigger
+from ekiden.core.profile import Confirmation
+
+BEST = "*"
+"""As the target: the agent that is best at `capabilities`."""
+
+_EXAMPLE = "such as condition: error_count > 3"
+
+
+def check_handoff(node: nodes.Mapping, values: Mapping[str, Any], at: str, report: Report) -> None:
+    """Report keys that need others; what is wrong by itself was reported before."""
+    written: dict[str, nodes.Node] = {}
+    for key, value in node.entries:
+        written.setdefault(key.text, value)
+    if values.get("when") == "auto" and "trigger" not in written:
+        report.error(
+            written["when"],
+            "missing_key",
+            f"`{at}.when` is auto, and there is no `trigger`; add one, such as "
+            "trigger: {type: event, event: deploy.failed}",
+        )
+    _check_condition(written, values, at, report)
+    is_open = "capabilities" not in written or values.get("capabilities") == ()
+    if values.get("to") == BEST and is_open:
+        report.error(
+            written["to"],
+            "missing_key",
+            f'`{at}.to` is "{BEST}", the agent that is best at `capabilities`; add those, such as '
+            "capabilities: [python]",
+        )
+
+
+def _check_condition(
+    written: Mapping[str, nodes.Node], values: Mapping[str, Any], at: str, report: Report
+) -> None:
+    asking = [key for key in ("when", "policy") if values.get(key) == "conditional"]
+    if "condition" in written:
+        unread = [key for key in ("when", "policy") if key in written and key not in values]
+        if not asking and not unread:
+            report.error(
+                written["condition"],
+                "no_effect",
+                f"`{at}.condition` has no effect as it is; add when: conditional to offer the "
+                "handoff while it holds, or policy: conditional to make it only if it holds",
+            )
+        return
+    trigger = values.get("trigger")
+    serves = isinstance(trigger, HandoffTrigger) and trigger.type == "condition"
+    if serves or ("trigger" in written and trigger is None):
+        return
+    for key in asking:
+        words = f"`{at}.{key}` is conditional, and there is no `condition`; add one, {_EXAMPLE}"
+        report.error(written[key], "missing_key", words)
+
+
+def _is(key: str, *words: str) -> dict[str, Any]:
+    return {"properties": {key: {"enum": list(words)}}, "required": [key]}
+
+
+def _if(this: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [{"not": this}, then]}
+
+
+_HAS_CONDITION = {
+    "anyOf": [
+        {"required": ["condition"]},
+        {
+            "properties": {"trigger": {"anyOf": [{"type": "string"}, _is("type", "condition")]}},
+            "required": ["trigger"],
+        },
+    ]
+}
+_ASKS = {"anyOf": [_is("when", "conditional"), _is("policy", "conditional")]}
+
+HANDOFF_RULES: Sequence[Mapping[str, Any]] = (
+    _if(_is("when", "auto"), {"required": ["trigger"]}),
+    _if(_ASKS, _HAS_CONDITION),
+    _if({"required": ["condition"]}, _ASKS),
+    _if(
+        {"properties": {"to": {"pattern": r"^\s*\*\s*$"}}, "required": ["to"]},
+        {"properties": {"capabilities": {"minItems": 1}}, "required": ["capabilities"]},
+    ),
+)
+
+
+_TYPES = ("condition", "event", "explicit", "timeout", "error", "capability")
+_KEY = {
+    "condition": "expression",
+    "event": "event",
+    "timeout": "seconds",
+    "error": "errors",
+    "capability": "capabilities",
+}
+"""The key that belongs to a type; all but `errors` are needed there."""
+_TYPE = {key: kind for kind, key in _KEY.items()}
+_NEEDED = {kind: key for kind, key in _KEY.items() if key != "errors"}
+_MAX_PRIORITY = 1_000
+
+_FIELDS = (
+    Field(
+        name="type",
+        kind=Choice(_TYPES),
+        text="What it waits for; explicit: for nothing, only a person or program makes it.",
+        required=True,
+        example="condition",
+    ),
+    Field(
+        name="expression",
+        kind=ConditionText(),
+        text="condition: fires when this holds.",
+        example="error_count > 3",
+    ),
+    Field(
+        name="event",
+        kind=Text(what="the name of an event, as a text", max_length=200),
+        text="event: fires when somebody publishes this.",
+        example="deploy.failed",
+    ),
+    Field(
+        name="seconds",
+        kind=SECONDS,
+        text="timeout: fires after so many seconds of work of the agent.",
+        example=60,
+    ),
+    Field(
+        name="errors",
+        kind=ListOf(
+            item=Text(what="the name of an error, as a text", max_length=200),
+            wanted="a list of names, such as [ModelError, tool.failed]",
+        ),
+        text="error: fires at these errors, by name or code; without it at any.",
+        example=["ModelError"],
+    ),
+    Field(
+        name="capabilities",
+        kind=CAPABILITIES,
+        text="capability: fires when the agent lacks one of these.",
+        example=["python"],
+    ),
+    Field(
+        name="priority",
+        kind=Number(low=-_MAX_PRIORITY, high=_MAX_PRIORITY, whole=True),
+        text="Of several triggers that fire the highest counts, then the first.",
+        default=0,
+    ),
+)
+
+
+def _rules() -> list[dict[str, Any]]:
+    rules: list[dict[str, Any]] = []
+    for kind, key in _KEY.items():
+        is_kind = {"properties": {"type": {"enum": [kind]}}}
+        rules.append({"anyOf": [{"not": {"required": [key]}}, is_kind]})
+        if kind in _NEEDED:
+            some = {"minItems": 1} if key == "capabilities" else {}
+            needs = {"required": [key], **({"properties": {key: some}} if some else {})}
+            rules.append({"anyOf": [{"not": {**is_kind, "required": ["type"]}}, needs]})
+    return rules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger:
+    """A mapping, or a condition as a text; gives a `HandoffTrigger`."""
+
+    inside: Object
+    condition: ConditionText
+
+    def read(self, node: Node, at: str, report: Report) -> Any:
+        if isinstance(node, Scalar):
+            text = self.condition.read(node, at, report)
+            return text if text is INVALID else HandoffTrigger(type="condition", expression=text)
+        values = self.inside.read(node, at, report)
+        if values is INVALID or not isinstance(node, nodes.Mapping):
+            return INVALID
+        is_whole = len(values) == len(node.entries)
+        if not _fits(node, values, at, report) or not is_whole:
+            return INVALID
+        return HandoffTrigger(**values)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [self.inside.schema(), self.condition.schema()]}
+
+
+def _fits(node: nodes.Mapping, values: Mapping[str, Any], at: str, report: Report) -> bool:
+    """Whether the keys are those of its type; those that are not are reported."""
+    kind = values.get("type")
+    if kind is None:
+        return False
+    fits = True
+    written = {key.text: value for key, value in node.entries}
+    for key, _ in node.entries:
+        owner = _TYPE.get(key.text)
+        if owner is not None and owner != kind:
+            whole = shown(f"{at}.{key.text}")
+            words = f"there is no key {whole} in a trigger of type {kind}; it belongs to {owner}"
+            report.error(key, "unknown_key", words)
+            fits = False
+    needed = _NEEDED.get(kind)
+    if needed is not None and needed not in written:
+        words = f"`{at}` is of type {kind} and has no `{needed}`; add it{_example(needed)}"
+        report.error(node, "missing_key", words)
+        fits = False
+    elif needed is not None and values.get(needed) == ():
+        words = f"`{at}.{needed}` is empty; write at least one{_example(needed)}"
+        report.error(written[needed], "empty_value", words)
+        fits = False
+    return fits
+
+
+def _example(name: str) -> str:
+    example = next(each.example for each in _FIELDS if each.name == name)
+    if isinstance(example, list):
+        return f", such as {name}: [{', '.join(example)}]"
+    return f", such as {name}: {example}"
+
+
+TRIGGER = Trigger(
+    inside=Object(
+        *_FIELDS,
+        wanted="a mapping with type and others, or a condition as a text",
+        rules=_rules(),
+    ),
+    condition=ConditionText("a mapping with type and others, or a condition as a text"),
+)
+
+_PERSON = r"^\s*person:"
+_ROLE = r"[^\s!-/:-@\[-`{-~][^\s!-,./:-@\[-^`{-~]{0,99}\s*$"
+_TARGET = {"anyOf": [{"pattern": _PERSON + _ROLE}, {"not": {"pattern": _PERSON}}]}
+_WANTED = "the name of an agent, as a text"
+
+_CONFIRM = Object(
+    Field(
+        name="prompt_template",
+        kind=QUESTION,
+        text="What the person is asked; {tool_name} and {tool_args} are filled in.",
+        default="Make the handoff {tool_name} with {tool_args}?",
+    ),
+    Field(
+        name="timeout",
+        kind=SECONDS,
+        text="Seconds after which the question expires, and the handoff is not made. By default "
+        "30 for a person who is asked directly, and none in the inbox.",
+    ),
+    wanted="a mapping with prompt_template, timeout",
+)
+
+_HANDOFF = Object(
+    Field(
+        name="to",
+        kind=Text(what=_WANTED, check=target_fault, code="bad_target", in_schema=_TARGET),
+        text="Who gets the conversation: an agent; person: and a role; or * for the agent that is "
+        "best at `capabilities`.",
+        required=True,
+        example="fixer",
+    ),
+    Field(
+        name="when",
+        kind=Choice(("manual", "auto", "conditional")),
+        text="Whether the model is offered it, a trigger makes it, or the model is offered it "
+        "while a condition holds. Without it manual, and auto where there is a trigger.",
+    ),
+    Field(
+        name="description",
+        kind=Text(),
+        text="When to hand over, told to the model.",
+        example="When the cause is known.",
+    ),
+    Field(
+        name="include_context",
+        kind=Flag(),
+        text="Whether the target sees the conversation.",
+        default=True,
+    ),
+    Field(
+        name="policy",
+        kind=Choice(("immediate", "graceful", "conditional")),
+        text="Whether work under way is cancelled or finished first; conditional: finished, if a "
+        "condition holds.",
+        default="graceful",
+    ),
+    Field(
+        name="condition",
+        kind=ConditionText(),
+        text="What must hold, for when: conditional and policy: conditional.",
+        example="error_count > 3",
+    ),
+    Field(
+        name="trigger",
+        kind=TRIGGER,
+        text="What makes the handoff without the model: a mapping, or a condition.",
+        example={"type": "event", "event": "deploy.failed"},
+    ),
+    Field(
+        name="allow_return",
+        kind=FlagOrWord("always"),
+        text="Whether it may lead back to an agent that already had the conversation, if "
+        "something changed since; always: also if nothing did.",
+        default=False,
+    ),
+    Field(
+        name="capabilities",
+        kind=CAPABILITIES,
+        text="What the target must be able to do.",
+        example=["python"],
+    ),
+    Field(
+        name="confirm",
+        kind=FlagOr(
+            inside=_CONFIRM, wanted="true, false or a mapping with prompt_template, timeout"
+        ),
+        text="Whether a person must agree, and how the person is asked.",
+        default=False,
+    ),
+    Field(
+        name="timeout",
+        kind=SECONDS,
+        text="Seconds within which the source must finish, and then the target answer.",
+        default=DEFAULT_TIMEOUT_S,
+    ),
+    Field(
+        name="restrict_tools",
+        kind=Flag(),
+        text="Whether the target may use only tools that the source may use, too.",
+        default=False,
+    ),
+    Field(name="budget", kind=BUDGET, text="The most that the target may spend."),
+    Field(
+        name="completes",
+        kind=Choice(("answer", "result")),
+        text="What confirms the handoff: the target's first answer, or the end of its work.",
+        default="answer",
+    ),
+    Field(
+        name="filters",
+        kind=ListOf(
+            item=Text(what="a filter, as a text", check=filter_fault, code="bad_filter"),
+            wanted="a list, such as [keep_last(20)]",
+        ),
+        text="What the target does not see, by the names of ready filters.",
+        example=["keep_last(20)"],
+    ),
+    wanted="a mapping with to, when, description and others, or the name of an agent",
+    check=check_handoff,
+    rules=HANDOFF_RULES,
+)
+
+HANDOFFS = ListOf(
+    item=Entry(
+        inside=_HANDOFF,
+        short="to",
+        kind=Text(
+            what=_WANTED,
+            check=short_target_fault,
+            code="bad_target",
+            in_schema={**_TARGET, "not": {"pattern": r"^\s*\*\s*$"}},
+        ),
+    ),
+    wanted="a list of mappings with to, when, description and others",
+)
+
+
+def handoff_definition(entry: Placed) -> HandoffDefinition:
+    """What an entry says, which names its target; what follows from a trigger is filled in."""
+    values: dict[str, Any] = dict(entry.value)
+    trigger: HandoffTrigger | None = values.pop("trigger", None)
+    values["to"] = normalize("NFC", values["to"])
+    if "when" not in values and trigger is not None and trigger.type != "explicit":
+        values["when"] = "auto"
+    when = values.get("when")
+    if "condition" not in values and "conditional" in (when, values.get("policy")):
+        values["condition"] = None if trigger is None else trigger.expression
+        # It says when the handoff is offered: it must not make the handoff besides.
+        trigger = None if when == "conditional" and values["condition"] else trigger
+    if "timeout" in values:
+        values["timeout_s"] = values.pop("timeout")
+    values["confirm"] = _confirmation(values.get("confirm", False))
+    values["budget"] = Budget(**values["budget"]) if values.get("budget") else None
+    return HandoffDefinition(**values, trigger=trigger, line=entry.line, column=entry.column)
+
+
+def _confirmation(said: bool | Mapping[str, Any]) -> Confirmation | None:
+    if isinstance(said, bool):
+        return Confirmation() if said else None
+    default = Confirmation()
+    return Confirmation(
+        prompt_template=said.get("prompt_template", default.prompt_template),
+        timeout_s=said.get("timeout"),
+    )

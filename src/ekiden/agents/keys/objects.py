@@ -1,0 +1,360 @@
+"""Kinds that have others inside: mappings with known keys, and lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from ekiden.agents.checks import template_fault
+from ekiden.agents.keys.kinds import INVALID, Kind, duplicate_key, read, wrong_type
+from ekiden.agents.report import Report, shown
+from ekiden.agents.yaml import nodes
+from ekiden.agents.yaml.nodes import Node, Scalar, value_of
+from ekiden.core.checks.kinds import Number, Text
+from ekiden.core.text.suggest import did_you_mean
+
+
+class Placed(NamedTuple):
+    """A value with the place where it stands."""
+
+    value: Any
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A key of a mapping."""
+
+    name: str
+    """In snake_case; the reader takes camelCase too."""
+    kind: Kind
+    text: str
+    """What it means."""
+    required: bool = False
+    default: Any = None
+    """For the schema: what holds without the key; `None` if that cannot be told in a word."""
+    example: Any = None
+
+    @property
+    def camel(self) -> str:
+        """The name in camelCase."""
+        first, *rest = self.name.split("_")
+        return first + "".join(part.capitalize() for part in rest)
+
+
+Check: TypeAlias = Callable[[nodes.Mapping, Mapping[str, Any], str, Report], None]
+"""Reports what is wrong between the keys of a mapping, of which the values were read."""
+
+
+class Object:
+    """A mapping with known keys; others are refused.
+
+    `check` finds what is wrong between its keys; `rules` are schemas that say the same.
+    """
+
+    def __init__(
+        self,
+        *fields: Field,
+        wanted: str,
+        check: Check | None = None,
+        rules: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        self.fields = fields
+        self.wanted = wanted
+        self._check = check
+        self._rules = rules
+        self._by_key = {key: each for each in fields for key in (each.camel, each.name)}
+        self._required = [each for each in fields if each.required]
+
+    def read(self, node: Node, at: str, report: Report) -> Any:
+        """The values by name, without those that are missing or wrong."""
+        if not isinstance(node, nodes.Mapping):
+            return wrong_type(node, at, self.wanted, report)
+        values: dict[str, Any] = {}
+        seen: dict[str, Scalar] = {}
+        meant: set[str | None] = set()
+        for key, inner in node.entries:
+            found = self._by_key.get(key.text)
+            if found is None:
+                meant.add(self._unknown(key, at, report))
+                continue
+            name = found.name
+            if name in seen:
+                duplicate_key(key, at, seen[name], report)
+                continue
+            seen[name] = key
+            value = read(found.kind, inner, f"{at}.{key.text}" if at else key.text, report)
+            if value is not INVALID:
+                values[name] = value
+        for each in self._required:
+            if each.name not in seen and each.name not in meant:
+                self._missing(node, at, each, report)
+        if self._check is not None:
+            self._check(node, values, at, report)
+        return values
+
+    def _unknown(self, key: Scalar, at: str, report: Report) -> str | None:
+        """Reports the key; gives the one that was probably meant."""
+        whole = f"{at}.{key.text}" if at else key.text
+        home = next((each.name for each in self.fields if _has_inside(each.kind, key.text)), None)
+        near = did_you_mean(key.text, [each.name for each in self.fields])
+        if near is not None:
+            advice = f"did you mean {near!r}?"
+        elif home is not None:
+            advice = f"it belongs under `{home}:`, indented"
+        else:
+            advice = f"known: {', '.join(each.name for each in self.fields)}"
+        report.error(key, "unknown_key", f"there is no key {shown(whole)}; {advice}")
+        return near
+
+    def _missing(self, node: Node, at: str, missing: Field, report: Report) -> None:
+        example = f", such as {missing.name}: {missing.example}" if missing.example else ""
+        where = f"`{at}`" if at else "the front matter"
+        report.error(node, "missing_key", f"{where} has no `{missing.name}`; add it{example}")
+
+    def has(self, key: str) -> bool:
+        """Whether this is one of its keys."""
+        return key in self._by_key
+
+    def schema(self) -> dict[str, Any]:
+        properties: dict[str, Any] = {}
+        rules = [dict(rule) for rule in self._rules]
+        for each in self.fields:
+            properties[each.name] = _field_schema(each)
+            if each.camel != each.name:
+                text = f"The same as {each.name}."
+                properties[each.camel] = {**each.kind.schema(), "description": text}
+                rules.append({"not": {"required": [each.name, each.camel]}})
+        made: dict[str, Any] = {
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": False,
+        }
+        if self._required:
+            made["required"] = [each.name for each in self._required]
+        if rules:
+            made["allOf"] = rules
+        return made
+
+
+def _field_schema(each: Field) -> dict[str, Any]:
+    made = {**each.kind.schema(), "description": each.text}
+    if each.default is not None:
+        made["default"] = each.default
+    if each.example is not None:
+        made["examples"] = [each.example]
+    return made
+
+
+def _has_inside(kind: Kind, key: str) -> bool:
+    inner = getattr(kind, "inside", None)
+    if isinstance(inner, Object):
+        return inner.has(key)
+    return isinstance(kind, Object) and kind.has(key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOf:
+    """A list whose items are all of one kind."""
+
+    item: Kind
+    wanted: str
+    max_items: int | None = None
+
+    @property
+    def inside(self) -> Any:
+        """What the items are made of, when they are mappings."""
+        return getattr(self.item, "inside", None)
+
+    def read(self, node: Node, at: str, report: Report) -> Any:
+        if not isinstance(node, nodes.Sequence):
+            return wrong_type(node, at, self.wanted, report)
+        if self.max_items is not None and len(node.items) > self.max_items:
+            report.error(
+                node, "too_many", f"`{at}` has {len(node.items)} items, at most {self.max_items}"
+            )
+            return INVALID
+        values = [
+            read(self.item, item, f"{at}[{index}]", report) for index, item in enumerate(node.items)
+        ]
+        return tuple(value for value in values if value is not INVALID)
+
+    def schema(self) -> dict[str, Any]:
+        most = {} if self.max_items is None else {"maxItems": self.max_items}
+        return {"type": "array", "items": self.item.schema(), **most}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A mapping, or its most important key alone as a text; gives `Placed` values by name."""
+
+    inside: Object
+    short: str
+    """The key that a text stands for."""
+    kind: Kind
+
+    def read(self, node: Node, at: str, report: Report) -> Any:
+        if isinstance(node, Scalar):
+            value = read(self.kind, node, at, report)
+            return value if value is INVALID else Placed({self.short: value}, *_place(node))
+        value = self.inside.read(node, at, report)
+        return value if value is INVALID else Placed(value, *_place(node))
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [self.inside.schema(), self.kind.schema()]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlagOr:
+    """True or false, or a mapping, which says more than true; gives a flag or values by name."""
+
+    inside: Object
+    wanted: str
+
+    def read(self, node: Node, at: str, report: Report) -> Any:
+        if isinstance(node, nodes.Mapping):
+            return self.inside.read(node, at, report)
+        value = value_of(node) if isinstance(node, Scalar) else None
+        return value if isinstance(value, bool) else wrong_type(node, at, self.wanted, report)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [{"type": "boolean"}, self.inside.schema()]}
+
+
+@dataclass(frozen=True, slots=True)
+class OnePlaced:
+    """One value of a kind; gives it `Placed`."""
+
+    kind: Kind
+
+    def read(self, node: Node, at: str, report: Report) -> Any:
+        value = read(self.kind, node, at, report)
+        return value if value is INVALID else Placed(value, *_place(node))
+
+    def schema(self) -> dict[str, Any]:
+        return self.kind.schema()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """A list of names, or the names in a text with commas between; gives `Placed` names."""
+
+    name: Kind
+    wanted: str = "a list of names, such as [read_file, shell]"
+    in_schema: Mapping[str, Any] = field(default_factory=dict)
+    """What the schema says of the names in a text."""
+
+    def read(self, node: Node, at: str, report: Report) -> Any:
+        if isinstance(node, nodes.Mapping) or (
+            isinstance(node, Scalar) and not isinstance(value_of(node), str)
+        ):
+            return wrong_type(node, at, self.wanted, report)
+        items = node.items if isinstance(node, nodes.Sequence) else split_names(node)
+        placed: dict[str, Placed] = {}
+        for index, item in enumerate(items):
+            value = read(self.name, item, f"{at}[{index}]", report)
+            if value is INVALID:
+                continue
+            if value in placed:
+                words = f"`{at}` has {shown(value)} twice; one of them is enough"
+                report.warning(item, "repeated", words)
+                continue
+            placed[value] = Placed(value, *_place(item))
+        return tuple(placed.values())
+
+    def schema(self) -> dict[str, Any]:
+        items = {"type": "array", "items": self.name.schema()}
+        return {"anyOf": [items, {"type": "string", **self.in_schema}]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamesOr:
+    """Names, or a mapping that has them under a key."""
+
+    names: Names
+    inside: Object
+    key: str
+
+    def read(self, node: Node, at: str, report: Report) -> Any:
+        if isinstance(node, nodes.Mapping):
+            return self.inside.read(node, at, report)
+        value = self.names.read(node, at, report)
+        return value if value is INVALID else {self.key: value}
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [self.inside.schema(), *self.names.schema()["anyOf"]]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlagOrNames:
+    """True or false, or names; gives a flag or `Placed` names."""
+
+    names: Names
+
+    def read(self, node: Node, at: str, report: Report) -> Any:
+        value = value_of(node) if isinstance(node, Scalar) else None
+        return value if isinstance(value, bool) else self.names.read(node, at, report)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [{"type": "boolean"}, *self.names.schema()["anyOf"]]}
+
+
+def split_names(node: Scalar) -> list[Node]:
+    """The names in a text with commas between; a comma in round brackets belongs to its name."""
+    found: list[Node] = []
+    depth = start = 0
+    shift = 0 if node.plain else 1
+    for index, sign in enumerate(f"{node.text},"):
+        if index == len(node.text) or (sign == "," and depth <= 0):
+            part = node.text[start:index]
+            lead = len(part) - len(part.lstrip())
+            if part.strip():
+                column = node.column + shift + start + lead
+                found.append(Scalar(part.strip(), False, node.line, column))
+            start = index + 1
+        depth += (sign == "(") - (sign == ")")
+    return found
+
+
+def _place(node: Node) -> tuple[int, int]:
+    return node.line, node.column
+
+
+_YEAR_S = 365 * 24 * 3600
+_MAX_TOKENS = 1_000_000_000_000
+_MAX_MONEY = 1_000_000_000
+
+SECONDS = Number(low=0, high=_YEAR_S, above_low=True)
+
+QUESTION = Text(
+    strip=False,
+    check=template_fault,
+    code="bad_template",
+    in_schema={"pattern": r"^(?:[^{}]|\{tool_name\}|\{tool_args\})+$"},
+)
+"""What a person is asked before something is done."""
+
+CAPABILITIES = ListOf(
+    item=Text(what="the name of a capability, as a text", max_length=200),
+    wanted="a list of names, such as [refunds, python]",
+)
+"""Names of what somebody must be able to do."""
+
+BUDGET = Object(
+    Field(
+        name="tokens",
+        kind=Number(low=0, high=_MAX_TOKENS, above_low=True, whole=True),
+        text="Tokens of all model calls.",
+        example=20_000,
+    ),
+    Field(name="seconds", kind=SECONDS, text="Seconds of work; waiting for people is not counted."),
+    Field(
+        name="money",
+        kind=Number(low=0, high=_MAX_MONEY, above_low=True),
+        text="In the currency of the prices that the run is given.",
+    ),
+    wanted="a mapping with tokens, seconds, money",
+)
+"""What somebody may spend."""

@@ -1,0 +1,317 @@
+"""Every key of an agent file: what it may be, what it means, what holds without it.
+
+The reader and the JSON Schema both come from this table.
+"""
+
+from __future__ import annotations
+
+from ekiden.agents.checks import (
+    MAX_NAME,
+    RESERVED,
+    model_fault,
+    name_fault,
+    peer_fault,
+    role_fault,
+)
+from ekiden.agents.keys.a2a import A2A
+from ekiden.agents.keys.guardrails import GUARDRAILS
+from ekiden.agents.keys.handoffs import HANDOFFS
+from ekiden.agents.keys.memory import MEMORY
+from ekiden.agents.keys.objects import (
+    BUDGET,
+    QUESTION,
+    SECONDS,
+    Entry,
+    Field,
+    FlagOrNames,
+    ListOf,
+    Names,
+    NamesOr,
+    Object,
+)
+from ekiden.agents.keys.supervisor import SUPERVISOR
+from ekiden.core.checks.kinds import Choice, Flag, Number, Text
+from ekiden.core.profile import LABEL, WANTED, Confirmation, is_label
+from ekiden.core.text.patterns import pattern_fault
+
+_MAX_PATTERNS = 100
+_MAX_SESSIONS = 1_000_000
+
+_NAME = Text(
+    what="a name of letters, digits, - and _, as a text",
+    max_length=MAX_NAME,
+    check=name_fault,
+    code="bad_name",
+    in_schema={
+        "pattern": r"^[^\s!-/:-@\[-`{-~][^\s!-,./:-@\[-^`{-~]*$",
+        "not": {"enum": sorted(RESERVED)},
+    },
+)
+_TOOL = Text(what="the name of a tool, as a text", max_length=200)
+_KEYWORD = Text(what="a word, as a text", max_length=200)
+_PATTERN = Text(
+    what="a regular expression, as a text",
+    strip=False,
+    max_length=1_000,
+    check=pattern_fault,
+    code="bad_pattern",
+    in_schema={"format": "regex"},
+)
+_WORDS = "a list of texts, such as [error, crash]"
+_TOOLS = Names(name=_TOOL)
+_NOT_PEOPLE = {"not": {"pattern": r"(?:^|,)\s*person:"}}
+_PEERS = Names(
+    name=Text(
+        what="the name of an agent, as a text",
+        max_length=MAX_NAME,
+        check=peer_fault,
+        code="bad_target",
+        in_schema=_NOT_PEOPLE,
+    ),
+    wanted="a list of agents, such as [billing, orders]",
+    in_schema=_NOT_PEOPLE,
+)
+_LABELS = Names(
+    name=Text(
+        what="a label, as a text",
+        check=lambda text: None if is_label(text) else WANTED,
+        code="bad_name",
+        in_schema={"pattern": rf"^\s*{LABEL}\s*$"},
+    ),
+    wanted="a list of labels, such as [gpu]",
+    in_schema={"pattern": rf"^(\s*({LABEL})?\s*,)*\s*({LABEL})?\s*$"},
+)
+_ROLES = Names(
+    name=Text(
+        what="a role, as a text",
+        max_length=MAX_NAME,
+        check=role_fault,
+        code="bad_target",
+        in_schema={**_NOT_PEOPLE, "pattern": r"^\s*[^\s](?:[^\t\n\u2028\u2029]*\S)?\s*$"},
+    ),
+    wanted="true, or a list of roles, such as [support, manager]",
+    in_schema=_NOT_PEOPLE,
+)
+
+_CONFIRMATION = Object(
+    Field(
+        name="require_confirmation",
+        kind=_TOOLS,
+        text="The tools that run only after a person's yes.",
+        example=["shell"],
+    ),
+    Field(
+        name="prompt_template",
+        kind=QUESTION,
+        text="What the person is asked; {tool_name} and {tool_args} are filled in.",
+        default=Confirmation().prompt_template,
+    ),
+    Field(
+        name="timeout",
+        kind=SECONDS,
+        text="Seconds after which the question expires, and the tool is not run. By default 30 "
+        "for a person who is asked directly, and none in the inbox.",
+    ),
+    wanted="a mapping with require_confirmation, prompt_template, timeout",
+)
+
+_TRIGGERS = Object(
+    Field(
+        name="keywords",
+        kind=ListOf(item=_KEYWORD, wanted=_WORDS),
+        text="Words that speak for this agent, found without regard to case.",
+        example=["error", "报错"],
+    ),
+    Field(
+        name="patterns",
+        kind=ListOf(item=_PATTERN, wanted=_WORDS, max_items=_MAX_PATTERNS),
+        text="Regular expressions (RE2), matched without regard to case.",
+        example=["order #[0-9]+"],
+    ),
+    Field(
+        name="priority",
+        kind=Number(low=0, high=100, whole=True),
+        text="How much of the score counts.",
+        default=50,
+    ),
+    Field(
+        name="examples",
+        kind=ListOf(item=Text(), wanted="a list of texts, each on its own line after a -"),
+        text="Requests that this agent should get; semantic routing learns from them.",
+        example=["Why does my program stop?"],
+    ),
+    wanted="a mapping with keywords, patterns, priority, examples",
+)
+
+_CAPABILITY = Object(
+    Field(name="name", kind=Text(), text="What it can do.", required=True, example="debugging"),
+    Field(name="description", kind=Text(), text="The same in a sentence."),
+    Field(
+        name="proficiency",
+        kind=Number(low=0, high=1),
+        text="How well, from 0 to 1.",
+        default=1.0,
+    ),
+    Field(
+        name="tags",
+        kind=ListOf(item=Text(), wanted=_WORDS),
+        text="Words to find it by.",
+        example=["python"],
+    ),
+    wanted="a mapping with name, description, proficiency, tags",
+)
+
+AGENT = Object(
+    Field(
+        name="name",
+        kind=_NAME,
+        text="Unique in the team: letters, digits, - and _.",
+        required=True,
+        example="debugger",
+    ),
+    Field(name="title", kind=Text(), text="Shown to people.", example="Debugger"),
+    Field(
+        name="description",
+        kind=Text(),
+        text="What the agent is for: shown to people and to models that choose an agent.",
+        example="Finds out why a program fails.",
+    ),
+    Field(
+        name="handoff_description",
+        kind=Text(),
+        text="What the tool that hands over to this agent says; else the description.",
+    ),
+    Field(
+        name="model",
+        kind=Text(
+            what="a text, provider:model",
+            max_length=500,
+            check=model_fault,
+            code="bad_model",
+            in_schema={"pattern": r"^[^\s:]+:\S"},
+        ),
+        text="provider:model; else the team's model.",
+        example="openai:gpt-5-mini",
+    ),
+    Field(
+        name="scope",
+        kind=Choice(("project", "user", "system")),
+        text="Whose agent it is; a system agent is never chosen by routing. "
+        "Without it, that of the folder.",
+        default="project",
+    ),
+    Field(
+        name="tools",
+        kind=NamesOr(
+            names=_TOOLS,
+            key="allow",
+            inside=Object(
+                Field(
+                    name="allow",
+                    kind=_TOOLS,
+                    text="The tools that the agent may call; no others are shown to the model.",
+                    example=["read_file", "shell"],
+                ),
+                Field(
+                    name="confirmation",
+                    kind=_CONFIRMATION,
+                    text="Which tools ask a person first, and how.",
+                ),
+                Field(
+                    name="require_confirmation",
+                    kind=_TOOLS,
+                    text="Short for confirmation.require_confirmation.",
+                ),
+                wanted="a mapping with allow and confirmation, or a list of names",
+            ),
+        ),
+        text="The tools that the agent may call: a list, or a mapping with allow and confirmation.",
+        example={"allow": ["read_file"]},
+    ),
+    Field(
+        name="tool_confirmation",
+        kind=_CONFIRMATION,
+        text="The same as tools.confirmation, for when tools is a list.",
+    ),
+    Field(name="triggers", kind=_TRIGGERS, text="What in a request speaks for this agent."),
+    Field(
+        name="capabilities",
+        kind=ListOf(
+            item=Entry(inside=_CAPABILITY, short="name", kind=Text()),
+            wanted="a list of mappings with name, description, proficiency, tags",
+        ),
+        text="What the agent can do.",
+    ),
+    Field(
+        name="available",
+        kind=Flag(),
+        text="Whether the agent takes handoffs.",
+        default=True,
+    ),
+    Field(
+        name="max_sessions",
+        kind=Number(low=1, high=_MAX_SESSIONS, whole=True),
+        text="With so many sessions at work the agent takes no more handoffs; without it there "
+        "is no limit.",
+        example=20,
+    ),
+    Field(
+        name="budget",
+        kind=BUDGET,
+        text="The most that the agent may spend itself in a run; the setting limits.agents wins.",
+        example={"tokens": 20_000},
+    ),
+    Field(
+        name="runs_on",
+        kind=_LABELS,
+        text="Labels that a worker must have to run the agent: where its tools are.",
+        example=["gpu"],
+    ),
+    Field(
+        name="handoffs",
+        kind=HANDOFFS,
+        text="To whom the agent may hand the conversation.",
+        example=[{"to": "fixer"}],
+    ),
+    Field(
+        name="can_ask",
+        kind=_PEERS,
+        text="Agents that it may ask something, with the tool ask_agent; it gets the answer and "
+        "keeps the conversation.",
+        example=["billing"],
+    ),
+    Field(
+        name="can_tell",
+        kind=_PEERS,
+        text="Agents that it may send messages to, with the tool tell_agent.",
+        example=["orders"],
+    ),
+    Field(
+        name="can_ask_people",
+        kind=FlagOrNames(names=_ROLES),
+        text="Roles of people that it may ask, with the tool ask_person; true is the role of the "
+        "setting inbox.role.",
+        example=["support"],
+    ),
+    Field(
+        name="guardrails",
+        kind=GUARDRAILS,
+        text="Checks of what the agent is given, answers, and passes on.",
+    ),
+    Field(name="memory", kind=MEMORY, text="What the agent remembers across sessions."),
+    Field(
+        name="supervisor",
+        kind=SUPERVISOR,
+        text="The agent splits what it is given into tasks for others, and makes one answer of "
+        "their results: true, or a mapping that says more.",
+        example={"agents": ["weather", "travel"]},
+    ),
+    Field(
+        name="a2a",
+        kind=A2A,
+        text="The agent works elsewhere and is called over A2A: the address of its agent card, or "
+        "a mapping that says more.",
+        example="https://partner.example",
+    ),
+    wanted="keys and values, such as name: debugger",
+)

@@ -1,0 +1,1 @@
+"""YAML as agent files have it: read strictly, with the place of everything."""

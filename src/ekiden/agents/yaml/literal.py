@@ -1,0 +1,179 @@
+"""From front matter to a mapping, and texts that are not YAML but plainly meant.
+
+Many agent files have a description such as ``Use this when: the build fails``, which YAML does not
+take because of the colon. Where front matter is not YAML, each of the text keys at its top is
+tried alone; one that is not YAML by itself is read as it stands, with a warning. Nothing else is
+guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ekiden.agents.definition import FIRST_LINE
+from ekiden.agents.report import Report
+from ekiden.agents.yaml.errors import YamlFault
+from ekiden.agents.yaml.nodes import Mapping, Node, Scalar
+from ekiden.agents.yaml.quick import quick_yaml, surely_no_yaml
+
+TEXT_KEYS = frozenset({"title", "description", "handoff_description", "handoffDescription"})
+"""The keys whose text is read as it stands if it is not YAML."""
+
+_ENTRY = re.compile(r"(?P<key>[A-Za-z_]+):[ \t]+(?P<text>\S.*)")
+_WRITTEN_OUT = re.compile(r"[\"']|[|>][-+0-9]*[ \t]*(?:#.*)?$")
+"""Texts in quotes and blocks: what is wrong with those is not guessed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    key: Scalar
+    text: Scalar
+    first: str
+    """What stands behind the key on its line."""
+    start: int
+    end: int
+    """Rows of the front matter."""
+
+
+def parse_front_matter(front: str, report: Report) -> Mapping | None:
+    """The mapping, or `None` after telling the report why there is none."""
+    report.front = front
+    root: Node | None = quick_yaml(front, first_line=FIRST_LINE)
+    if root is None:
+        root = _quick_with_literals(front, report)
+    if root is None:
+        try:
+            root = _complete(front)
+        except YamlFault as fault:
+            root = _with_literals(front, fault, report)
+            if root is None:
+                return None
+    if not isinstance(root, Mapping):
+        report.error(
+            root,
+            "no_keys",
+            "the front matter has no keys; write lines such as name: debugger between the two ---",
+        )
+        return None
+    _take_comments_as_texts(root, front, report)
+    return root
+
+
+def _complete(front: str) -> Node | None:
+    # Loading the parser takes longer than reading a hundred files that do not need it.
+    from ekiden.agents.yaml.parser import parse_yaml
+
+    return parse_yaml(front, first_line=FIRST_LINE)
+
+
+def _quick_with_literals(front: str, report: Report) -> Node | None:
+    """The same as the two functions below where that is certain, and much sooner."""
+    lines = front.split("\n")
+    literal = [entry for entry in _entries(lines) if surely_no_yaml(entry.first)]
+    if not literal:
+        return None
+    _blank(lines, literal)
+    root = quick_yaml("\n".join(lines), first_line=FIRST_LINE)
+    return None if root is None else _put_in(root, literal, report)
+
+
+def _with_literals(front: str, fault: YamlFault, report: Report) -> Node | None:
+    """The front matter with those texts as they stand that are not YAML alone."""
+    lines = front.split("\n")
+    literal = [entry for entry in _entries(lines) if not _is_yaml(lines[entry.start : entry.end])]
+    _blank(lines, literal)
+    try:
+        if not literal:
+            raise fault
+        root = _complete("\n".join(lines)) or Mapping([], FIRST_LINE, 1)
+    except YamlFault as remaining:
+        report.error(remaining, remaining.code, remaining.message)
+        root = None
+    return _put_in(root, literal, report)
+
+
+def _blank(lines: list[str], literal: list[_Entry]) -> None:
+    for entry in literal:
+        lines[entry.start : entry.end] = [""] * (entry.end - entry.start)
+
+
+def _put_in(root: Node | None, literal: list[_Entry], report: Report) -> Node | None:
+    """Put the literal texts where they were among the other keys."""
+    for entry in literal:
+        _warn(entry.key, entry.text, report)
+    if isinstance(root, Mapping):
+        root.entries.extend((entry.key, entry.text) for entry in literal)
+        root.entries.sort(key=lambda entry: entry[0].line)
+    return root
+
+
+def _entries(lines: list[str]) -> list[_Entry]:
+    """The text keys at the top, with the indented lines that follow each."""
+    found: list[_Entry] = []
+    for row, line in enumerate(lines):
+        match = _ENTRY.fullmatch(line)
+        if match is None or match["key"] not in TEXT_KEYS or _WRITTEN_OUT.match(match["text"]):
+            continue
+        end = row + 1
+        while end < len(lines) and (not lines[end].strip() or lines[end][0] in " \t"):
+            end += 1
+        while not lines[end - 1].strip():
+            end -= 1
+        text = _joined([match["text"], *lines[row + 1 : end]])
+        number = row + FIRST_LINE
+        found.append(
+            _Entry(
+                Scalar(match["key"], True, number, 1),
+                Scalar(text, False, number, match.start("text") + 1),
+                match["text"],
+                row,
+                end,
+            )
+        )
+    return found
+
+
+def _is_yaml(lines: list[str]) -> bool:
+    try:
+        _complete("\n".join(lines))
+    except YamlFault:
+        return False
+    return True
+
+
+def _joined(lines: list[str]) -> str:
+    """As YAML joins the lines of a plain text: a blank line is a line break, others are spaces."""
+    paragraphs: list[list[str]] = [[]]
+    for line in map(str.strip, lines):
+        if line:
+            paragraphs[-1].append(line)
+        else:
+            paragraphs.append([])
+    return "\n".join(" ".join(words) for words in paragraphs)
+
+
+def _take_comments_as_texts(root: Mapping, front: str, report: Report) -> None:
+    """A text that begins with ``#`` is a comment for YAML, and the key is left without a value."""
+    for index, (key, value) in enumerate(root.entries):
+        if key.text not in TEXT_KEYS or not isinstance(value, Scalar):
+            continue
+        if value.text or not value.plain:
+            continue
+        line = front.split("\n")[key.line - FIRST_LINE]
+        match = _ENTRY.fullmatch(line)
+        if match is not None and match["text"].startswith("#"):
+            text = Scalar(match["text"].rstrip(), False, key.line, match.start("text") + 1)
+            root.entries[index] = (key, text)
+            _warn(key, text, report, "is a comment for YAML")
+
+
+def _warn(
+    key: Scalar, text: Scalar, report: Report, why: str = "is not YAML as it is written"
+) -> None:
+    report.warning(
+        text,
+        "literal_text",
+        f"`{key.text}` {why}, and is read as it stands; put it in quotes, "
+        f"or write `{key.text}: |` and the text on the next lines, indented",
+    )

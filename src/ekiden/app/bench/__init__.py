@@ -1,5 +1,0 @@
-"""Ekiden's own cost, with the model taken out, beside plain asyncio in the same process."""
-
-from ekiden.app.bench.scenarios import SCENARIOS, Sizes, bench
-
-__all__ = ["SCENARIOS", "Sizes", "bench"]

@@ -1,0 +1,1 @@
+"""Agents that this process serves: messages are taken, handled and brought to their end."""

@@ -1,0 +1,406 @@
+"""An agent that is served: its handler, and the messages that are with it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextvars import copy_context
+from math import inf
+from typing import Any, Final, Self, TypeAlias
+
+from ekiden.bus.parts import BusParts
+from ekiden.bus.presence import HELD_S, IN_FLIGHT_S
+from ekiden.bus.serving.delivery import CURRENT, Delivery, DeliveryQueue
+from ekiden.bus.serving.endings import Endings
+from ekiden.core.acting import acting_as
+from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue, wait_node
+from ekiden.core.errors import EkidenError, StoreError, StoreUnavailable
+from ekiden.storage.messages import MessageFilter, QueueMessage, StoredMessage
+
+_log = logging.getLogger("ekiden.bus")
+
+_FETCH = 64
+"""So many messages are taken from the store at once."""
+_STUBBORN_S = 5.0
+"""A handler that does not let itself be cancelled is left alone after so long."""
+
+
+class Later:
+    """The type of `LATER`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "LATER"
+
+
+LATER: Final = Later()
+"""What a handler returns that answers later, with `Bus.respond`."""
+
+Handler: TypeAlias = Callable[[AgentMessage], Awaitable[Any]]
+"""What serves an agent: what it returns is the answer to a query."""
+
+
+class Service:
+    """An agent that is served by this process, until it is closed; see `Bus.serve`."""
+
+    def __init__(
+        self,
+        parts: BusParts,
+        agent: str,
+        handler: Handler,
+        concurrency: int,
+        on_close: Callable[[Service], None],
+    ) -> None:
+        self.agent = agent
+        self.queue = agent_queue(agent)
+        self.concurrency = concurrency
+        self._parts = parts
+        self._handler = handler
+        self._on_close = on_close
+        self._endings = Endings(parts, agent)
+        self._deliveries: dict[str, Delivery] = {}
+        """All that are with us, by message id."""
+        self._line = DeliveryQueue(parts.settings.oldest_every)
+        self._running: dict[str, Delivery] = {}
+        self._later: dict[str, Delivery] = {}
+        self.alone = True
+        """Whether nobody else serves the agent, as far as is known: then all that is sent here is
+        ours."""
+        self._can_lapse = parts.presence.can_lapse
+        self._closing = False
+        self._closed: asyncio.Task[None] | None = None
+        self._fetching = False
+        self._fetch_again = False
+        self._fetches = 0
+        self._unsure_until = -inf
+        """Until then the store may come to have messages as ours of which we were not told."""
+        self._is_unsure = False
+        self._context = copy_context()
+        self._acting = acting_as(agent)
+        self._context.run(self._acting.__enter__)
+
+    def __repr__(self) -> str:
+        return f"<Service {self.agent!r}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    async def close(self, *, drain_s: float = 0.0) -> None:
+        """Serve no more: what runs may come to its end within `drain_s` and is cancelled then.
+
+        What is not done is given back, and delivered again, here or elsewhere, when somebody
+        serves the agent. A second call waits for the first.
+        """
+        if self._closed is None:
+            self._closing = self._endings.hurry = True
+            self._on_close(self)
+            self._closed = self._parts.spawn(self._close(drain_s))
+        await asyncio.shield(self._closed)
+
+    # What the rest of the bus asks of it
+
+    def takes_now(self) -> bool:
+        """Whether a message that is stored now is this service's from the beginning."""
+        if self._closing or (self._can_lapse and self._parts.presence.is_lapsed):
+            return False
+        return self.alone or (len(self._running) < self.concurrency and not self._line)
+
+    def node(self, task: str) -> str:
+        """Who waits, in the graph of waits, when this agent waits in a task."""
+        if self.alone and self.concurrency == 1:
+            return self.agent
+        return wait_node(self.agent, task)
+
+    def has(self, key: str) -> Delivery | None:
+        """The message, if it is with us."""
+        return self._deliveries.get(key)
+
+    @property
+    def later_keys(self) -> Collection[str]:
+        """The messages with us that are to be answered later."""
+        return self._later.keys()
+
+    @property
+    def retry_at(self) -> float:
+        """When a message that failed may be tried again, in the loop's time."""
+        return self._endings.retries[0] if self._endings.retries else inf
+
+    def deliver(self, delivery: Delivery) -> None:
+        """The message was stored as ours: begin, or let it stand in line."""
+        if delivery.message.id in self._deliveries:
+            return
+        self._deliveries[delivery.message.id] = delivery
+        if self._closing:
+            self._parts.spawn(self._give_back([delivery]))
+        elif (
+            len(self._running) < self.concurrency
+            and not self._line
+            and not (self._can_lapse and self._parts.presence.is_lapsed)
+        ):
+            self._begin(delivery)
+        else:
+            self._line.push(delivery)
+
+    def drop(self, key: str) -> None:
+        """Nobody waits for the message any more; if it is not begun it never is."""
+        delivery = self._deliveries.get(key)
+        if delivery is None:
+            return
+        if delivery.stage == "line":
+            self._line.leave(delivery)
+            self._forget(delivery)
+        elif delivery.stage == "later":
+            self._forget(delivery)
+
+    def give_line_back(self) -> None:
+        """We were taken for dead: what is not begun is anybody's."""
+        self._parts.spawn(self._give_back(self._line.drain()))
+
+    def go_on(self) -> None:
+        """Begin what is next in line, as far as hands are free."""
+        while len(self._running) < self.concurrency and not self._closing:
+            delivery = None if self._parts.presence.is_lapsed else self._line.pop()
+            if delivery is None:
+                break
+            if delivery.expires is not None and self._parts.loop.time() >= delivery.expires:
+                self._deliveries.pop(delivery.message.id, None)
+                self._parts.spawn(self._endings.expire(delivery))
+            else:
+                self._begin(delivery)
+        if not self.alone and not self._closing and len(self._running) < self.concurrency:
+            self._parts.spawn(self.fetch())
+
+    def stop_overdue(self) -> float:
+        """Cancel handlers that take too long; when the next one would, in the loop's time."""
+        limit = self._parts.settings.handler_timeout_s
+        soonest = inf
+        if limit is None:
+            return soonest
+        now = self._parts.loop.time()
+        for delivery in self._running.values():
+            if delivery.overdue or delivery.work is None:
+                continue
+            if now - delivery.began >= limit:
+                delivery.overdue = True
+                delivery.work.cancel()
+            else:
+                soonest = min(soonest, delivery.began + limit)
+        return soonest
+
+    async def fetch(self) -> int:
+        """Take what is in the mailbox, as much as is wanted; how many messages."""
+        if self._fetching:
+            self._fetch_again = True
+            return 0
+        self._fetching = True
+        count = 0
+        try:
+            if self._is_unsure:
+                count += await self._find_ours()
+            while (limit := self._wanted()) > 0:
+                self._fetch_again = False
+                self._fetches += 1
+                self._endings.retried(self._parts.loop.time())
+                rows = await self._take(limit)
+                ages = await self._ages(rows)
+                for row in rows:
+                    self._accept(row, ages.get(row.key or "", 0.0))
+                count += len(rows)
+                if len(rows) < limit and not self._fetch_again:
+                    break
+        finally:
+            self._fetching = False
+        return count
+
+    # Within
+
+    def doubt(self) -> None:
+        """A call that makes messages ours failed, and may yet take effect: look for them."""
+        self._is_unsure = True
+        self._unsure_until = self._parts.loop.time() + IN_FLIGHT_S
+
+    async def _take(self, limit: int) -> Sequence[QueueMessage]:
+        try:
+            return await self._parts.store.take_messages(
+                self.queue,
+                owner=self._parts.owner,
+                lease_s=HELD_S,
+                limit=limit,
+                oldest_first=self._fetches % self._parts.settings.oldest_every == 0,
+            )
+        except StoreUnavailable:
+            self.doubt()
+            raise
+
+    async def _find_ours(self) -> int:
+        """Accept what the store has as ours and we do not know; how many messages."""
+        is_last = self._parts.loop.time() >= self._unsure_until
+        count = after = 0
+        owner = self._parts.owner
+        where = MessageFilter(queue=self.queue, states={"open"})
+        while page := await self._parts.store.find_messages(where, after=after, limit=_FETCH):
+            after = page[-1].id
+            rows = [_taken(each, owner) for each in page if each.owner == owner]
+            rows = [row for row in rows if row.key not in self._deliveries]
+            ages = await self._ages(rows)
+            for row in rows:
+                self._accept(row, ages.get(row.key or "", 0.0))
+            count += len(rows)
+        if is_last and self._parts.loop.time() >= self._unsure_until:
+            self._is_unsure = False
+        return count
+
+    def _wanted(self) -> int:
+        if self._closing or self._parts.presence.is_lapsed:
+            return 0
+        if self.alone:
+            return _FETCH
+        return self.concurrency - len(self._running) - len(self._line)
+
+    async def _ages(self, rows: Collection[QueueMessage]) -> dict[str, float]:
+        """How old those are that expire, by their keys, on the store's clock: those of whoever sent
+        them, and of this machine, may have been set meanwhile."""
+        keys = [row.key for row in rows if row.key and _expires(row.body)]
+        if not keys:
+            return {}
+        try:
+            now_us = await self._parts.store.now_us()
+            found = await self._parts.store.find_messages(MessageFilter(keys=keys), limit=len(keys))
+        except StoreError:
+            return {}  # They are with us: better too late than never.
+        return {each.key or "": (now_us - each.created_at_us) / 1e6 for each in found}
+
+    def _accept(self, row: QueueMessage, age_s: float) -> None:
+        """A message came from the store, where it was for so long."""
+        with_us = self._deliveries.get(row.key or "")
+        if with_us is not None:
+            with_us.attempts = row.attempts
+            return
+        try:
+            message = Letter.from_json(row.body).message
+            if message.id != row.key:
+                raise ValueError(f"the message {message.id!r} is stored as {row.key!r}")
+        except Exception as exc:  # Whatever is in it: it must not hold others up.
+            self._parts.spawn(
+                self._endings.refuse(row, f"it is no message of the bus: {exc!r:.200}")
+            )
+            return
+        if row.attempts > self._parts.settings.max_deliveries:
+            reason = f"it was delivered {row.attempts - 1} times, and nobody finished it"
+            self._parts.spawn(self._endings.refuse(row, reason))
+            return
+        message.redelivered = row.attempts > 1
+        self.deliver(Delivery(message, row.id, row.attempts, self._expiry(message, age_s)))
+
+    def _expiry(self, message: AgentMessage, age_s: float) -> float | None:
+        """When a message that came from the store expires, in the loop's time."""
+        if message.ttl is None:
+            return None
+        return self._parts.loop.time() + message.ttl - min(max(age_s, 0.0), message.ttl)
+
+    def _begin(self, delivery: Delivery) -> None:
+        delivery.stage = "running"
+        delivery.node = self.node(delivery.task)
+        delivery.began = self._parts.loop.time()
+        self._running[delivery.message.id] = delivery
+        delivery.work = asyncio.Task(
+            self._handle(delivery), loop=self._parts.loop, context=self._context.copy()
+        )
+
+    async def _handle(self, delivery: Delivery) -> None:
+        CURRENT.set(delivery)
+        failure: BaseException | None = None
+        result: Any = None
+        try:
+            result = await self._handler(delivery.message)
+        except Exception as exc:
+            failure = exc
+        except asyncio.CancelledError as exc:
+            if not delivery.overdue and _is_cancelled():
+                raise  # The service is closed and gives it back.
+            failure = exc
+        delivery.stage = "ending"
+        self._running.pop(delivery.message.id, None)
+        if self._line or not self.alone:
+            self.go_on()
+        if delivery.overdue and failure is not None:
+            seconds = self._parts.settings.handler_timeout_s or 0.0
+            failure = TimeoutError(f"its handler took longer than {seconds:g} s")
+        direct = self._parts.direct
+        try:
+            if failure is not None:
+                await self._endings.fail(delivery, failure)
+            elif result is LATER and delivery.message.type == "query":
+                delivery.stage = "later"
+                self._later[delivery.message.id] = delivery
+                return
+            elif direct is None or not self._endings.answer_now(direct, delivery, result):
+                await self._endings.answer(delivery, result)
+        except StoreError as exc:
+            _log.error("the end of message %s cannot be stored: %s", delivery.message.id, exc)
+            return  # It is given back with the others.
+        self._forget(delivery)
+
+    def _forget(self, delivery: Delivery) -> None:
+        key = delivery.message.id
+        delivery.stage = "gone"
+        if self._deliveries.get(key) is delivery:
+            del self._deliveries[key]
+            self._later.pop(key, None)
+
+    async def _close(self, drain_s: float) -> None:
+        self._line.drain()
+        running = list(self._running.values())
+        works = [each.work for each in running if each.work is not None]
+        if works and drain_s > 0:
+            await asyncio.wait(works, timeout=drain_s)
+        for work, delivery in zip(works, running, strict=True):
+            if delivery.stage == "running":
+                work.cancel()
+        if works:
+            _, stubborn = await asyncio.wait(works, timeout=_STUBBORN_S)
+            for _ in stubborn:
+                _log.error("a handler of %s does not let itself be cancelled", self.agent)
+        ending = [each.work for each in self._deliveries.values() if each.stage == "ending"]
+        await asyncio.gather(*filter(None, ending), return_exceptions=True)
+        try:
+            await self._give_back(list(self._deliveries.values()))
+            await self._parts.presence.leave(self.agent)
+        except EkidenError as exc:
+            _log.warning("messages of %s could not be given back: %s", self.agent, exc)
+        self._context.run(self._acting.__exit__, None, None, None)
+
+    async def _give_back(self, deliveries: list[Delivery]) -> None:
+        rows = [each.row(self._parts.owner) for each in deliveries]
+        for each in deliveries:
+            self._forget(each)
+        await asyncio.gather(*(self._parts.store.release_message(row) for row in rows))
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody has cancelled this task, rather than that its code raised by itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _taken(found: StoredMessage, owner: str) -> QueueMessage:
+    """As whoever took it would have got it."""
+    return QueueMessage(
+        id=found.id,
+        queue=found.queue,
+        body=found.body,
+        priority=found.priority,
+        attempts=found.attempts,
+        owner=owner,
+        key=found.key,
+    )
+
+
+def _expires(body: Any) -> bool:
+    """Whether it may be a message that is worth nothing after some time."""
+    return isinstance(body, Mapping) and body.get("ttl") is not None

@@ -1,0 +1,290 @@
+"""Deadlocks among those who wait for each other: found, recorded and broken."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from ekiden.bus.waits.graph import Cycle, Need, WaitGraph, victim_of
+from ekiden.bus.waits.stored import (
+    all_waits,
+    answered_groups,
+    ended_waits,
+    reachable_waits,
+    still_there,
+    text_of,
+    waits,
+    waits_of,
+)
+from ekiden.core.conversation.messages import VictimPolicy, check_policy, deadlock_json
+from ekiden.core.errors import StaleDocument
+from ekiden.core.events import Event
+from ekiden.core.values.documents import Value, from_json, named, to_json
+from ekiden.storage.base import Batch, DocumentWrite, MessageFilter, MessageSettle, Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadlockAsk(Value):
+    """One question of a circle."""
+
+    source: str = named("from")
+    """The agent that asked."""
+    target: str = named("to")
+    """The agent that was to answer."""
+    message_id: str
+    text: str | None = None
+    """What was asked, in at most 300 characters; `None` if nobody knows."""
+    given_up: bool = False
+    """It failed, so that the others could go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadlock(Value):
+    """Agents that waited, or wait, for each other in a circle."""
+
+    id: str = ""
+    """Those found later come first; empty for one that is not recorded."""
+    cycle: tuple[str, ...]
+    """The agents; begins and ends with the same one, with the victim if there is one."""
+    message_ids: tuple[str, ...]
+    """The queries that they wait, or waited, for."""
+    victim: str | None = None
+    """The agent that was told to give up."""
+    given_up: tuple[str, ...] = ()
+    """The queries of the victim that failed; empty if it gave up by itself before it was told."""
+    policy: VictimPolicy | None = None
+    found_at: float
+    """Seconds since 1970."""
+    resolved: bool = False
+    asks: tuple[DeadlockAsk, ...] = ()
+    """Who asked whom what, in the order of the cycle; not known of those that earlier versions
+    recorded."""
+
+    def with_texts(self, texts: Mapping[str | None, str]) -> Deadlock:
+        """The same with what was asked, by message; what is not there is not known."""
+        asks = (replace(ask, text=texts.get(ask.message_id) or None) for ask in self.asks)
+        return replace(self, asks=tuple(asks))
+
+    def giving_up(self, messages: Collection[str]) -> Deadlock:
+        """The same in which these queries of the victim failed."""
+        asks = (replace(ask, given_up=ask.message_id in messages) for ask in self.asks)
+        return replace(self, given_up=tuple(messages), asks=tuple(asks))
+
+
+DEADLOCKS = "bus.deadlocks"
+"""The collection of those that were found, the newest first."""
+
+_BREAKING = ("bus.breaking", "deadlocks")
+"""The document that everybody changes who breaks a deadlock."""
+_LATEST_US = 10**17
+_LONGEST = 300
+"""Characters of what was asked that are told."""
+
+
+async def break_deadlock(
+    store: Store,
+    node: str,
+    *,
+    policy: VictimPolicy = "longest",
+    now_us: int | None = None,
+    awaits: Collection[str] = (),
+) -> Deadlock | None:
+    """Break all cycles that the node waits for; gives the one whose victim it is, or the first.
+
+    To be called when the node's wait is stored, and again when of several waits of which one
+    answer is enough one has failed, because the others may then be for those who wait for the
+    node. The victim's queries fail with what becomes a `DeadlockError`, which wakes it wherever it
+    is. `awaits`: whom the node waits for, as far as that is known; it saves a look at the store.
+    `now_us` is the store's time, if it is known.
+    """
+    broken = await _break(store, {node, *awaits}, policy, now_us)
+    mine = (deadlock for victim, deadlock in broken if victim == node)
+    return next(mine, broken[0][1] if broken else None)
+
+
+async def break_deadlocks(store: Store, *, policy: VictimPolicy = "longest") -> list[Deadlock]:
+    """Break all deadlocks there are, as after the death of a process that had no time to look."""
+    return [deadlock for _, deadlock in await _break(store, None, policy, None)]
+
+
+async def find_present(store: Store) -> list[Deadlock]:
+    """The deadlocks that nobody has broken yet: usually none, or for a moment only."""
+    scene = await _look(store, None, None)
+    if scene is None:
+        return []
+    return [
+        _deadlock(cycle, scene.agents, found_at=scene.now_us / 1e6)
+        for cycle in scene.graph.deadlocks("longest")
+    ]
+
+
+async def deadlocks(store: Store, *, limit: int = 50, after: str = "") -> list[Deadlock]:
+    """Those that are there now, and behind them those that were broken, the newest first.
+
+    To get the next page, give the `id` of the last one as `after`; then only past ones follow::
+
+        for each in await deadlocks(store):
+            print(each.found_at, " waits for ".join(each.cycle), each.victim)
+    """
+    present = [] if after else await find_present(store)
+    rest = limit - len(present)
+    if rest <= 0:
+        return present[:limit]
+    return [*present, *await _past(store, limit=rest, after=after)]
+
+
+async def _past(store: Store, *, limit: int, after: str) -> list[Deadlock]:
+    """What was asked is known as long as the messages are there: a record must not outlive them
+    with their words."""
+    documents = await store.list_documents(DEADLOCKS, after=after, limit=limit)
+    found: list[Deadlock] = [from_json(Deadlock, document.body) for document in documents]
+    keys = {ask.message_id for each in found for ask in each.asks}
+    if not keys:
+        return found
+    rows = await store.find_messages(MessageFilter(keys=keys), limit=len(keys))
+    texts = {row.key: text_of(row, "subject")[:_LONGEST] for row in rows}
+    return [each.with_texts(texts) for each in found]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scene:
+    """Waits that were all open at one moment, some of which hold each other."""
+
+    graph: WaitGraph
+    agents: Mapping[str, str]
+    """By node."""
+    now_us: int
+    version: int
+    """Of the document that is changed by breaking, as it was before."""
+
+
+async def _break(
+    store: Store, nodes: Collection[str] | None, policy: VictimPolicy, now_us: int | None
+) -> list[tuple[str, Deadlock]]:
+    """Break what the nodes wait for, or all; each with the node that was the victim."""
+    check_policy(policy)
+    broken: list[tuple[str, Deadlock]] = []
+    while (scene := await _look(store, nodes, now_us)) is not None:
+        cycle = _cycle(scene.graph, nodes)
+        victim = victim_of(cycle, policy)
+        deadlock = _told(cycle, victim, scene, policy)
+        try:
+            written = await store.write(_breaking(deadlock, scene))
+        except StaleDocument:
+            continue
+        told = [
+            wait.id for wait, end in zip(victim, written.settled, strict=True) if end == "settled"
+        ]
+        if len(told) < len(victim):
+            deadlock = deadlock.giving_up(told)
+            await store.write_documents([_record(deadlock)])
+        broken.append((victim[0].waiter, deadlock))
+    return broken
+
+
+async def _look(store: Store, nodes: Collection[str] | None, now_us: int | None) -> _Scene | None:
+    """Somebody who is stuck among those that the nodes wait for, or among all; `None`: nobody."""
+    while True:
+        before = await (all_waits(store) if nodes is None else reachable_waits(store, nodes))
+        stuck = WaitGraph(waits(before.values())).stuck()
+        if not stuck:
+            return None
+        if now_us is None:
+            now_us = await store.now_us()
+        document = await store.get_document(*_BREAKING)
+        before = {name: row for name, row in before.items() if row.waiter in stuck}
+        after = await waits_of(store, stuck)
+        answered = await answered_groups(store, after.values())
+        ended = ended_waits(before | after, now_us=now_us, answered=answered)
+        graph = WaitGraph(found := waits(still_there(before, after), over=ended))
+        if graph.stuck():
+            return _Scene(
+                graph=graph,
+                agents={wait.waiter: wait.agent for wait in found},
+                now_us=now_us,
+                version=0 if document is None else document.version,
+            )
+        if not WaitGraph(waits(after.values(), over=ended)).stuck():
+            return None
+
+
+def _cycle(graph: WaitGraph, nodes: Iterable[str] | None) -> Cycle:
+    """A cycle in a graph that has one, through one of the nodes if possible."""
+    for node in sorted(nodes or ()):
+        cycle = graph.find_deadlock(node)
+        if cycle is not None:
+            return cycle
+    return next(graph.deadlocks("longest"))
+
+
+def _deadlock(cycle: Cycle, agents: Mapping[str, str], *, found_at: float) -> Deadlock:
+    return Deadlock(
+        cycle=tuple(agents[node] for node in cycle.nodes),
+        message_ids=tuple(wait.id for need in cycle.needs for wait in need),
+        found_at=found_at,
+        asks=tuple(_asks(cycle, agents)),
+    )
+
+
+def _asks(cycle: Cycle, agents: Mapping[str, str]) -> Iterator[DeadlockAsk]:
+    found = [wait for need in cycle.needs for wait in need]
+    for here, there in pairwise(cycle.nodes):
+        for wait in found:
+            if (wait.waiter, wait.awaits) == (here, there):
+                yield DeadlockAsk(
+                    source=agents[here],
+                    target=agents[there],
+                    message_id=wait.id,
+                    text=wait.subject[:_LONGEST] or None,
+                )
+
+
+def _told(cycle: Cycle, victim: Need, scene: _Scene, policy: VictimPolicy) -> Deadlock:
+    """What is recorded and told: the same, wherever in the cycle one began to look."""
+    first = victim[0]
+    place = cycle.nodes.index(first.waiter)
+    nodes = (*cycle.nodes[place:-1], *cycle.nodes[: place + 1])
+    turned = replace(cycle, nodes=nodes)
+    found = _deadlock(turned, scene.agents, found_at=scene.now_us / 1e6)
+    return replace(
+        found.giving_up([wait.id for wait in victim]),
+        id=f"{_LATEST_US - scene.now_us:018d}/{first.id}",
+        victim=scene.agents[first.waiter],
+        policy=policy,
+        resolved=True,
+    )
+
+
+def _breaking(deadlock: Deadlock, scene: _Scene) -> Batch:
+    """The victim's queries fail, and that is recorded, in one transaction."""
+    collection, key = _BREAKING
+    answer = deadlock_json(list(deadlock.cycle), victim=deadlock.victim or "")
+    lock = DocumentWrite(
+        collection=collection,
+        key=key,
+        body={"last": deadlock.id},
+        expected_version=scene.version,
+    )
+    return Batch(
+        settles=[
+            MessageSettle(key=message_id, state="failed", answer=answer)
+            for message_id in deadlock.given_up
+        ],
+        documents=[lock, _record(deadlock)],
+        events=[
+            Event(
+                session_id="",
+                seq=0,
+                type="message",
+                at_us=scene.now_us,
+                agent=deadlock.victim,
+                details={"deadlock": to_json(deadlock.with_texts({}))},
+            )
+        ],
+    )
+
+
+def _record(deadlock: Deadlock) -> DocumentWrite:
+    body = to_json(deadlock.with_texts({}))
+    return DocumentWrite(collection=DEADLOCKS, key=deadlock.id, body=body)

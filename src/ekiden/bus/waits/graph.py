@@ -1,0 +1,297 @@
+"""Who waits for whom, and who can never go on because of it.
+
+What a node *needs* are answers to each of its waits, but of the waits of an "any" group only one.
+A node that needs nothing can go on; so can one all of whose needs are met by nodes that can go on.
+Whoever is left over is stuck: it waits, by whatever way, for somebody who waits for it or for
+others that are stuck. Among those who are stuck there is always a cycle, because each of them needs
+one that is stuck, too. Waiting for a person is no edge: people are expected to answer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ekiden.core.conversation.messages import VictimPolicy, check_policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """One answer that somebody waits for."""
+
+    id: str
+    """Of the message."""
+    waiter: str
+    awaits: str | None
+    """The node that is to answer; `None`: a person."""
+    any_of: str | None = None
+    """The group of which one answer is enough; `None`: this answer is needed."""
+    since_us: int = 0
+    number: int = 0
+    """Decides between waits of the same time."""
+    priority: int = 2
+    agent: str = ""
+    """The waiter's."""
+    subject: str = ""
+    """What is asked."""
+
+
+Need: TypeAlias = tuple[Wait, ...]
+"""What a node needs: the one wait, or all waits of an "any" group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cycle:
+    """Nodes that are stuck, each of which needs the next."""
+
+    nodes: tuple[str, ...]
+    """Begins and ends with the same node."""
+    needs: tuple[Need, ...]
+    """What holds the cycle together: one of them has to be given up."""
+
+
+class _Need:
+    """What a node needs, by the ids of its waits."""
+
+    __slots__ = ("waiter", "waits")
+
+    def __init__(self, waiter: str) -> None:
+        self.waiter = waiter
+        self.waits: dict[str, Wait] = {}
+
+
+_Key: TypeAlias = tuple[Literal["one", "any"], str]
+
+
+class WaitGraph:
+    """The waits that there are now; they are added and removed one by one.
+
+    For example::
+
+        graph = WaitGraph()
+        graph.add(Wait(id="m1", waiter="a", awaits="b"))
+        graph.add(Wait(id="m2", waiter="b", awaits="a"))
+        assert graph.find_cycle("a") == ["a", "b", "a"]
+    """
+
+    __slots__ = ("_needs", "_waits")
+
+    def __init__(self, waits: Iterable[Wait] = ()) -> None:
+        self._waits: dict[str, Wait] = {}
+        self._needs: dict[str, dict[_Key, _Need]] = {}
+        for wait in waits:
+            self.add(wait)
+
+    def __len__(self) -> int:
+        return len(self._waits)
+
+    def __contains__(self, wait_id: str) -> bool:
+        return wait_id in self._waits
+
+    @property
+    def waiters(self) -> Iterable[str]:
+        """The nodes that wait for something."""
+        return self._needs.keys()
+
+    def add(self, wait: Wait) -> None:
+        """Begin a wait; nothing happens if one with its id is there."""
+        if wait.id in self._waits:
+            return
+        self._waits[wait.id] = wait
+        needs = self._needs.setdefault(wait.waiter, {})
+        key = _key(wait)
+        need = needs.get(key)
+        if need is None:
+            need = needs[key] = _Need(wait.waiter)
+        need.waits[wait.id] = wait
+
+    def remove(self, wait_id: str) -> None:
+        """End a wait; nothing happens if there is none.
+
+        What is left of an "any" group still has to be answered: remove all of it if one answer
+        came.
+        """
+        wait = self._waits.pop(wait_id, None)
+        if wait is None:
+            return
+        needs, key = self._needs[wait.waiter], _key(wait)
+        waits = needs[key].waits
+        del waits[wait_id]
+        if not waits:
+            del needs[key]
+        if not needs:
+            del self._needs[wait.waiter]
+
+    def needs_of(self, node: str) -> list[Need]:
+        """What the node needs in order to go on."""
+        return [tuple(need.waits.values()) for need in self._needs.get(node, {}).values()]
+
+    def find_cycle(self, node: str) -> list[str] | None:
+        """A cycle of stuck nodes that `node` waits for, through `node` itself if there is one.
+
+        It begins and ends with the same node. Looks at nothing that `node` does not wait for, and
+        takes time in proportion to the waits that it looks at.
+        """
+        cycle = self.find_deadlock(node)
+        return None if cycle is None else list(cycle.nodes)
+
+    def find_deadlock(self, node: str) -> Cycle | None:
+        """As `find_cycle`, with what could be given up."""
+        if node not in self._needs:
+            return None
+        standing = Standing(self._needs, [node])
+        return standing.cycle_through(node) or standing.any_cycle()
+
+    def stuck(self, start: Iterable[str] | None = None) -> set[str]:
+        """Who cannot go on: of those that `start` waits for, themselves included, or of all."""
+        return self._standing(start).stuck
+
+    def deadlocks(self, policy: VictimPolicy) -> Iterator[Cycle]:
+        """A cycle, then one that is left when its victim has given up, and so on until none is."""
+        standing = self._standing(None)
+        while (cycle := standing.any_cycle()) is not None:
+            yield cycle
+            standing.give_up(victim_of(cycle, policy))
+
+    def _standing(self, start: Iterable[str] | None) -> Standing:
+        return Standing(self._needs, list(self._needs if start is None else start))
+
+
+class Standing:
+    """Who is stuck, among all who can be reached from some nodes; kept up while needs are given up.
+
+    Every need is met at most once, so that it takes linear time however often it is kept up.
+    """
+
+    __slots__ = ("_met", "_needed_by", "_needs", "_suspects", "_unmet", "stuck")
+
+    def __init__(self, needs: dict[str, dict[_Key, _Need]], start: list[str]) -> None:
+        self._needs = needs
+        self._met: set[_Need] = set()
+        self._needed_by: dict[str | None, list[_Need]] = {}
+        self._unmet: dict[str, int] = {}
+        reached = self._reach(start)
+        self.stuck = {node for node in reached if node in self._unmet}
+        self._suspects = deque(node for node in reached if node in self.stuck)
+        """In the order in which they were reached; who went on is still in it until it is met."""
+        self._free([None, *(node for node in reached if node not in self.stuck)])
+
+    def _reach(self, start: list[str]) -> dict[str, None]:
+        reached = dict.fromkeys(start)
+        line = deque(reached)
+        while line:
+            node = line.popleft()
+            needs = self._needs.get(node)
+            if needs is None:
+                continue
+            self._unmet[node] = len(needs)
+            for need in needs.values():
+                for wait in need.waits.values():
+                    self._needed_by.setdefault(wait.awaits, []).append(need)
+                    if wait.awaits is not None and wait.awaits not in reached:
+                        reached[wait.awaits] = None
+                        line.append(wait.awaits)
+        return reached
+
+    def _free(self, able: list[str | None]) -> None:
+        """These can go on, and with them those who need nobody else."""
+        while able:
+            needs = self._needed_by.pop(able.pop(), ())
+            able.extend(need.waiter for need in needs if self._meet(need))
+
+    def _meet(self, need: _Need) -> bool:
+        """Whether it was the last thing that its waiter needed."""
+        if need in self._met:
+            return False
+        self._met.add(need)
+        self._unmet[need.waiter] -= 1
+        if self._unmet[need.waiter]:
+            return False
+        self.stuck.remove(need.waiter)
+        return True
+
+    def give_up(self, given_up: Need) -> None:
+        """Go on as if its waiter did without."""
+        first = given_up[0]
+        if self._meet(self._needs[first.waiter][_key(first)]):
+            self._free([first.waiter])
+
+    def cycle_through(self, node: str) -> Cycle | None:
+        """The shortest cycle of stuck nodes through this one."""
+        if node not in self.stuck:
+            return None
+        came_from: dict[str, str] = {}
+        line = deque([node])
+        while line:
+            here = line.popleft()
+            for there in self._holders(here):
+                if there == node:
+                    return self._cycle(_way_back(came_from, here, node))
+                if there not in came_from:
+                    came_from[there] = here
+                    line.append(there)
+        return None
+
+    def any_cycle(self) -> Cycle | None:
+        """Some cycle of stuck nodes."""
+        while self._suspects and self._suspects[0] not in self.stuck:
+            self._suspects.popleft()
+        if not self._suspects:
+            return None
+        node = self._suspects[0]
+        places: dict[str, int] = {}
+        while node not in places:
+            places[node] = len(places)
+            node = next(self._holders(node))
+        return self._cycle(list(places)[places[node] :])
+
+    def _holders(self, node: str) -> Iterator[str]:
+        """Those stuck ones that keep a stuck node from going on."""
+        for need in self._unmet_needs(node):
+            for wait in need.waits.values():
+                assert wait.awaits is not None  # Else it would be met.
+                yield wait.awaits
+
+    def _unmet_needs(self, node: str) -> Iterator[_Need]:
+        return (need for need in self._needs[node].values() if need not in self._met)
+
+    def _cycle(self, nodes: list[str]) -> Cycle:
+        needs: list[Need] = []
+        for here, there in zip(nodes, [*nodes[1:], nodes[0]], strict=True):
+            for need in self._unmet_needs(here):
+                waits = tuple(need.waits.values())
+                if any(wait.awaits == there for wait in waits):
+                    needs.append(waits)
+        return Cycle(nodes=(*nodes, nodes[0]), needs=tuple(needs))
+
+
+def victim_of(cycle: Cycle, policy: VictimPolicy) -> Need:
+    """Which need of the cycle is given up: the same, wherever in the cycle one began to look."""
+    check_policy(policy)
+    longest = sorted(cycle.needs, key=_since)
+    match policy:
+        case "longest":
+            return longest[0]
+        case "youngest":
+            return longest[-1]
+        case "lowest_priority":
+            return min(longest, key=lambda need: min(wait.priority for wait in need))
+
+
+def _since(need: Need) -> tuple[int, int, str]:
+    return min((wait.since_us, wait.number, wait.id) for wait in need)
+
+
+def _key(wait: Wait) -> _Key:
+    return ("one", wait.id) if wait.any_of is None else ("any", wait.any_of)
+
+
+def _way_back(came_from: dict[str, str], last: str, first: str) -> list[str]:
+    """The nodes from `first` to `last`."""
+    way = [last]
+    while way[-1] != first:
+        way.append(came_from[way[-1]])
+    way.reverse()
+    return way

@@ -1,0 +1,1 @@
+"""The protocol of collaborations: moves, rules, messages and their signatures."""

@@ -1,0 +1,231 @@
+"""A collaboration as it stands: who, in which phase, on which terms, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from ekiden.collaboration.protocol.moves import CLOSED, Move, Phase
+from ekiden.core.conversation.messages import MessageType
+from ekiden.core.values.documents import Value, to_json
+
+Pattern: TypeAlias = Literal["request", "broadcast", "negotiate"]
+"""How it began: a request to one, a call to several, or a proposal."""
+
+BidState: TypeAlias = Literal["counts", "late", "withdrawn"]
+
+OutcomeStatus: TypeAlias = Literal["completed", "failed", "rejected", "cancelled", "expired"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtocolMessage:
+    """One message of the protocol, signed by the store with its true sender."""
+
+    id: str
+    collaboration: str
+    move: Move
+    type: MessageType
+    by: str
+    to: str | None
+    """`None`: all participants."""
+    correlation_id: str | None
+    """The message that it answers; `None` for the one that begins."""
+    created_at: float
+    """Seconds since 1970 on the store's clock."""
+    ttl: float | None
+    body: Mapping[str, Any]
+    """What the move says; JSON."""
+    signature: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms(Value):
+    """Terms on the table; they never change, other terms have another version."""
+
+    version: int
+    by: str
+    """Who put them there."""
+    body: Any
+    digest: str
+    message_id: str
+    """The message that said them: answers correlate with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgreedTerms(Value):
+    """What both sides accepted."""
+
+    terms: Terms
+    by: tuple[str, ...]
+    """Who accepted, in the order in which they did."""
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bid(Value):
+    """A participant's answer to a call."""
+
+    agent: str
+    score: float
+    """0 to 1: how well it can do it."""
+    offer: Any
+    """On what terms it would; JSON."""
+    state: BidState
+    at_us: int
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollaborationOutcome(Value):
+    """How a collaboration ended."""
+
+    status: OutcomeStatus
+    by: str
+    """The agent that ended it; ``ekiden`` for what nobody did."""
+    reason: str = ""
+    result: Any = None
+    """What the execution gave; JSON."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether what was agreed was done."""
+        return self.status == "completed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collaboration:
+    """Agents that agree on work, and what becomes of it.
+
+    For example::
+
+        found = await collaborations.get(collaboration_id)
+        print(found.phase, found.agreed, found.outcome)
+    """
+
+    id: str
+    pattern: Pattern
+    initiator: str
+    participants: tuple[str, ...]
+    """Everybody who may speak, the initiator first."""
+    partner: str | None
+    """With whom the initiator negotiates; `None` while that is to be found out."""
+    phase: Phase
+    phases: tuple[tuple[Phase, int], ...]
+    """All phases so far and when they began, in microseconds; the last one is `phase`."""
+    messages: tuple[ProtocolMessage, ...]
+    context: Mapping[str, Any] = field(default_factory=dict)
+    """What the initiator gave along, such as ``session_id``; JSON."""
+    terms: Terms | None = None
+    """Those on the table."""
+    accepted_by: tuple[str, ...] = ()
+    """Who accepted those."""
+    agreed: AgreedTerms | None = None
+    bids: tuple[Bid, ...] = ()
+    """All of them, late and withdrawn ones, too; see `ranked_bids`."""
+    declined: tuple[str, ...] = ()
+    rounds: int = 0
+    max_rounds: int = 0
+    deadline_us: int
+    """In discovery: bids count until then. In negotiation: it is expired from then on."""
+    expires_us: int
+    """It is expired from then on, whatever its phase."""
+    attempts: int = 0
+    """How often its execution was begun."""
+    outcome: CollaborationOutcome | None = None
+    version: int = 0
+    """Of the stored record."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is over: it never changes again."""
+        return self.phase in CLOSED
+
+    @property
+    def created_at(self) -> float:
+        """Seconds since 1970."""
+        return self.phases[0][1] / 1e6
+
+    @property
+    def completed_at(self) -> float | None:
+        """Seconds since 1970 when it was closed, in whatever way; `None` while it is open."""
+        return self.phases[-1][1] / 1e6 if self.is_closed else None
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """The two that agree: the initiator, and its partner once there is one."""
+        return (self.initiator,) if self.partner is None else (self.initiator, self.partner)
+
+    @property
+    def due_us(self) -> int | None:
+        """When it expires; `None` once it is closed."""
+        if self.is_closed:
+            return None
+        return min(self.deadline_us, self.expires_us) if self._has_deadline else self.expires_us
+
+    @property
+    def _has_deadline(self) -> bool:
+        return self.phase == "negotiation"
+
+    @property
+    def ranked_bids(self) -> list[Bid]:
+        """Those that count: the best score first, of equals the earlier."""
+        counted = [bid for bid in self.bids if bid.state == "counts"]
+        return sorted(counted, key=lambda bid: (-bid.score, bid.at_us, bid.agent))
+
+    @property
+    def unanswered(self) -> tuple[str, ...]:
+        """Of a call: those that neither bid nor declined."""
+        answered = {bid.agent for bid in self.bids} | set(self.declined)
+        return tuple(name for name in self.participants[1:] if name not in answered)
+
+    def message(self, message_id: str | None) -> ProtocolMessage | None:
+        """The message of this id, if it was said here."""
+        return next((each for each in self.messages if each.id == message_id), None)
+
+    def other_side(self, agent: str) -> str | None:
+        """With whom `agent` has to agree."""
+        return self.initiator if agent == self.partner else self.partner
+
+    def to_json(self) -> dict[str, Any]:
+        """As people and programs read it; what is stored is the same with its format."""
+        return {
+            "id": self.id,
+            "pattern": self.pattern,
+            "initiator": self.initiator,
+            "participants": list(self.participants),
+            "partner": self.partner,
+            "phase": self.phase,
+            "phases": [list(each) for each in self.phases],
+            "messages": [message_json(each) for each in self.messages],
+            "context": dict(self.context),
+            "terms": to_json(self.terms),
+            "accepted_by": list(self.accepted_by),
+            "agreed": to_json(self.agreed),
+            "bids": to_json(self.bids),
+            "declined": list(self.declined),
+            "rounds": self.rounds,
+            "max_rounds": self.max_rounds,
+            "deadline_us": self.deadline_us,
+            "expires_us": self.expires_us,
+            "attempts": self.attempts,
+            "created_at": self.created_at,
+            "completed_at": self.completed_at,
+            "outcome": to_json(self.outcome),
+        }
+
+
+def message_json(message: ProtocolMessage) -> dict[str, Any]:
+    """A message as it is stored in its collaboration."""
+    return {
+        "id": message.id,
+        "move": message.move,
+        "type": message.type,
+        "by": message.by,
+        "to": message.to,
+        "correlation_id": message.correlation_id,
+        "created_at": message.created_at,
+        "ttl": message.ttl,
+        "body": dict(message.body),
+        "signature": message.signature,
+    }

@@ -1,0 +1,1 @@
+"""Checks of what people write: fields, names, addresses, schemas."""

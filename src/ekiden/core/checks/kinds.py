@@ -1,0 +1,301 @@
+"""What a value that people write may be: the fields of agent files and of settings.
+
+Each kind reads a plain value, and says in JSON Schema what it takes: what the schema tells an
+editor is what the reader accepts.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ekiden.core.text.suggest import suggestion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """What is to be known of a setting beyond its type, default and description.
+
+    For example::
+
+        port: Annotated[int, Allowed(low=0, high=65535, env="EKIDEN_PORT")] = 8321
+        \"\"\"The port; 0 takes a free one.\"\"\"
+    """
+
+    low: float = 0
+    """Of numbers: the lowest."""
+    high: float = 1_000_000_000
+    """Of numbers: the highest."""
+    exclusive: bool = False
+    """Of numbers: the lowest itself is too low."""
+    filled: bool = False
+    """Of texts: a blank one is refused; a setting's text never is blank."""
+    what: str = "text"
+    """Of texts: what is written, such as "an agent's name"; of lists: what they are lists of."""
+    form: str | None = None
+    """Of texts: a pattern that all of it matches."""
+    env: str | None = None
+    """The environment variable, if it is not called after the setting."""
+    risk: str | None = None
+    """What a value other than the default does, such as "imports this code", if a person must trust
+    the project's folder first."""
+
+
+_SHOWN = 60
+_BAD_IN_LINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters can take over a terminal, and lone surrogates cannot be stored."""
+_BAD_IN_A_LINE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+class RefusedValue(ValueError):
+    """A value that is not taken; its text is the end of a sentence that begins with the key."""
+
+    def __init__(self, words: str, code: str = "wrong_type") -> None:
+        super().__init__(words)
+        self.code = code
+        """Which rule it breaks: ``wrong_type``, ``out_of_range`` …"""
+
+
+class Kind(Protocol):
+    """One kind of value."""
+
+    @property
+    def expects(self) -> str:
+        """What it may be, for messages and the documentation: ``true or false``."""
+
+    def read(self, value: object, /) -> Any:
+        """The value as the program has it, or `RefusedValue`."""
+
+    def schema(self) -> dict[str, Any]:
+        """What `read` takes, in JSON Schema 2020-12."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Yes or no."""
+
+    expects: str = "true or false"
+
+    def read(self, value: object) -> Any:
+        if not isinstance(value, bool):
+            raise wrong(self.expects, value)
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True, slots=True)
+class FlagOrWord:
+    """True, false or a word."""
+
+    word: str
+
+    @property
+    def expects(self) -> str:
+        return f"true, false or {self.word}"
+
+    def read(self, value: object) -> Any:
+        if not isinstance(value, bool) and value != self.word:
+            raise wrong(self.expects, value)
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [{"type": "boolean"}, {"enum": [self.word]}]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A finite number from `low` to `high`."""
+
+    low: float
+    high: float
+    above_low: bool = False
+    """`low` itself is not taken."""
+    whole: bool = False
+    optional: bool = False
+
+    @property
+    def expects(self) -> str:
+        kind = "a whole number" if self.whole else "a number"
+        if self.above_low:
+            return _or_null(f"{kind} above {self.low:g}, at most {self.high:,.0f}", self.optional)
+        high = f"{self.high:.0f}" if self.whole else f"{self.high:g}"
+        return _or_null(f"{kind} from {self.low:g} to {high}", self.optional)
+
+    def read(self, value: object) -> Any:
+        if value is None and self.optional:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise wrong(self.expects, value)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise wrong(self.expects, value)
+        if self.whole and value != int(value):
+            raise wrong(self.expects, value)
+        if not self.low <= value <= self.high or (self.above_low and value == self.low):
+            raise wrong(self.expects, value, "out_of_range")
+        return int(value) if self.whole else float(value)
+
+    def schema(self) -> dict[str, Any]:
+        kind = "integer" if self.whole else "number"
+        low = "exclusiveMinimum" if self.above_low else "minimum"
+        return {"type": _type(kind, self.optional), low: self.low, "maximum": self.high}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of some words."""
+
+    words: tuple[str, ...]
+
+    @property
+    def expects(self) -> str:
+        return f"one of {', '.join(self.words)}"
+
+    def read(self, value: object) -> Any:
+        if value is None or not isinstance(value, str | float | int):
+            raise wrong(self.expects, value)
+        if value not in self.words:
+            near = suggestion(str(value), self.words)
+            raise RefusedValue(f"{wrong(self.expects, value)}{near}", "unknown_value")
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"enum": list(self.words)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """A text that is not empty."""
+
+    what: str = "a text"
+    strip: bool = True
+    """Whether white space around it is left out."""
+    max_length: int | None = None
+    is_line: bool = False
+    """Whether line breaks are refused."""
+    form: re.Pattern[str] | None = None
+    """What all of it matches."""
+    check: Callable[[str], str | None] | None = None
+    """What is wrong with a text and what to write instead; `None` if nothing is."""
+    code: str = "bad_value"
+    """The code for what `check` finds."""
+    optional: bool = False
+    in_schema: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def expects(self) -> str:
+        return _or_null(self.what, self.optional)
+
+    def read(self, value: object) -> Any:
+        if value is None and self.optional:
+            return None
+        if not isinstance(value, str):
+            raise wrong(self.expects, value)
+        text = value.strip() if self.strip else value
+        if not text.strip():
+            raise RefusedValue(
+                f"must not be empty; write {self.what}, or leave it out", "empty_value"
+            )
+        if self.max_length is not None and len(text) > self.max_length:
+            words = f"must not be longer than {self.max_length} characters; it has {len(text)}"
+            raise RefusedValue(words, "too_long")
+        bad = (_BAD_IN_A_LINE if self.is_line else _BAD_IN_LINES).search(text)
+        if bad is not None:
+            raise RefusedValue(f"must {_without(bad.group())}", "bad_character")
+        if self.form is not None and not self.form.fullmatch(text):
+            raise wrong(self.expects, value, self.code)
+        if self.check is not None and (fault := self.check(text)) is not None:
+            # An address may hold a password.
+            found = "cannot be used" if "://" in text else f"is {shown(text)}"
+            raise RefusedValue(f"{found}: {fault}", self.code)
+        return text
+
+    def schema(self) -> dict[str, Any]:
+        length = {} if self.max_length is None else {"maxLength": self.max_length}
+        form = r"\S" if self.form is None else f"^({self.form.pattern})$"
+        kind = {"type": _type("string", self.optional), "minLength": 1, "pattern": form}
+        return {**kind, **length, **self.in_schema}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Texts:
+    """A list of texts."""
+
+    item: Text
+
+    @property
+    def expects(self) -> str:
+        return f"a list of {self.item.what}"
+
+    def read(self, value: object) -> Any:
+        if not isinstance(value, list | tuple):
+            raise wrong(self.expects, value)
+        for number, each in enumerate(value, start=1):
+            if not isinstance(each, str):
+                raise RefusedValue(f"must be {self.expects}, but number {number} is {shown(each)}")
+            try:
+                self.item.read(each)
+            except RefusedValue as exc:
+                words = f"must be {self.expects}, but number {number} {exc}"
+                raise RefusedValue(words, exc.code) from None
+        return tuple(value)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "array", "items": self.item.schema()}
+
+
+def wrong(expects: str, value: object, code: str = "wrong_type") -> RefusedValue:
+    """The error for a value that is not what is expected."""
+    if value is None:
+        return RefusedValue(f"has no value; write {expects}, or leave the key out", code)
+    return RefusedValue(f"must be {expects}, not {shown(value)}", code)
+
+
+def shown(value: object) -> str:
+    """A value for a message: short, and what is nested only by its type."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return repr(value) if len(value) <= _SHOWN else f"{value[:_SHOWN]!r}…"
+    if isinstance(value, int | float):
+        if abs(value) < 1e15:
+            return repr(value)
+        return f"{float(value):g}" if abs(value) < 1e308 else "a number beyond all bounds"
+    return shown_type(value)
+
+
+def shown_type(value: object) -> str:
+    """What kind of value it is, without saying which."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text" if value.strip() else "empty text"
+        case list() | tuple():
+            return "a list"
+        case _:
+            return "an object"
+
+
+def _without(character: str) -> str:
+    code = f"U+{ord(character):04X}"
+    if "\ud800" <= character <= "\udfff":
+        return f"be text that can be written as UTF-8, which {code} cannot"
+    what = "a line break" if character in "\n\r" else "the character"
+    return f"not have {what} {code} in it"
+
+
+def _type(kind: str, optional: bool) -> str | list[str]:
+    return [kind, "null"] if optional else kind
+
+
+def _or_null(what: str, optional: bool) -> str:
+    return f"{what}, or null" if optional else what

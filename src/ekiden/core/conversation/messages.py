@@ -1,0 +1,261 @@
+"""What agents say to each other on the bus, and who waits for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from time import time
+from typing import Annotated, Any, Literal, TypeAlias, get_args
+
+from ekiden.core.checks.fields import Checked
+from ekiden.core.checks.kinds import Allowed
+from ekiden.core.errors import EkidenError, UserError
+from ekiden.core.errors.messages import BusError, DeadlockError, QueryFailed, QueryTimeout
+from ekiden.core.values.documents import Value
+from ekiden.core.values.ids import new_id
+
+MessageType: TypeAlias = Literal[
+    "query",
+    "response",
+    "notify",
+    "escalate",
+    "request",
+    "broadcast",
+    "negotiate",
+    "acknowledge",
+    "reject",
+    "cancel",
+]
+Priority: TypeAlias = Literal["low", "normal", "high", "urgent"]
+
+PRIORITIES: Mapping[str, int] = {"low": 1, "normal": 2, "high": 3, "urgent": 4}
+"""The words for priorities and their numbers; higher goes first."""
+DEFAULT_TIMEOUT_S = 30.0
+VictimPolicy: TypeAlias = Literal["longest", "youngest", "lowest_priority"]
+"""Who gives up: the one who has waited longest, or shortest, or with the least priority."""
+
+
+def check_policy(policy: str) -> None:
+    """`UserError` for what is no policy."""
+    if policy not in get_args(VictimPolicy):
+        raise UserError(
+            f"{policy!r:.40} is no way to choose a victim: {', '.join(get_args(VictimPolicy))}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BusLimits(Checked):
+    """`bus`: how much agents may send each other, and who gives up in a deadlock.
+
+    For example::
+
+        RunConfig(bus=BusLimits(mailbox_bound=100, victim="lowest_priority"))
+    """
+
+    mailbox_bound: Annotated[int, Allowed(low=1)] = 10_000
+    """How many messages an agent's mailbox holds, those that it works on included."""
+    max_subject: Annotated[int, Allowed(low=1, high=100_000)] = 500
+    """How many characters a subject may have."""
+    max_payload: Annotated[int, Allowed(low=1)] = 1_000_000
+    """How many bytes a payload or an answer may have as JSON."""
+    victim: VictimPolicy = "longest"
+    """Who gives up when agents wait for each other in a circle: the one who has waited longest or
+    shortest, or the one with the least important question."""
+
+
+DEFAULT_LIMITS = BusLimits()
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentMessage:
+    """One message; treat it as read-only.
+
+    For example::
+
+        AgentMessage(type="query", from_agent="pm", to_agent="sales", subject="customer",
+                     payload={"id": 42})
+    """
+
+    type: MessageType = "notify"
+    from_agent: str
+    to_agent: str | None = None
+    """`None`: everybody (a broadcast)."""
+    subject: str = ""
+    payload: Any = None
+    """JSON."""
+    priority: int = 2
+    """1 low, 2 normal, 3 high, 4 urgent."""
+    correlation_id: str | None = None
+    """What it belongs to: the message that it answers, or the task of which it is a part."""
+    timeout_seconds: float = DEFAULT_TIMEOUT_S
+    """How long a query waits for its answer."""
+    ttl: float | None = None
+    """Seconds after which it is not delivered any more; `None`: it keeps."""
+    id: str = field(default_factory=lambda: new_id("msg"))
+    created_at: float = field(default_factory=time)
+    """Seconds since 1970."""
+    redelivered: bool = False
+    """Whether it may have been delivered before."""
+    task: str | None = None
+    """The work that it is for: those who wait for each other within one task are one chain."""
+    depth: int = 0
+    """How many messages led to it, one after the other; the first has 0, or 1 from a session."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is stored and shown."""
+        data = {
+            "id": self.id,
+            "type": self.type,
+            "from_agent": self.from_agent,
+            "to_agent": self.to_agent,
+            "subject": self.subject,
+            "payload": self.payload,
+            "priority": self.priority,
+            "correlation_id": self.correlation_id,
+            "timeout_seconds": self.timeout_seconds,
+            "ttl": self.ttl,
+            "created_at": self.created_at,
+            "task": self.task,
+        }
+        if self.depth:
+            data["depth"] = self.depth
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> AgentMessage:
+        """The inverse of `to_json`; what a newer version wrote besides is left out."""
+        return cls(**{name: data[name] for name in cls.__slots__ if name in data})
+
+
+BlockingStatus: TypeAlias = Literal["none", "internal", "user"]
+"""`internal`: waits for an agent; `user`: waits for a person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockingContext(Value):
+    """Whether an agent waits, for whom and why."""
+
+    agent: str = ""
+    status: BlockingStatus = "none"
+    waiting_for: tuple[str, ...] = ()
+    """Agents, or people as ``person:role``."""
+    reason: str = ""
+    message_id: str | None = None
+    """The message or inbox item that is to be answered."""
+    started_at: float | None = None
+    """Seconds since 1970."""
+    session_id: str | None = None
+
+
+def priority_number(value: int | str) -> int:
+    """A priority as its number; `UserError` for what is none."""
+    if isinstance(value, str):
+        number = PRIORITIES.get(value)
+        if number is not None:
+            return number
+    elif type(value) is int and value in (1, 2, 3, 4):
+        return value
+    raise UserError(f"{value!r:.40} is no priority: low (1), normal (2), high (3) or urgent (4)")
+
+
+def agent_queue(agent: str) -> str:
+    """The name of the queue that is an agent's mailbox."""
+    return f"agent:{agent}"
+
+
+def wait_node(agent: str, task: str | None) -> str:
+    """An agent's name in the graph of those who wait for each other.
+
+    An agent that does one thing at a time is one node. One that does several is a node for each
+    task, because while it waits in one it can answer in another.
+    """
+    return agent if task is None else f"{agent}#{task}"
+
+
+def node_agent(node: str) -> str:
+    """The agent of a node; the inverse of `wait_node`."""
+    return node.rpartition("#")[0] or node
+
+
+GroupMode: TypeAlias = Literal["any", "all"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """A message as it lies in a mailbox, with what the bus has to know of it."""
+
+    message: AgentMessage
+    awaits: str | None = None
+    """For a query: the node in the graph of waits that is to answer (see `wait_node`)."""
+    group: tuple[str, GroupMode] | None = None
+    """Queries that are asked together: whether one answer is enough or all are needed."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The body of the stored message."""
+        body = self.message.to_json()
+        if self.awaits is not None:
+            body["awaits"] = self.awaits
+        if self.group is not None:
+            body["group"] = list(self.group)
+        return body
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Letter:
+        """The inverse of `to_json`; what a newer version wrote besides is left out."""
+        group = body.get("group")
+        return cls(
+            message=AgentMessage.from_json(body),
+            awaits=body.get("awaits"),
+            group=None if group is None else (group[0], group[1]),
+        )
+
+
+_MAX_ERROR = 2_000
+
+
+def answer_json(payload: Any) -> dict[str, Any]:
+    """An answer."""
+    return {"payload": payload}
+
+
+def error_json(error: str, *, code: str) -> dict[str, Any]:
+    """The error of whoever was asked."""
+    return {"error": error[:_MAX_ERROR], "code": code}
+
+
+def exception_json(exc: BaseException) -> dict[str, Any]:
+    """An exception of whoever was asked."""
+    if isinstance(exc, EkidenError):
+        return error_json(str(exc), code=exc.code)
+    try:
+        text = str(exc)
+    except Exception:
+        text = "(it cannot be shown)"
+    return error_json(f"{type(exc).__name__}: {text}", code="bus.handler_failed")
+
+
+def deadlock_json(cycle: list[str], *, victim: str) -> dict[str, Any]:
+    """The end of a wait that was given up because of a deadlock."""
+    shown = " waits for ".join(cycle)
+    return {**error_json(f"deadlock: {shown}", code=DeadlockError.code), "cycle": cycle,
+            "victim": victim}  # fmt: skip
+
+
+def error_of(answer: Mapping[str, Any], query: AgentMessage) -> BusError | None:
+    """What is raised at the asker's for a stored answer; `None` if it is a good one."""
+    error = answer.get("error")
+    if error is None:
+        return None
+    cycle = answer.get("cycle")
+    if cycle is not None:
+        return DeadlockError(cycle, victim=answer.get("victim", ""), message_id=query.id)
+    return QueryFailed(
+        query.to_agent or "", error, error_code=answer.get("code", ""), message_id=query.id
+    )
+
+
+def timeout_of(query: AgentMessage) -> QueryTimeout:
+    """What is raised when no answer came in time."""
+    return QueryTimeout(
+        query.from_agent, query.to_agent or "", query.timeout_seconds, message_id=query.id
+    )

@@ -1,0 +1,327 @@
+"""Run items: what a run produced, each with the agent that produced it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from copy import deepcopy
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from ekiden.core.conversation.items import (
+    Item,
+    function_output,
+    to_input_item,
+    to_item,
+    user_message,
+)
+
+
+class _AgentRef:
+    """An attribute that holds its object strongly until `RunItemBase.release_agent`."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._slot = f"_{name}"
+
+    def __get__(self, item: RunItemBase, owner: type | None = None) -> Any:
+        held = getattr(item, self._slot)
+        return held() if isinstance(held, weakref.ref) else held
+
+    def __set__(self, item: RunItemBase, value: Any) -> None:
+        setattr(item, self._slot, value)
+
+
+class RunItemBase:
+    """Something a run produced. `raw_item` is a plain item, or an object of the `openai` package.
+
+    An item keeps its agent alive, so that a result can be looked at after the agents went out of
+    scope; `release_agent` gives that up, after which `agent` is `None` once the agent is gone.
+    """
+
+    __slots__ = ("__weakref__", "_agent", "raw_item")
+    type: ClassVar[str]
+    agent: Any = _AgentRef()
+
+    def __init__(self, agent: Any, raw_item: Any) -> None:
+        self.agent = agent
+        self.raw_item = raw_item
+
+    def to_input_item(self) -> Item:
+        """The item as it is sent back to a model."""
+        return to_input_item(self.raw_item)
+
+    def release_agent(self) -> None:
+        """Stop keeping the agent alive."""
+        self._release("_agent")
+
+    def _release(self, slot: str) -> None:
+        held = getattr(self, slot)
+        if held is not None and not isinstance(held, weakref.ref):
+            setattr(self, slot, weakref.ref(held))
+
+    def __repr__(self) -> str:
+        name = getattr(self.agent, "name", None)
+        return f"<{self.__class__.__name__} agent={name!r} {self.raw_item!r}>"
+
+
+def raw_field(raw_item: Any, name: str) -> Any:
+    """A field of a raw item, be it a plain item or an object; `None` if it has none."""
+    if isinstance(raw_item, dict):
+        return raw_item.get(name)
+    return getattr(raw_item, name, None)
+
+
+class MessageOutputItem(RunItemBase):
+    """The agent said something."""
+
+    __slots__ = ()
+    type: ClassVar[Literal["message_output_item"]] = "message_output_item"
+
+
+class ReasoningItem(RunItemBase):
+    """The model's thoughts, as far as the provider shows them."""
+
+    __slots__ = ()
+    type: ClassVar[Literal["reasoning_item"]] = "reasoning_item"
+
+
+class _CallItem(RunItemBase):
+    __slots__ = ()
+
+    @property
+    def call_id(self) -> str | None:
+        """What ties a call and its output together."""
+        found: str | None = raw_field(self.raw_item, "call_id") or raw_field(self.raw_item, "id")
+        return found
+
+
+class ToolCallItem(_CallItem):
+    """The model asked for a tool."""
+
+    __slots__ = ("description", "title")
+    type: ClassVar[Literal["tool_call_item"]] = "tool_call_item"
+
+    def __init__(
+        self,
+        agent: Any,
+        raw_item: Any,
+        description: str | None = None,
+        title: str | None = None,
+    ) -> None:
+        super().__init__(agent, raw_item)
+        self.description = description
+        """The tool's, for people; never sent to a model."""
+        self.title = title
+
+    @property
+    def tool_name(self) -> str | None:
+        """The name of the tool, where the call has one."""
+        name: str | None = raw_field(self.raw_item, "name")
+        return name
+
+
+class ToolCallOutputItem(_CallItem):
+    """A tool returned; `output` is the object it returned."""
+
+    __slots__ = ("output",)
+    type: ClassVar[Literal["tool_call_output_item"]] = "tool_call_output_item"
+
+    def __init__(self, agent: Any, raw_item: Any, output: Any = None) -> None:
+        super().__init__(agent, raw_item)
+        self.output = output
+
+    def to_input_item(self) -> Item:
+        """The item as it is sent back to a model; a shell's output without our notes on it."""
+        item = super().to_input_item()
+        if item.get("type") == "shell_call_output":
+            item = {key: part for key, part in item.items() if key not in _SHELL_NOTES}
+        return item
+
+
+_SHELL_NOTES = frozenset({"status", "shell_output", "provider_data"})
+
+
+class HandoffCallItem(_CallItem):
+    """The model asked for a transfer."""
+
+    __slots__ = ()
+    type: ClassVar[Literal["handoff_call_item"]] = "handoff_call_item"
+
+
+class HandoffOutputItem(_CallItem):
+    """A transfer took place; `agent` is the one that asked for it."""
+
+    __slots__ = ("_source_agent", "_target_agent")
+    type: ClassVar[Literal["handoff_output_item"]] = "handoff_output_item"
+    source_agent: Any = _AgentRef()
+    target_agent: Any = _AgentRef()
+
+    def __init__(self, agent: Any, raw_item: Any, source_agent: Any, target_agent: Any) -> None:
+        super().__init__(agent, raw_item)
+        self.source_agent = source_agent
+        self.target_agent = target_agent
+
+    def release_agent(self) -> None:
+        """Stop keeping any of the three agents alive."""
+        for slot in ("_agent", "_source_agent", "_target_agent"):
+            self._release(slot)
+
+
+class ToolSearchCallItem(RunItemBase):
+    """The model looked for tools."""
+
+    __slots__ = ()
+    type: ClassVar[Literal["tool_search_call_item"]] = "tool_search_call_item"
+
+
+class ToolSearchOutputItem(RunItemBase):
+    """The tools that were found."""
+
+    __slots__ = ()
+    type: ClassVar[Literal["tool_search_output_item"]] = "tool_search_output_item"
+
+
+class MCPListToolsItem(RunItemBase):
+    """An MCP server said which tools it has."""
+
+    __slots__ = ()
+    type: ClassVar[Literal["mcp_list_tools_item"]] = "mcp_list_tools_item"
+
+
+class MCPApprovalRequestItem(RunItemBase):
+    """An MCP tool waits for a yes."""
+
+    __slots__ = ()
+    type: ClassVar[Literal["mcp_approval_request_item"]] = "mcp_approval_request_item"
+
+
+class MCPApprovalResponseItem(RunItemBase):
+    """Somebody said yes or no to an MCP tool."""
+
+    __slots__ = ()
+    type: ClassVar[Literal["mcp_approval_response_item"]] = "mcp_approval_response_item"
+
+
+class ToolApprovalItem(_CallItem):
+    """A tool call waits for a person; it is not part of the conversation yet."""
+
+    __slots__ = ("_tool_name",)
+    type: ClassVar[Literal["tool_approval_item"]] = "tool_approval_item"
+
+    def __init__(self, agent: Any, raw_item: Any, tool_name: str | None = None) -> None:
+        super().__init__(agent, raw_item)
+        self._tool_name = tool_name
+
+    @property
+    def tool_name(self) -> str | None:
+        """As given, or as the call says."""
+        return self._tool_name or raw_field(self.raw_item, "name")
+
+
+class CompactionItem(RunItemBase):
+    """The provider replaced the past by something shorter."""
+
+    __slots__ = ()
+    type: ClassVar[Literal["compaction_item"]] = "compaction_item"
+
+
+RunItem: TypeAlias = (
+    MessageOutputItem
+    | ReasoningItem
+    | ToolCallItem
+    | ToolCallOutputItem
+    | HandoffCallItem
+    | HandoffOutputItem
+    | ToolSearchCallItem
+    | ToolSearchOutputItem
+    | MCPListToolsItem
+    | MCPApprovalRequestItem
+    | MCPApprovalResponseItem
+    | ToolApprovalItem
+    | CompactionItem
+)
+
+
+class ItemHelpers:
+    """Functions on raw items (plain or of the `openai` package) and run items."""
+
+    @staticmethod
+    def extract_last_content(message: Any) -> str:
+        """The last part of a message, text or refusal; empty for anything else."""
+        parts = _parts(message)
+        if not parts:
+            return ""
+        kind = raw_field(parts[-1], "type")
+        return raw_field(parts[-1], "refusal" if kind == "refusal" else "text") or ""
+
+    @staticmethod
+    def extract_last_text(message: Any) -> str | None:
+        """The last part of a message if it is text."""
+        parts = _parts(message)
+        if not parts or raw_field(parts[-1], "type") != "output_text":
+            return None
+        text: str | None = raw_field(parts[-1], "text")
+        return text
+
+    @staticmethod
+    def extract_text(message: Any) -> str | None:
+        """All text of a message; `None` if there is none."""
+        return _text(message) or None
+
+    @staticmethod
+    def extract_refusal(message: Any) -> str | None:
+        """All refusals of a message; `None` if there is none."""
+        parts = [part for part in _parts(message) if raw_field(part, "type") == "refusal"]
+        return "".join(raw_field(part, "refusal") or "" for part in parts) or None
+
+    @staticmethod
+    def input_to_new_input_list(input: str | Iterable[Any]) -> list[Item]:
+        """A run's input as a list of its own: changing it changes nothing of the caller's."""
+        if isinstance(input, str):
+            return [user_message(input)]
+        return [_plain(to_item(item)) for item in input]
+
+    @staticmethod
+    def text_message_output(message: MessageOutputItem) -> str:
+        """All text of one message of a run."""
+        return _text(message.raw_item)
+
+    @staticmethod
+    def text_message_outputs(items: Iterable[RunItem]) -> str:
+        """All text of the messages among a run's items."""
+        return "".join(
+            _text(item.raw_item) for item in items if isinstance(item, MessageOutputItem)
+        )
+
+    @staticmethod
+    def tool_call_output_item(tool_call: Any, output: Any) -> Item:
+        """The item that answers `tool_call`; lists of content parts stay, the rest is text."""
+        structured = isinstance(output, str | list)
+        return function_output(
+            raw_field(tool_call, "call_id"), output if structured else str(output)
+        )
+
+
+def _parts(message: Any) -> list[Any]:
+    """The parts of an output message; none for other items."""
+    if raw_field(message, "type") != "message":
+        return []
+    content = raw_field(message, "content")
+    if isinstance(content, str):
+        return [{"type": "output_text", "text": content}]
+    return content if isinstance(content, list) else []
+
+
+def _text(message: Any) -> str:
+    parts = [part for part in _parts(message) if raw_field(part, "type") == "output_text"]
+    return "".join(raw_field(part, "text") or "" for part in parts)
+
+
+def _plain(value: Any) -> Any:
+    """A deep copy in which iterators, as pydantic leaves them in typed dicts, became lists."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, str | bytes | int | float) or value is None:
+        return value
+    if isinstance(value, Iterable):
+        return [_plain(part) for part in value]
+    return deepcopy(value)

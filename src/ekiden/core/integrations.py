@@ -1,0 +1,120 @@
+"""What speaks to other systems, found by name: nothing of it is imported before it is used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Literal, TypeAlias
+
+from ekiden.core.errors import UserError
+from ekiden.core.text.suggest import suggestion
+
+Role: TypeAlias = Literal["agents", "engine", "live", "memory", "mirror", "server"]
+"""What an integration can be: agents elsewhere, an engine, live sessions, a back end of memories,
+a mirror of sessions, or routes of the server."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Integration:
+    """One system that Ekiden speaks to or for."""
+
+    name: str
+    module: str
+    """Where it is; what it offers are names of this module."""
+    roles: tuple[Role, ...]
+    extra: str | None = None
+    """The extra with the packages that it needs; `None`: those that Ekiden has anyway."""
+    needs: tuple[str, ...] = ()
+    """Modules of these packages."""
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether all that it needs is there."""
+        return all(_is_there(each) for each in self.needs)
+
+    @property
+    def way_to_install(self) -> str:
+        """The command."""
+        return f"pip install 'ekiden[{self.extra}]'" if self.extra else "pip install ekiden"
+
+    def load(self) -> Any:
+        """Its module, which says itself what it misses when it is used."""
+        return import_module(self.module)
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+_OWN = "ekiden.integrations"
+_BUILT_IN: tuple[Integration, ...] = (
+    Integration(
+        name="a2a",
+        module=f"{_OWN}.a2a",
+        roles=("agents", "server"),
+        extra="a2a",
+        needs=("a2a", "sse_starlette"),
+    ),
+    Integration(name="agui", module=f"{_OWN}.agui", roles=("server",)),
+    Integration(
+        name="mcp_server",
+        module=f"{_OWN}.mcp_server",
+        roles=("server",),
+        extra="mcp",
+        needs=("mcp",),
+    ),
+    Integration(name="openai_api", module=f"{_OWN}.openai_api", roles=("server",)),
+    Integration(
+        name="pinecone",
+        module=f"{_OWN}.pinecone",
+        roles=("memory",),
+        extra="pinecone",
+        needs=("pinecone",),
+    ),
+    Integration(
+        name="realtime",
+        module=f"{_OWN}.realtime",
+        roles=("live",),
+        extra="realtime",
+        needs=("websockets",),
+    ),
+    Integration(
+        name="temporal",
+        module=f"{_OWN}.temporal",
+        roles=("engine",),
+        extra="temporal",
+        needs=("temporalio",),
+    ),
+    Integration(
+        name="vertex",
+        module=f"{_OWN}.vertex",
+        roles=("mirror",),
+        extra="vertex",
+        needs=("google.auth", "httpx2"),
+    ),
+)
+_known = {each.name: each for each in _BUILT_IN}
+
+
+def register_integration(integration: Integration) -> None:
+    """Let others find it by its name; one of the same name is replaced."""
+    _known[integration.name] = integration
+
+
+def integration(name: str) -> Integration:
+    """The integration of that name; `UserError` if there is none."""
+    if name not in _known:
+        raise UserError(
+            f"no integration is called {name!r}; known: {', '.join(sorted(_known))}"
+            f"{suggestion(name, _known)}"
+        )
+    return _known[name]
+
+
+def integrations(role: Role) -> list[Integration]:
+    """Those that can be this, by name."""
+    return [_known[name] for name in sorted(_known) if role in _known[name].roles]

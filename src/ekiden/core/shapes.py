@@ -1,0 +1,100 @@
+"""Kinds of values in documents that anybody may have written, checked by pydantic.
+
+Import this module inside a function, or from a module that is: pydantic takes long to load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
+
+from annotated_types import Ge, Lt
+from pydantic import AfterValidator, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from ekiden.core.conversation.usage import Usage
+from ekiden.core.errors import EkidenError
+from ekiden.core.errors.sessions import SessionImportInvalid
+
+T = TypeVar("T")
+
+_MOST = 2**53
+_LONGEST = 500
+
+
+def _at_most(value: str) -> str:
+    # pydantic's own limit refuses half characters, which names may have.
+    if len(value) > _LONGEST:
+        raise ValueError(f"it has more than {_LONGEST} characters")
+    return value
+
+
+def _some(value: str) -> str:
+    if not value:
+        raise ValueError("it is empty")
+    return _at_most(value)
+
+
+Name: TypeAlias = Annotated[str, AfterValidator(_some)]
+Key: TypeAlias = Annotated[str, AfterValidator(_at_most)]
+Count: TypeAlias = Annotated[int, Ge(0), Lt(_MOST)]
+Amount: TypeAlias = Annotated[float, Ge(0), Lt(_MOST)]
+"""Something that was spent or may be: finite, and not negative."""
+Amounts: TypeAlias = dict[str, Amount]
+Object: TypeAlias = dict[str, Any]
+
+
+def _is_usage(value: Object) -> Object:
+    try:
+        Usage.from_json(value)
+    except TypeError as exc:
+        raise ValueError("it is not what models use") from exc
+    return value
+
+
+Used: TypeAlias = Annotated[Amounts, AfterValidator(_is_usage)]
+"""What models used: counts, and a cost."""
+
+
+def shape(name: str, fields: Mapping[str, Any]) -> Any:
+    """An object that may have these fields, whose names are no names of Python or many alike."""
+    return TypedDict(name, dict(fields), total=False)  # type: ignore[operator]
+
+
+_WORDS: Final[Mapping[str, str]] = {
+    "missing": "it is missing",
+    "string_type": "it is not a text",
+    "dict_type": "it is no object",
+    "list_type": "it is not a list",
+    "int_type": "it is not a whole number",
+    "float_type": "it is not a number",
+    "finite_number": "it is not a finite number",
+}
+"""By pydantic's kind of an error."""
+
+
+def check(kind: Any, value: Any, place: str) -> Any:
+    """The value, if it is of this shape; `SessionImportInvalid` with the place, if not."""
+    try:
+        _adapter(kind).validate_python(value, strict=True)
+    except ValidationError as exc:
+        found = exc.errors(include_url=False, include_input=False)[0]
+        at = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in found["loc"])
+        told = found["msg"].removeprefix("Value error, ")
+        words = _WORDS.get(found["type"]) or f"{told[:1].lower()}{told[1:200]}"
+        raise SessionImportInvalid(f"{place}{at}".lstrip("."), words) from exc
+    return value
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def read_by(reader: Callable[[Any], T], value: Any, place: str) -> T:
+    """What `reader` makes of the value."""
+    try:
+        return reader(value)
+    except (EkidenError, KeyError, TypeError, ValueError, AttributeError) as exc:
+        raise SessionImportInvalid(place, f"it cannot be read ({type(exc).__name__})") from exc

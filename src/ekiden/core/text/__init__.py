@@ -1,0 +1,1 @@
+"""Small questions about texts: what was meant, how they compare, which patterns can be used."""

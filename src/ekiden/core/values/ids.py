@@ -1,0 +1,49 @@
+"""Ids that sort by time and name what they identify."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+
+from ekiden.core.errors import UserError
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
+_VALID = re.compile(r"[A-Za-z0-9_\-.:@]{1,128}")
+NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""What no name and no id has: control characters, line breaks and lone surrogates."""
+_TENANT = re.compile(r"[a-z0-9](?:[a-z0-9_]{0,30}[a-z0-9])?")
+
+
+def new_id(prefix: str) -> str:
+    """A fresh id such as ``ses_01k9w3…``: 48 bits of milliseconds, then 52 random bits."""
+    value = (time.time_ns() // 1_000_000) << 52 | int.from_bytes(os.urandom(7), "big") >> 4
+    digits = "".join([_PAIRS[value >> at & 1023] for at in range(90, -1, -10)])
+    return f"{prefix}_{digits}"
+
+
+def check_id(value: str, *, what: str) -> str:
+    """`value` unchanged, or `UserError` when it could not be an id of ours or of a caller's."""
+    if not _VALID.fullmatch(value):
+        raise UserError(
+            f"{value[:80]!r} is not a valid {what}: use 1 to 128 letters, digits and _ - . : @"
+        )
+    return value
+
+
+def check_line(value: object, *, what: str, longest: int = 500) -> str:
+    """`value` unchanged, or `UserError` when it is not one line of text that can name something."""
+    if not isinstance(value, str) or not 0 < len(value) <= longest:
+        raise UserError(f"{what} is a text of 1 to {longest} characters, not {value!r:.80}")
+    if NOT_IN_NAMES.search(value) is not None:
+        raise UserError(
+            f"{what}, {value[:80]!r}, has control characters, line breaks or lone "
+            "surrogates: leave them out"
+        )
+    return value
+
+
+def is_tenant(name: object) -> bool:
+    """Whether a tenant can be called so."""
+    return isinstance(name, str) and _TENANT.fullmatch(name) is not None

@@ -1,0 +1,117 @@
+"""Covering card numbers, telephones, keys and the like before the target sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ekiden.core.conversation.items import Item, is_message
+from ekiden.core.handoff import HandoffInputData
+from ekiden.core.privacy.redaction import (
+    DEFAULT_MASK,
+    SENSITIVE_KINDS,
+    check_kinds,
+    check_mask,
+    redact_json,
+    redact_text,
+)
+from ekiden.handoff.filters.filters import SyncFilter
+from ekiden.handoff.filters.selection import visible_entries, with_entries
+from ekiden.handoff.filters.transcript import parse_transcript, render_transcript
+
+
+def redact(*kinds: str, mask: str = DEFAULT_MASK) -> SyncFilter:
+    """Cover what is sensitive in every text the target would see: said, called, returned, thought.
+
+    Without `kinds` all of `SENSITIVE_KINDS` are covered; in `mask`, ``{kind}`` says what was
+    there. Arguments and outputs that are JSON stay JSON. Pictures, files, sealed reasoning and the
+    ids that hold a conversation together are left alone. `UserError` for an unknown kind or a
+    mask that would be found itself. For example::
+
+        handoff(billing, input_filter=redact("card", "phone") | keep_last(20))
+    """
+    check_kinds(kinds)
+    check_mask(mask)
+    return _Redact(tuple(dict.fromkeys(kinds)), mask)
+
+
+class _Redact(SyncFilter):
+    def __init__(self, kinds: tuple[str, ...], mask: str) -> None:
+        named = [*kinds, *([f"mask={mask!r}"] if mask != DEFAULT_MASK else [])]
+        super().__init__(self._redact, f"redact({', '.join(named)})")
+        self._kinds = kinds or SENSITIVE_KINDS
+        self._mask = mask
+
+    def filter_words(self, words: dict[str, Any]) -> dict[str, Any]:
+        covered: dict[str, Any] = self._value("", words)
+        return covered
+
+    def _redact(self, data: HandoffInputData) -> HandoffInputData:
+        if isinstance(data.input_history, str):
+            data = data.clone(input_history=self._text(data.input_history))
+        entries = visible_entries(data)
+        for place, entry in enumerate(entries):
+            item = entry.item
+            covered = self._item(item)
+            if covered is not item:
+                entries[place] = entry.with_item(covered)
+        return with_entries(data, entries)
+
+    def _item(self, item: Item) -> Item:
+        inner = parse_transcript(item)
+        if inner is not None:
+            item = self._nested(item, inner)
+        covered: Item = self._value("", item)
+        name = item.get("name")
+        if is_message(item) and isinstance(name, str) and self._text(name) != name:
+            covered = {**covered, "name": self._text(name)}
+        return covered
+
+    def _nested(self, item: Item, inner: list[Item]) -> Item:
+        """A nested history with the items in it covered, so that their JSON stays JSON."""
+        covered = [self._item(each) for each in inner]
+        if all(now is was for now, was in zip(covered, inner, strict=True)):
+            return item
+        return {**item, "content": render_transcript(covered)}
+
+    def _value(self, key: str, value: Any) -> Any:
+        """`value` covered, or `value` itself when there is nothing to cover."""
+        if isinstance(value, str):
+            return self._json(value) if key == "arguments" else self._text(value)
+        if isinstance(value, list):
+            covered = [self._value("", one) for one in value]
+            return covered if _differ(covered, value) else value
+        if isinstance(value, dict):
+            return self._object(value)
+        return value
+
+    def _object(self, part: dict[str, Any]) -> dict[str, Any]:
+        sealed = _SEALED.get(str(part.get("type")), _SEALED_ALWAYS)
+        covered = {
+            key: one if key in sealed else self._value(key, one) for key, one in part.items()
+        }
+        if not _differ(list(covered.values()), list(part.values())):
+            return part
+        # They spell the text out once more, or count its characters.
+        return {key: [] if key in ("logprobs", "annotations") else covered[key] for key in covered}
+
+    def _text(self, text: str) -> str:
+        return redact_text(text, kinds=self._kinds, mask=self._mask)
+
+    def _json(self, text: str) -> str:
+        return redact_json(text, kinds=self._kinds, mask=self._mask)
+
+
+def _differ(now: list[Any], was: list[Any]) -> bool:
+    return any(one is not other for one, other in zip(now, was, strict=True))
+
+
+_SEALED_ALWAYS = frozenset(
+    {
+        "type", "role", "id", "call_id", "approval_request_id", "status", "name", "namespace",
+        "encrypted_content", "image_url", "file_url", "file_data", "file_id", "input_audio",
+        "container_id", "server_label", "created_by",
+    }
+)  # fmt: skip
+"""Fields that are no text: names of things, and what only a machine reads."""
+
+_SEALED = {"image_generation_call": _SEALED_ALWAYS | {"result"}}

@@ -1,0 +1,241 @@
+"""What a filter did, told from the conversation before it and after it alone."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, TypeAlias
+
+from ekiden.core.conversation.items import Item, is_message
+from ekiden.core.privacy.redaction import redact_text
+from ekiden.handoff.filters.matching import match_items, texts_of
+from ekiden.handoff.filters.summary_text import brief, parse_summary
+from ekiden.handoff.filters.transcript import is_transcript, parse_transcript
+
+Fate: TypeAlias = Literal["kept", "changed", "summarised", "dropped"]
+FATES: tuple[Fate, ...] = ("kept", "changed", "summarised", "dropped")
+
+_EXCERPT = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterRow:
+    """What became of one item that was there before."""
+
+    index: int
+    """Its place before the filter, from 0."""
+    item: Item = field(repr=False)
+    """As it is now, or as it was if it is no longer there."""
+    fate: Fate
+    into: int | None
+    """Its place after the filter, or that of the message that tells it now."""
+    chars: int
+    """How long its text was."""
+    chars_after: int
+    """How long it is after the filter; 0 if it is no longer there as an item of its own."""
+
+    @property
+    def label(self) -> str:
+        """What it is, with the first words of it; what is sensitive in them is covered."""
+        return _label(self.item)
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as plain JSON, without the item."""
+        return _plain(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRow:
+    """An item that was not there before."""
+
+    index: int
+    """Its place after the filter, from 0."""
+    item: Item = field(repr=False)
+    kind: Literal["summary", "nested", "added"]
+    chars: int
+    """How long its text is."""
+
+    @property
+    def label(self) -> str:
+        """What it is, with the first words of it; what is sensitive in them is covered."""
+        return _label(self.item)
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as plain JSON, without the item."""
+        return _plain(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterReport:
+    """What a filter kept, changed, summarised and dropped, and what it put there."""
+
+    rows: tuple[FilterRow, ...]
+    """One for each item before the filter, in order."""
+    new: tuple[NewRow, ...]
+    chars_before: int
+    chars_after: int
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many items met each fate, and how many are ``new``."""
+        found = Counter(row.fate for row in self.rows)
+        return {**{fate: found[fate] for fate in FATES}, "new": len(self.new)}
+
+    def without_words(self, hidden: Collection[int], *, hide_new: bool) -> FilterReport:
+        """The same without what the items say that stood at the places `hidden` before the filter,
+        and those that are new, if these are not to be shown either."""
+        return replace(
+            self,
+            rows=tuple(
+                replace(row, item=_bare(row.item)) if row.index in hidden else row
+                for row in self.rows
+            ),
+            new=tuple(replace(row, item=_bare(row.item)) if hide_new else row for row in self.new),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as plain JSON."""
+        return {
+            "counts": self.counts,
+            "chars_before": self.chars_before,
+            "chars_after": self.chars_after,
+            "rows": [row.to_json() for row in self.rows],
+            "new": [row.to_json() for row in self.new],
+        }
+
+
+def filter_report(before: Sequence[Item], after: Sequence[Item]) -> FilterReport:
+    """What happened between two versions of a conversation, both as plain items.
+
+    Items are the same if they say the same; else, changed, if they have the same id or call id, or
+    stand in the same place and one can be made of the other by covering or cutting. What is gone
+    was summarised if a nested history in `after` tells it, or a summary there stands for it;
+    otherwise it was dropped. The time taken grows with the number of items, not with its square.
+    For example::
+
+        report = filter_report(what_the_source_saw, what_the_target_sees)
+        print(report.counts)
+    """
+    matched = match_items(before, after)
+    told = _told_by(before, after, matched)
+    rows = [
+        _row(place, item, after, matched.get(place), told.get(place))
+        for place, item in enumerate(before)
+    ]
+    known = set(matched.values())
+    new = [_new_row(place, item) for place, item in enumerate(after) if place not in known]
+    return FilterReport(
+        rows=tuple(rows),
+        new=tuple(new),
+        chars_before=sum(row.chars for row in rows),
+        chars_after=sum(row.chars_after for row in rows) + sum(row.chars for row in new),
+    )
+
+
+def _told_by(
+    before: Sequence[Item], after: Sequence[Item], matched: dict[int, int]
+) -> dict[int, int]:
+    """For items that are gone, the place of the new message that tells them."""
+    gone = [place for place in range(len(before)) if place not in matched]
+    known = set(matched.values())
+    new = [place for place in range(len(after)) if place not in known] if gone else []
+    told = _told_in_full(before, gone, [(place, parse_transcript(after[place])) for place in new])
+    summaries = [(place, parse_summary(after[place])) for place in new]
+    for place, summary in [pair for pair in summaries if pair[1] is not None][:_SUMMARIES]:
+        assert summary is not None
+        left = [one for one in gone if one not in told]
+        until = min((was for was, now in matched.items() if now > place), default=len(before))
+        told.update(dict.fromkeys(_last_of(left, summary.count, until), place))
+    return told
+
+
+_SUMMARIES = 8
+"""No more summaries than these are looked at; a filter makes one."""
+
+
+def _told_in_full(
+    before: Sequence[Item],
+    gone: Sequence[int],
+    nested: Iterable[tuple[int, Sequence[Item] | None]],
+) -> dict[int, int]:
+    """Which of the items that are gone stand in a nested history, and where that is.
+
+    An older history or summary is told if anything is: its parts stand there on their own.
+    """
+    inner = [(place, item) for place, items in nested for item in items or ()]
+    if not inner:
+        return {}
+    found = match_items([before[place] for place in gone], [item for _, item in inner])
+    told = {gone[one]: inner[other][0] for one, other in found.items()}
+    for place in gone:
+        item = before[place]
+        if is_transcript(item) or parse_summary(item) is not None:
+            told.setdefault(place, inner[0][0])
+    return told
+
+
+def _last_of(gone: Sequence[int], count: int, until: int) -> Sequence[int]:
+    """The `count` items that a summary stands for: those nearest before what follows it."""
+    border = bisect_left(gone, until)
+    nearest = gone[max(border - count, 0) : border]
+    return [*nearest, *gone[border : border + count - len(nearest)]]
+
+
+def _row(
+    place: int, item: Item, after: Sequence[Item], now: int | None, told: int | None
+) -> FilterRow:
+    said = texts_of(item)
+    says = () if now is None else said if after[now] == item else texts_of(after[now])
+    fate: Fate
+    if now is not None:
+        fate = "kept" if said == says else "changed"
+    else:
+        fate = "dropped" if told is None else "summarised"
+    return FilterRow(
+        index=place,
+        item=item if now is None else after[now],
+        fate=fate,
+        into=told if now is None else now,
+        chars=sum(map(len, said)),
+        chars_after=sum(map(len, says)),
+    )
+
+
+def _new_row(place: int, item: Item) -> NewRow:
+    kind: Literal["summary", "nested", "added"] = "added"
+    if is_transcript(item):
+        kind = "nested"
+    elif parse_summary(item) is not None:
+        kind = "summary"
+    return NewRow(index=place, item=item, kind=kind, chars=_length(item))
+
+
+def _plain(row: FilterRow | NewRow) -> dict[str, Any]:
+    named = [each.name for each in fields(row) if each.name not in ("index", "item")]
+    return {
+        "index": row.index,
+        "label": row.label,
+        **{name: getattr(row, name) for name in named},
+    }
+
+
+def _label(item: Item) -> str:
+    """What an item is, for people, in one line."""
+    if is_message(item):
+        what = str(item.get("role"))
+    else:
+        name, what = item.get("name"), str(item.get("type") or "item")
+        what = f"{what} {brief(name, 64)}" if isinstance(name, str) else what
+    text = next(iter(texts_of(item)), "")
+    excerpt = brief(redact_text(text[: 4 * _EXCERPT]), _EXCERPT)
+    return f"{brief(what, 100)}: {excerpt}" if excerpt else brief(what, 100)
+
+
+def _bare(item: Item) -> Item:
+    return {name: item[name] for name in ("type", "role", "name") if name in item}
+
+
+def _length(item: Item) -> int:
+    return sum(map(len, texts_of(item)))

@@ -1,0 +1,1 @@
+"""Handoffs on record: their life, and finding them."""

@@ -1,0 +1,292 @@
+"""Asking for handoffs of all sessions: by agent, task, status, time and more, in pages."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from ekiden.audit import AuditQuery
+from ekiden.core.checks.fields import Checked
+from ekiden.core.errors import SessionNotFound, UserError
+from ekiden.core.events import Event
+from ekiden.core.handoff_terms import HandoffPolicy, HandoffStatus
+from ekiden.handoff.records.lifecycle import FINAL
+from ekiden.handoff.records.records import HandoffRecord, record_of_request, records_of
+from ekiden.handoff.records.requests import REQUESTS, Asked, asked_in, session_of, tried_in
+from ekiden.storage.base import EventFilter, SessionRow, Store
+
+_PAGE: Final = 200
+_FEW: Final = 8
+"""Events within which most handoffs are settled."""
+_MOST_REMEMBERED: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoffQuery(Checked):
+    """Which handoffs to find; `None` does not restrict.
+
+    For example::
+
+        HandoffQuery(agent="billing", status="rolled_back", since=datetime(2025, 3, 1))
+    """
+
+    agent: str | None = None
+    """It handed over, or was to take over."""
+    source: str | None = None
+    target: str | None = None
+    task: str | None = None
+    """Of sessions about this task; a session is its own task unless it was made for another."""
+    correlation_id: str | None = None
+    status: HandoffStatus | None = None
+    """Where the handoff stands now."""
+    session_id: str | None = None
+    policy: HandoffPolicy | None = None
+    by: str | None = None
+    """Who wanted it: a kind (``model``, ``trigger``, ``person``, ``program``), or a name."""
+    since: datetime | None = None
+    """Put on record then or later; without a time zone it is the machine's own."""
+    until: datetime | None = None
+    """Put on record before then."""
+
+    def matches(self, record: HandoffRecord) -> bool:
+        """Whether the handoff is one of those asked for, as far as it tells that itself: task,
+        correlation id and time are looked at by whoever finds it."""
+        return (
+            self.matches_beginning(record)
+            and (self.status is None or record.status == self.status)
+            and (self.session_id is None or record.session_id == self.session_id)
+        )
+
+    def matches_beginning(self, record: HandoffRecord) -> bool:
+        """The part of the question that the first event of a handoff answers."""
+        return (
+            (self.agent is None or self.agent in (record.source, record.target))
+            and (self.source is None or record.source == self.source)
+            and (self.target is None or record.target == self.target)
+            and (self.policy is None or record.policy == self.policy)
+            and (self.by is None or self.by in (record.by.kind, record.by.name))
+        )
+
+    @property
+    def asks_about_sessions(self) -> bool:
+        """Whether the session's row has a part of the answer."""
+        return self.task is not None or self.correlation_id is not None
+
+    def matches_session(self, row: SessionRow) -> bool:
+        """Whether the session is about the task, and belongs to what was asked for."""
+        return (self.task is None or task_of(row) == self.task) and (
+            self.correlation_id is None or correlation_of(row) == self.correlation_id
+        )
+
+    def event_filter(self) -> EventFilter:
+        """The part of the question that the store answers."""
+        return AuditQuery(
+            type="handoff", session_id=self.session_id, since=self.since, until=self.until
+        ).event_filter()
+
+
+EVERYTHING: Final = HandoffQuery()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoffPage:
+    """Some handoffs, newest first, and how to get the next ones."""
+
+    records: Sequence[HandoffRecord]
+    next_cursor: str | None
+
+
+def task_of(row: SessionRow) -> str:
+    """The task that a session is about: itself, unless whoever made it named one."""
+    return str(row.meta.get("task_id") or row.id)
+
+
+def correlation_of(row: SessionRow) -> str:
+    """What a session belongs to: itself, unless whoever made it named something."""
+    return str(row.meta.get("correlation_id") or row.id)
+
+
+async def find_handoffs(
+    store: Store,
+    query: HandoffQuery = EVERYTHING,
+    *,
+    limit: int = 50,
+    cursor: str | None = None,
+) -> HandoffPage:
+    """One page of the handoffs that `query` asks for, newest first, each once and as it stands now.
+
+    Before those of the first page, beyond its limit, stand those that wait for whoever runs their
+    session, the newest first. A handoff stands where its first event stands, so that it keeps its
+    place while it goes on, and pages fit together whatever happens meanwhile. Handoffs that a
+    session took over from the one it was forked from are listed there, and here only if `query`
+    names the session. A malformed cursor and a limit below 1 are `UserError`. A page costs as much
+    as there is to look at before it is full: session and time are found with an index, the rest by
+    reading. For example::
+
+        page = await find_handoffs(store, HandoffQuery(agent="billing"), limit=20)
+        for record in page.records:
+            print(record.id, record.source, record.target, record.status)
+    """
+    if limit < 1:
+        raise UserError(f"a page of {limit} handoffs is not possible: `limit` is 1 or more")
+    if cursor == "":
+        raise UserError("'' is not a cursor: pass the `next_cursor` of a page")
+    found: list[HandoffRecord] = []
+    places: list[str] = []
+    waiting = await open_requests(store, query) if cursor is None else []
+    waiting.reverse()
+    async for record, place in _matching(store, query, cursor, page=min(_PAGE, 2 * limit + 2)):
+        if len(found) == limit:
+            return HandoffPage(records=_once(waiting, found), next_cursor=places[-1])
+        found.append(record)
+        places.append(place)
+    return HandoffPage(records=_once(waiting, found), next_cursor=None)
+
+
+def _once(waiting: list[HandoffRecord], found: list[HandoffRecord]) -> list[HandoffRecord]:
+    """All of them; what somebody took up between the two looks is told as it is on record."""
+    taken = {record.id for record in found}
+    return [*(each for each in waiting if each.id not in taken), *found]
+
+
+async def open_requests(store: Store, query: HandoffQuery = EVERYTHING) -> list[HandoffRecord]:
+    """The handoffs that are asked for and on which whoever runs their session put nothing on
+    record yet, in the order of being asked for."""
+    where = query.event_filter()
+    found = []
+    async for session_id, asked in _requests(store, query.session_id):
+        if where.since_us is not None and asked.asked_us < where.since_us:
+            continue
+        if where.until_us is not None and asked.asked_us >= where.until_us:
+            continue
+        try:
+            row = await store.get(session_id)
+        except SessionNotFound:
+            continue
+        record = await record_of_request(store, row, asked)
+        is_on_record = any(each.id == asked.id for each in tried_in(row.cursor))
+        if not is_on_record and query.matches(record) and query.matches_session(row):
+            found.append(record)
+    return sorted(found, key=lambda record: record.started_at)
+
+
+async def _requests(store: Store, session_id: str | None) -> AsyncIterator[tuple[str, Asked]]:
+    after, prefix = "", "" if session_id is None else f"{session_id}/"
+    while documents := await store.list_documents(REQUESTS, prefix=prefix, after=after):
+        for document in documents:
+            of_session, asked = session_of(document), asked_in(document)
+            if asked.cancel is None and session_id in (None, of_session):
+                yield of_session, asked
+        after = documents[-1].key
+
+
+async def _matching(
+    store: Store, query: HandoffQuery, cursor: str | None, *, page: int
+) -> AsyncIterator[tuple[HandoffRecord, str]]:
+    """What matches, each with the cursor of the page that begins after it."""
+    where = query.event_filter()
+    sessions = _Sessions(store, query)
+    later = _Later()
+    while True:
+        found = await store.find_events(where, limit=page, cursor=cursor)
+        for event, place in zip(found.events, found.cursors, strict=True):
+            if not event.details or (query.session_id is None and _is_copy(event)):
+                continue
+            if not _is_beginning(event):
+                later.remember(event)
+                continue
+            [begun] = records_of([event])
+            events = [event, *later.take(event)]
+            if not query.matches_beginning(begun) or not await sessions.match(event.session_id):
+                continue
+            record = await _as_it_stands(store, events)
+            if query.matches(record):
+                yield record, place
+        cursor = found.next_cursor
+        if cursor is None:
+            return
+        page = _PAGE
+
+
+def _id_of(event: Event) -> str:
+    return str((event.details or {}).get("id", event.event_id))
+
+
+def _is_beginning(event: Event) -> bool:
+    moves = (event.details or {}).get("moves")
+    return moves is None or "initiated" in moves  # earlier versions told only how it ended
+
+
+def _is_copy(event: Event) -> bool:
+    """Whether the event came along when its session was forked from another."""
+    session_id, mark, number = _id_of(event).rpartition(".h")
+    is_id = number.isdecimal() or number.startswith("rq_")
+    return bool(mark) and is_id and session_id != event.session_id
+
+
+async def _as_it_stands(store: Store, events: list[Event]) -> HandoffRecord:
+    """The handoff whose first event is given, with later ones perhaps; what is missing is read."""
+    first, size = events[0], _FEW
+    [record] = records_of(events)
+    if record.status in FINAL:
+        return record
+    handoff_id, after, events = record.id, first.seq, [first]
+    while True:
+        more = await store.events(first.session_id, after=after, limit=size)
+        events += [
+            event for event in more if event.type == "handoff" and _id_of(event) == handoff_id
+        ]
+        [record] = records_of(events)
+        if record.status in FINAL or len(more) < size:
+            return record
+        after, size = more[-1].seq, _PAGE
+
+
+class _Later:
+    """Events that go on with handoffs whose beginning comes later on the way into the past.
+
+    Most are asked for soon; those that are not are forgotten, and read again if need be.
+    """
+
+    def __init__(self) -> None:
+        self._events: dict[tuple[str, str], list[Event]] = {}
+
+    def remember(self, event: Event) -> None:
+        """Keep it until the first event of its handoff comes."""
+        if len(self._events) >= _MOST_REMEMBERED:
+            del self._events[next(iter(self._events))]
+        key = (event.session_id, _id_of(event))
+        self._events.setdefault(key, []).append(event)
+
+    def take(self, first: Event) -> list[Event]:
+        """The events that follow `first` in its handoff, in order."""
+        events = self._events.pop((first.session_id, _id_of(first)), [])
+        return sorted(events, key=lambda event: event.seq)
+
+
+class _Sessions:
+    """Which sessions a query is about; each row is read once, as long as there are not many."""
+
+    def __init__(self, store: Store, query: HandoffQuery) -> None:
+        self._store = store
+        self._query = query
+        self._known: dict[str, bool] = {}
+
+    async def match(self, session_id: str) -> bool:
+        """Whether the session is about what was asked for; not, if it is gone."""
+        if not self._query.asks_about_sessions:
+            return True
+        known = self._known.get(session_id)
+        if known is None:
+            if len(self._known) >= _MOST_REMEMBERED:
+                self._known.clear()
+            known = self._known[session_id] = await self._look_at(session_id)
+        return known
+
+    async def _look_at(self, session_id: str) -> bool:
+        try:
+            return self._query.matches_session(await self._store.get(session_id))
+        except SessionNotFound:
+            return False

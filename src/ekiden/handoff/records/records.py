@@ -1,0 +1,291 @@
+"""Handoffs as the events of sessions tell of them: one record each, read and never written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
+
+from ekiden.core.errors import HandoffNotFound, SessionNotFound
+from ekiden.core.events import Event
+from ekiden.core.handoff_terms import Actor, HandoffFailure, HandoffResult, HandoffStatus
+from ekiden.handoff.records.lifecycle import FINAL
+from ekiden.handoff.records.requests import Asked, asked_in, find_request, session_of
+from ekiden.storage.base import SessionRow, Store
+
+_MODEL = {"kind": "model"}
+_LEFT_OUT_IF_EMPTY: Final = (
+    "reason", "code", "error", "trigger", "request", "filter", "evaluation", "priority", "metadata",
+)  # fmt: skip
+_FACTS_OF_TRIGGERS: Final = frozenset({"type", "also"})
+"""What a trigger tells that is no word of people, models and tools, and no name of their errors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """One move of a handoff."""
+
+    status: HandoffStatus
+    at_us: int
+    seq: int
+    """The event that made it true."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoffRecord:
+    """Everything that is known of one handoff."""
+
+    id: str
+    session_id: str
+    source: str
+    target: str
+    status: HandoffStatus
+    moves: tuple[Move, ...]
+    by: Actor
+    policy: str = "graceful"
+    reason: str = ""
+    code: str | None = None
+    error: str | None = None
+    trigger: Mapping[str, Any] | None = None
+    """Why a trigger fired."""
+    request: str | None = None
+    """The id of the request, if a person or a program asked while somebody ran the session."""
+    filter: str | None = None
+    """The step with what the target was shown, if that was not everything."""
+    evaluation: Mapping[str, Any] | None = None
+    """How a condition came out that was not met."""
+    compensated: tuple[str, ...] = ()
+    not_compensated: tuple[str, ...] = ()
+    rollback_attempts: int = 0
+    """Compensations that failed, each try counted."""
+    priority: int = 0
+    metadata: Mapping[str, Any] | None = None
+    """The own metadata of whoever asked for it."""
+    call_id: str | None = None
+    """The model's call that asked for it."""
+    hashes: tuple[str, ...] = ()
+    """Of its audited events, in order."""
+    is_private: bool = False
+    """Whether it is of a run of which nothing that was said is to be shown."""
+
+    @property
+    def started_at(self) -> float:
+        """Seconds since 1970."""
+        return self.moves[0].at_us / 1e6 if self.moves else 0.0
+
+    @property
+    def settled_at(self) -> float | None:
+        """Seconds since 1970; `None` while it is under way."""
+        return self.moves[-1].at_us / 1e6 if self.status in FINAL and self.moves else None
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the target ever had the conversation."""
+        return was_made(self.moves)
+
+    def result(self) -> HandoffResult:
+        """What became of it."""
+        failure = None
+        if self.code is not None:
+            code: Any = self.code
+            failure = HandoffFailure(code=code, message=self.error or "")
+        return HandoffResult(
+            request_id=self.id,
+            status=self.status,
+            source=self.source,
+            target=self.target,
+            completed_at=self.settled_at,
+            error=failure,
+            rollback_performed=self.status == "rolled_back" and self.is_made,
+        )
+
+    def shown(self) -> HandoffRecord:
+        """As others may see it: without words, if it is private."""
+        if not self.is_private:
+            return self
+        trigger = self.trigger or {}
+        facts = {name: trigger[name] for name in trigger if name in _FACTS_OF_TRIGGERS}
+        return replace(self, reason="", trigger=facts or None, evaluation=None, metadata=None)
+
+    def to_json(self) -> dict[str, Any]:
+        """As programs read it; what is empty, and what is not to be shown, is left out."""
+        shown = self.shown()
+        data: dict[str, Any] = {
+            "id": self.id,
+            "session_id": self.session_id,
+            "source": self.source,
+            "target": self.target,
+            "status": self.status,
+            "by": self.by.to_json(),
+            "policy": self.policy,
+            "started_at": self.started_at,
+            "settled_at": self.settled_at,
+            "moves": [
+                {"status": move.status, "at": move.at_us / 1e6, "seq": move.seq}
+                for move in self.moves
+            ],
+        }
+        for name in _LEFT_OUT_IF_EMPTY:
+            value = getattr(shown, name)
+            if value:
+                data[name] = value
+        if self.compensated:
+            data["compensated"] = list(self.compensated)
+        if self.not_compensated:
+            data["not_compensated"] = list(self.not_compensated)
+        return data
+
+
+class _Moved(Protocol):
+    @property
+    def status(self) -> HandoffStatus: ...
+    @property
+    def seq(self) -> int: ...
+
+
+def was_made(moves: Sequence[_Moved]) -> bool:
+    """Whether the target of a handoff with these moves ever had the conversation."""
+    at = {move.status: move.seq for move in moves}
+    if "transferring" in at:
+        # What was asked for and withdrawn is put on record with all its moves at once.
+        return at["transferring"] != at.get("rolled_back")
+    return "completed" in at  # as earlier versions told it
+
+
+def records_of(events: Sequence[Event]) -> list[HandoffRecord]:
+    """The handoffs that the events of one session tell of, in the order of their beginning."""
+    by_id: dict[str, list[Event]] = {}
+    for event in events:
+        if event.type == "handoff" and event.details:
+            by_id.setdefault(event.details.get("id", event.event_id), []).append(event)
+    return [_record(handoff_id, of_it) for handoff_id, of_it in by_id.items()]
+
+
+async def read_handoffs(store: Store, session_id: str) -> list[HandoffRecord]:
+    """The handoffs of a session; empty if there is no such session."""
+    return records_of(await store.events(session_id))
+
+
+async def read_handoff(store: Store, handoff_id: str) -> HandoffRecord:
+    """The handoff of this id, on record or still waiting for whoever runs its session;
+    `HandoffNotFound`."""
+    record = await _on_record(store, handoff_id)
+    if record is not None:
+        return record
+    request = await find_request(store, handoff_id)
+    if request is not None and (waiting := asked_in(request)).cancel is None:
+        with suppress(SessionNotFound):
+            row = await store.get(session_of(request))
+            return await record_of_request(store, row, waiting)
+    # Somebody may have taken the request up between the two looks.
+    record = await _on_record(store, handoff_id)
+    if record is None:
+        raise HandoffNotFound(handoff_id)
+    return record
+
+
+async def _on_record(store: Store, handoff_id: str) -> HandoffRecord | None:
+    # Those that earlier versions wrote are called like their event: ``session/number``.
+    for mark in (".h", "/"):
+        session_id = handoff_id.rpartition(mark)[0]
+        for record in await read_handoffs(store, session_id) if session_id else ():
+            if record.id == handoff_id:
+                return record
+    return None
+
+
+async def record_of_request(store: Store, row: SessionRow, asked: Asked) -> HandoffRecord:
+    """The record of a handoff that is only asked for.
+
+    Once it is late and nobody runs the session, nobody makes it any more.
+    """
+    source = asked.source or row.agent
+    due_us = asked.due_us if asked.state == "open" and row.owner is None else None
+    if due_us is not None and await store.now_us() > due_us:
+        asked = replace(asked, state="timed_out", withdrawn_us=due_us)
+    failure = None if asked.state == "open" else asked.why_withdrawn(source)
+    moves = [Move(status="initiated", at_us=asked.asked_us, seq=0)]
+    if failure is not None:
+        moves.append(Move(status="failed", at_us=asked.withdrawn_us or asked.asked_us, seq=0))
+    return HandoffRecord(
+        id=asked.id,
+        session_id=row.id,
+        source=source,
+        target=asked.to,
+        status=moves[-1].status,
+        moves=tuple(moves),
+        by=asked.by,
+        policy=asked.policy or "graceful",
+        reason=asked.reason,
+        code=None if failure is None else failure.code,
+        error=None if failure is None else failure.message,
+        request=asked.id,
+        priority=asked.priority,
+        metadata=asked.metadata or None,
+    )
+
+
+def _record(handoff_id: str, events: Sequence[Event]) -> HandoffRecord:
+    merged: dict[str, Any] = {}
+    moves: list[Move] = []
+    compensated: list[str] = []
+    failed = 0
+    error: str | None = None
+    for event in events:
+        details = event.details or {}
+        moves += _moves(event, details)
+        if "compensation" in details:
+            if event.error is None:
+                compensated.append(details["compensation"])
+            else:
+                failed += 1
+            continue
+        merged.update(details)
+        error = event.error or error
+    last = events[-1]
+    return HandoffRecord(
+        id=handoff_id,
+        session_id=last.session_id,
+        source=merged.get("from", ""),
+        target=merged.get("to", ""),
+        status=merged.get("status", "completed"),
+        moves=tuple(moves),
+        by=Actor(**merged.get("by", _MODEL)),
+        policy=merged.get("policy", "graceful"),
+        reason=merged.get("reason", ""),
+        code=merged.get("code"),
+        error=error,
+        trigger=merged.get("trigger"),
+        request=merged.get("request"),
+        filter=merged.get("filter"),
+        evaluation=merged.get("evaluation"),
+        compensated=tuple(compensated),
+        not_compensated=tuple(merged.get("not_compensated", ())),
+        rollback_attempts=failed,
+        priority=merged.get("priority", 0),
+        metadata=merged.get("metadata"),
+        call_id=_call_id(events),
+        hashes=tuple(
+            event.details["hash"] for event in events if event.details and "hash" in event.details
+        ),
+        is_private=any(event.is_private for event in events),
+    )
+
+
+def _moves(event: Event, details: Mapping[str, Any]) -> list[Move]:
+    earlier = details.get("at", {})
+    # Events of earlier versions tell only how it ended.
+    statuses = details.get("moves", [details.get("status", "completed")])
+    return [
+        Move(status=status, at_us=earlier.get(status, event.at_us), seq=event.seq)
+        for status in statuses
+    ]
+
+
+def _call_id(events: Sequence[Event]) -> str | None:
+    for event in events:
+        for item in event.items:
+            if item.get("type") == "function_call_output":
+                return str(item.get("call_id"))
+    return None

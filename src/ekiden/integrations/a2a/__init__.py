@@ -1,0 +1,9 @@
+"""Agents elsewhere that speak A2A, as members of a team; needs `ekiden[a2a]`."""
+
+from ekiden.core.lazy import lazy_names
+from ekiden.integrations.a2a.agent import a2a_agent
+from ekiden.integrations.a2a.settings import RemoteA2A
+
+__all__ = ["RemoteA2A", "a2a_agent"]
+
+__getattr__ = lazy_names(__name__, {"install": "ekiden.integrations.a2a.server.routes"})

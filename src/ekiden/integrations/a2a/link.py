@@ -1,0 +1,411 @@
+"""One remote agent, spoken with over the official client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final
+
+import httpx
+from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
+from a2a.client.errors import A2AClientError, A2AClientTimeoutError
+from a2a.types import (
+    AgentCard,
+    CancelTaskRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageConfiguration,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+    Task,
+    TaskState,
+)
+from a2a.utils.constants import TransportProtocol
+from a2a.utils.errors import A2AError
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+from google.protobuf.struct_pb2 import Value
+
+from ekiden.core.acting import AGENT_HEADER
+from ekiden.core.checks.addresses import origin_of
+from ekiden.core.privacy.covering import cover
+from ekiden.core.values.jsonio import dumps
+from ekiden.integrations.a2a.settings import RemoteA2A
+from ekiden.integrations.a2a.view import MAX_TEXT, State, View, is_settled, problem
+
+_CONNECT_S = 10.0
+_READ_S = 60.0
+_CANCEL_S = 60.0
+_FIRST_DELAY_S = 0.05
+_LONGEST_DELAY_S = 10.0
+_RECENT = 20
+_MAX_WORDS = 500
+
+MOST_BYTES = 8_000_000
+"""The longest answer that is read; of a stream, all of it together."""
+
+_MAX_ID: Final = 1000
+
+_STATES: Final[dict[int, State]] = {
+    TaskState.TASK_STATE_SUBMITTED: "working",
+    TaskState.TASK_STATE_WORKING: "working",
+    TaskState.TASK_STATE_COMPLETED: "done",
+    TaskState.TASK_STATE_FAILED: "failed",
+    TaskState.TASK_STATE_CANCELED: "canceled",
+    TaskState.TASK_STATE_INPUT_REQUIRED: "asks",
+    TaskState.TASK_STATE_AUTH_REQUIRED: "asks",
+    TaskState.TASK_STATE_REJECTED: "rejected",
+}
+
+
+def view_of_message(message: Message) -> View:
+    """An agent that answers at once, without a task; `ValueError` for ids that cannot be."""
+    text, data = _said(message.parts)
+    return View(state="done", context_id=_id(message.context_id), text=text, data=data)
+
+
+def view_of_task(task: Task) -> View:
+    """A task; what it answered are its artifacts, or else its last words. `ValueError` for ids
+    that cannot be."""
+    state = _STATES.get(task.status.state, "working")
+    text, data = _said(task.status.message.parts)
+    options, item = _question(task.status.message.parts) if state == "asks" else ((), "")
+    if state == "done" and task.artifacts:
+        text, data = _said(part for artifact in task.artifacts for part in artifact.parts)
+    return View(
+        state=state,
+        task_id=_id(task.id),
+        context_id=_id(task.context_id),
+        text=text,
+        data=None if state == "asks" else data,
+        options=options,
+        item=item,
+    )
+
+
+def is_at_work(state: int) -> bool:
+    """Whether a task that is so goes on by itself."""
+    return _STATES.get(state, "working") == "working"
+
+
+def _said(parts: Iterable[Part]) -> tuple[str, Any]:
+    """The texts, and the JSON if there is no text; what is too long as a text that is cut off."""
+    texts: list[str] = []
+    found: list[Any] = []
+    for part in parts:
+        match part.WhichOneof("content"):
+            case "text":
+                texts.append(part.text)
+            case "data":
+                found.append(MessageToDict(part.data))
+            case "url":
+                texts.append(part.url)
+            case _:
+                texts.append(f"[{part.filename or part.media_type or 'a file'}]")
+    text = "\n".join(texts)[:MAX_TEXT]
+    if texts or not found:
+        return text, None
+    data = found[0] if len(found) == 1 else found
+    written = dumps(data)
+    return ("", data) if len(written) <= MAX_TEXT else (written[:MAX_TEXT], None)
+
+
+def _id(given: str) -> str:
+    """Ids are stored and sent again and again."""
+    if len(given) > _MAX_ID:
+        raise ValueError(f"it tells an id of more than {_MAX_ID} characters")
+    return given
+
+
+def _question(parts: Iterable[Part]) -> tuple[tuple[str, ...], str]:
+    """What can be chosen, and the question's id, as an Ekiden tells it."""
+    for part in parts:
+        said = MessageToDict(part.data) if part.WhichOneof("content") == "data" else None
+        asked = said.get("question") if isinstance(said, dict) else None
+        if isinstance(asked, dict):
+            options = asked.get("options")
+            listed = options if isinstance(options, list) else []
+            texts = tuple(each[:1000] for each in listed if isinstance(each, str))[:20]
+            item = asked.get("item")
+            return texts, _id(item) if isinstance(item, str) else ""
+    return (), ""
+
+
+class RequestRefused(httpx.TransportError):
+    """The request was not made, or its answer not read to the end."""
+
+
+class OneHost(httpx.AsyncBaseTransport):
+    """Speaks with `origin`, whatever a card or a redirect says, and reads at most `most` bytes."""
+
+    def __init__(self, origin: tuple[str, str, int], *, most: int = MOST_BYTES) -> None:
+        self._origin = origin
+        self._most = most
+        self._inner = httpx.AsyncHTTPTransport()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if origin_of(str(request.url)) != self._origin:
+            raise RequestRefused(f"its card leads to another host, {request.url.host[:80]}")
+        response = await self._inner.handle_async_request(request)
+        if response.headers.get("content-encoding", "identity") != "identity":
+            await response.aclose()
+            raise RequestRefused("it sends compressed answers, which it was asked not to")
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        response.stream = _Bounded(response.stream, self._most)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Bounded(httpx.AsyncByteStream):
+    def __init__(self, inner: httpx.AsyncByteStream, most: int) -> None:
+        self._inner = inner
+        self._left = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._inner:
+            self._left -= len(piece)
+            if self._left < 0:
+                raise RequestRefused("its answer is too long")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class RemoteUnreachable(Exception):
+    """Nobody answered, or the connection was lost: it may go well later."""
+
+
+class Unusable(Exception):
+    """What it says cannot be used, however often it is asked."""
+
+
+class RemoteLink:
+    """Calls one remote agent for the agent `name` of the team.
+
+    Nothing is kept between calls but the card, so any process can go on with a task.
+    """
+
+    def __init__(self, settings: RemoteA2A, *, name: str) -> None:
+        self._settings = settings
+        self._name = name
+        self._card: AgentCard | None = None
+
+    async def send(
+        self,
+        text: str,
+        *,
+        message_id: str,
+        context_id: str,
+        task_id: str = "",
+        data: dict[str, Any] | None = None,
+    ) -> View:
+        """Say something, once: a message that is known to have arrived is not sent again.
+
+        With `task_id` it is the answer of a person to what that task asks.
+        Gives the task as it stands right after; `unavailable` if it was out of reach for too long.
+        """
+        parts = [Part(text=_clean(text), media_type="text/plain")] if text else []
+        if data is not None:
+            parts.append(Part(data=ParseDict(data, Value()), media_type="application/json"))
+        message = Message(
+            message_id=message_id,
+            context_id=context_id,
+            task_id=task_id,
+            role=Role.ROLE_USER,
+            parts=parts,
+        )
+
+        async def attempt(client: Client) -> View:
+            arrived = await _arrived(client, message)
+            return arrived if arrived is not None else await _sent(client, message)
+
+        try:
+            async with asyncio.timeout(self._settings.timeout_s):
+                return await self._patiently(attempt, streaming=False, for_person=bool(task_id))
+        except TimeoutError:
+            limit = f"{self._settings.timeout_s:g} s"
+            return problem("unavailable", f"it did not take the message within {limit}")
+
+    async def wait(self, task_id: str) -> View:
+        """The task once it ended or asks something."""
+        delay_s = self._settings.poll_s
+
+        async def attempt(client: Client) -> View:
+            nonlocal delay_s
+            view = await _look(client, task_id)
+            while not is_settled(view):
+                await _news(client, task_id)
+                view = await _look(client, task_id)
+                if not is_settled(view):
+                    await asyncio.sleep(delay_s)
+                    delay_s = min(delay_s * 1.5, _LONGEST_DELAY_S)
+            return view
+
+        try:
+            async with asyncio.timeout(self._settings.timeout_s):
+                return await self._patiently(attempt, streaming=True)
+        except TimeoutError:
+            limit = f"{self._settings.timeout_s:g} s"
+            return problem("unavailable", f"task {task_id} did not come to an end within {limit}")
+
+    async def cancel(self, task_id: str) -> str | None:
+        """Tell it that nobody needs the task any more; why that did not go, if it did not."""
+        limit_s = min(_CANCEL_S, self._settings.timeout_s)
+        try:
+            async with asyncio.timeout(limit_s), self._client() as client:
+                await client.cancel_task(CancelTaskRequest(id=task_id))
+        except (RemoteUnreachable, Unusable) as exc:
+            return str(exc)
+        except TimeoutError:
+            return f"it did not answer within {limit_s:g} s"
+        return None
+
+    async def _patiently(
+        self,
+        attempt: Callable[[Client], Awaitable[View]],
+        *,
+        streaming: bool,
+        for_person: bool = False,
+    ) -> View:
+        """What the attempt gives; made again while nobody answers, as long as we are patient."""
+        clock = asyncio.get_running_loop()
+        delay_s, lost_at = _FIRST_DELAY_S, None
+        while True:
+            began = clock.time()
+            try:
+                async with self._client(streaming=streaming, for_person=for_person) as client:
+                    return await attempt(client)
+            except Unusable as exc:
+                return problem("invalid", str(exc))
+            except RemoteUnreachable as exc:
+                if lost_at is None or clock.time() - began > self._settings.patience_s:
+                    lost_at, delay_s = clock.time(), _FIRST_DELAY_S
+                if clock.time() + delay_s - lost_at > self._settings.patience_s:
+                    return problem("unavailable", str(exc))
+            await asyncio.sleep(delay_s)
+            delay_s = min(delay_s * 2, _LONGEST_DELAY_S)
+
+    @asynccontextmanager
+    async def _client(
+        self, *, streaming: bool = False, for_person: bool = False
+    ) -> AsyncIterator[Client]:
+        headers = {**self._settings.headers(self._name), "Accept-Encoding": "identity"}
+        if not for_person:
+            headers[AGENT_HEADER] = "1"
+        timeout = httpx.Timeout(_READ_S, connect=_CONNECT_S)
+        with _translated():
+            async with httpx.AsyncClient(
+                transport=OneHost(self._settings.origin), headers=headers, timeout=timeout
+            ) as http:
+                if self._card is None:
+                    self._card = await _read_card(http, self._settings.card)
+                config = ClientConfig(
+                    httpx_client=http,
+                    supported_protocol_bindings=[
+                        TransportProtocol.JSONRPC,
+                        TransportProtocol.HTTP_JSON,
+                    ],
+                    streaming=streaming,
+                )
+                yield ClientFactory(config).create(self._card)
+
+
+async def _read_card(http: httpx.AsyncClient, address: str) -> AgentCard:
+    base, slash, path = address.rpartition("/")
+    return await A2ACardResolver(http, base, slash + path).get_agent_card()
+
+
+async def _sent(client: Client, message: Message) -> View:
+    configuration = SendMessageConfiguration(
+        return_immediately=True, accepted_output_modes=["text/plain", "application/json"]
+    )
+    request = SendMessageRequest(message=message, configuration=configuration)
+    async for answer in client.send_message(request):
+        if answer.HasField("message"):
+            return view_of_message(answer.message)
+        return view_of_task(answer.task)
+    raise Unusable("it answered with nothing")
+
+
+async def _arrived(client: Client, message: Message) -> View | None:
+    """The task that the message began or went on with, if it was sent before.
+
+    Agents that cannot tell get it again, under the same id: it is theirs to notice.
+    """
+    try:
+        if message.task_id:
+            task = await client.get_task(GetTaskRequest(id=message.task_id))
+            return view_of_task(task) if _has(task, message) else None
+        request = ListTasksRequest(context_id=message.context_id, page_size=_RECENT)
+        known = next(
+            (task for task in (await client.list_tasks(request)).tasks if _has(task, message)), None
+        )
+        return None if known is None else await _look(client, known.id)
+    except A2AClientError as exc:
+        if _is_lost(exc):
+            raise
+        return None
+    except (A2AError, NotImplementedError):
+        return None
+
+
+def _has(task: Task, message: Message) -> bool:
+    return any(each.message_id == message.message_id for each in task.history)
+
+
+async def _look(client: Client, task_id: str) -> View:
+    return view_of_task(await client.get_task(GetTaskRequest(id=task_id)))
+
+
+async def _news(client: Client, task_id: str) -> None:
+    """Wait until the task ended or asks something; not at all if the agent does not tell."""
+    try:
+        async for news in client.subscribe(SubscribeToTaskRequest(id=task_id)):
+            state = news.status_update.status.state or news.task.status.state
+            if news.HasField("message") or (state and not is_at_work(state)):
+                return
+    except A2AClientError as exc:
+        if _is_lost(exc):
+            raise
+    except (A2AError, NotImplementedError):
+        return
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Whatever goes wrong inside is `RemoteUnreachable` or `Unusable` outside."""
+    try:
+        yield
+    except A2AClientError as exc:
+        if _is_lost(exc):
+            raise RemoteUnreachable(f"it cannot be reached: {_words(exc)}") from exc
+        raise Unusable(_words(exc)) from exc
+    except (A2AError, ParseError, ValueError) as exc:
+        raise Unusable(_words(exc)) from exc
+
+
+def _is_lost(error: A2AClientError) -> bool:
+    """Whether it may go well when it is tried again."""
+    cause = error.__cause__
+    if isinstance(cause, httpx.HTTPStatusError):
+        return cause.response.status_code in (429, 502, 503, 504)
+    if isinstance(cause, RequestRefused):
+        return False
+    return isinstance(error, A2AClientTimeoutError) or isinstance(cause, httpx.TransportError)
+
+
+def _words(error: Exception) -> str:
+    cause = error.__cause__
+    if isinstance(cause, httpx.HTTPStatusError):
+        return f"it answered with the status {cause.response.status_code}"
+    return cover(str(cause) if isinstance(cause, RequestRefused) else str(error))[:_MAX_WORDS]
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,84 @@
+"""Where a remote agent is, and how it is called; nothing of it is secret."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ekiden.core.checks.addresses import card_address, origin_of, variable_fault
+from ekiden.core.checks.fields import Seconds, check_fields
+from ekiden.core.errors import UserError
+from ekiden.core.errors.a2a import RemoteAgentUnavailable
+from ekiden.core.privacy.covering import keep_secret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteA2A:
+    """A remote agent's card, the names of the variables with its credentials, and time limits.
+
+    Only the names are kept: values are read from the environment when they are needed, and stand in
+    no store, log or message::
+
+        RemoteA2A(card="https://partner.example", token_env="PARTNER_TOKEN")
+    """
+
+    card: str
+    """The address of its agent card; that of a host alone stands for its well-known one. `https`,
+    or `http` on this machine. Its interface has to be on the same host."""
+    token_env: str | None = None
+    """The environment variable with the token that is sent as `Authorization: Bearer`."""
+    headers_env: Mapping[str, str] = field(default_factory=dict)
+    """Further headers, each with the environment variable that has its value."""
+    timeout_s: Seconds = 300.0
+    """How long one task may be under way, without the time in which people are asked."""
+    patience_s: Seconds = 30.0
+    """How long it may be out of reach before it is given up."""
+    poll_s: Seconds = 1.0
+    """How often it is asked, if it does not say by itself how far it is; less and less often."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        object.__setattr__(self, "card", card_address(self.card))
+        for name in filter(None, (self.token_env, *self.headers_env.values())):
+            if fault := variable_fault(name):
+                raise UserError(f"{name!r:.80} is not the name of an environment variable: {fault}")
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        """The host that is spoken with, and no other."""
+        return origin_of(self.card)
+
+    def headers(self, agent: str) -> dict[str, str]:
+        """With the credentials; `RemoteAgentUnavailable` if a variable is not set, or has
+        characters that no header has."""
+        made = {name: _variable(agent, each) for name, each in self.headers_env.items()}
+        if self.token_env is not None:
+            made["Authorization"] = f"Bearer {_variable(agent, self.token_env)}"
+        return made
+
+    def to_json(self) -> dict[str, Any]:
+        """As a compensation keeps it."""
+        return {
+            "card": self.card,
+            "token_env": self.token_env,
+            "headers_env": dict(self.headers_env),
+            "timeout_s": self.timeout_s,
+            "patience_s": self.patience_s,
+            "poll_s": self.poll_s,
+        }
+
+
+def _variable(agent: str, name: str) -> str:
+    value = os.environ.get(name, "").strip()
+    if not value:
+        raise RemoteAgentUnavailable(agent, f"the environment variable {name} is not set")
+    keep_secret([value])
+    if not value.isascii() or not value.isprintable():
+        raise RemoteAgentUnavailable(
+            agent,
+            f"the environment variable {name} has characters that cannot stand in a header: it is "
+            "one line of printable ASCII",
+        )
+    return value

@@ -1,0 +1,218 @@
+"""What happens in a run as AG-UI events.
+
+Agents are steps, what they say are messages, tools and transfers are tool calls, variables of the
+session are the state. What waits for people ends the run with an interrupt each. What AG-UI has no
+word for is a `CUSTOM` event: `ekiden.run` (which run of which session it is), `ekiden.handoff`,
+`ekiden.route`, `ekiden.inbox`, and `ekiden.withdrawn` for a message that broke off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from ekiden.core.events import Event
+from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.runs import Run
+from ekiden.core.values.jsonio import dumps
+from ekiden.hub.tails import Shown
+from ekiden.integrations.agui.interrupts import interrupt
+from ekiden.server.streams.speaking import Broken, Piece, Speech, SpeechBegun, SpeechEnded
+
+_TOLD = ("handoff", "route", "inbox")
+_SHORT = (
+    "id", "from", "to", "status", "moves", "reason", "code", "agent", "method", "confidence",
+    "item", "kind", "subject", "change", "role", "options", "tool",
+)  # fmt: skip
+"""Details that are passed on with a `CUSTOM` event; the rest is for our own interface."""
+
+
+class AguiEvents:
+    """Makes AG-UI events of one run, or of the part of one that somebody watches."""
+
+    def __init__(
+        self,
+        *,
+        thread_id: str,
+        run_id: str,
+        our_run_id: str,
+        state: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`run_id` is the client's name of it; `state`, the session's variables at the start."""
+        self._thread_id = thread_id
+        self._run_id = run_id
+        self._our_run_id = our_run_id
+        self._speech = Speech(f"msg_{our_run_id}_")
+        self._step: str | None = None
+        self._state = None if state is None else deepcopy(dict(state))
+        self._calls: dict[str, dict[str, Any]] = {}
+        """Those without a result yet, by id."""
+
+    def know(self, events: Iterable[Event]) -> None:
+        """What the run did before the part that is shown."""
+        for event in events:
+            for _ in self._speech.take(event):
+                pass
+            for _ in self._called(event):
+                pass
+            if event.type == "agent_start" and event.agent:
+                self._step = event.agent
+
+    def start(self) -> Iterator[dict[str, Any]]:
+        """The run begins."""
+        yield {"type": "RUN_STARTED", "threadId": self._thread_id, "runId": self._run_id}
+        ours = {"run_id": self._our_run_id, "session_id": self._our_run_id.rpartition(":")[0]}
+        yield _custom("run", ours)
+        if self._state is not None:
+            yield {"type": "STATE_SNAPSHOT", "snapshot": deepcopy(self._state)}
+        if self._step is not None:
+            yield {"type": "STEP_STARTED", "stepName": self._step}
+
+    def take(self, shown: Shown) -> Iterator[dict[str, Any]]:
+        """What an event or a delta tells."""
+        for each in self._speech.take(shown):
+            yield from _spoken(each)
+        if isinstance(shown, Event):
+            yield from self._happened(shown)
+
+    def finish(self, run: Run, questions: Sequence[InboxItem] = ()) -> Iterator[dict[str, Any]]:
+        """The run stands so, and nothing more comes."""
+        for each in self._speech.close():
+            yield from _spoken(each)
+        yield from self._step_to(None)
+        if run.status in ("done", "refused"):
+            yield self._finished(run, {"type": "success"}, result=run.output)
+        elif run.status == "waiting" and questions:
+            waits = [interrupt(item, call_id=self._call_of(item)) for item in questions]
+            yield self._finished(run, {"type": "interrupt", "interrupts": waits})
+        else:
+            yield {"type": "RUN_ERROR", **_error(run), "usage": _usage(run)}
+
+    def _happened(self, event: Event) -> Iterator[dict[str, Any]]:
+        if event.type == "agent_start" and event.agent:
+            yield from self._step_to(event.agent)
+        yield from self._called(event)
+        details = event.details or {}
+        if event.type in _TOLD:
+            told = {name: details[name] for name in _SHORT if name in details}
+            yield _custom(event.type, {"agent": event.agent, **told})
+        if isinstance(details.get("state"), Mapping):
+            yield from self._changed(details["state"])
+
+    def _called(self, event: Event) -> Iterator[dict[str, Any]]:
+        if event.type not in ("llm_call", "message", "tool_call", "handoff"):
+            return
+        if event.type == "message" and event.step is None:
+            return
+        for item in event.items:
+            call_id = item.get("call_id")
+            if item.get("type") == "function_call" and isinstance(call_id, str):
+                self._calls[call_id] = item
+                yield from _call(item, call_id)
+            elif item.get("type") == "function_call_output" and isinstance(call_id, str):
+                self._calls.pop(call_id, None)
+                yield {
+                    "type": "TOOL_CALL_RESULT",
+                    "messageId": f"{call_id}:result",
+                    "toolCallId": call_id,
+                    "content": _as_text(item.get("output")),
+                    "role": "tool",
+                }
+
+    def _step_to(self, agent: str | None) -> Iterator[dict[str, Any]]:
+        if self._step is not None:
+            yield {"type": "STEP_FINISHED", "stepName": self._step}
+        self._step = agent
+        if agent is not None:
+            yield {"type": "STEP_STARTED", "stepName": agent}
+
+    def _changed(self, told: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Variables of the session; those of users and of the app are told by name only."""
+        if self._state is None:
+            base = told.get("base")
+            self._state = deepcopy(dict(base)) if isinstance(base, Mapping) else {}
+            yield {"type": "STATE_SNAPSHOT", "snapshot": deepcopy(self._state)}
+        moves: list[dict[str, Any]] = []
+        for name, value in (told.get("set") or {}).items():
+            self._state[name] = value
+            moves.append({"op": "add", "path": _pointer(name), "value": value})
+        for name in told.get("deleted") or ():
+            if name in self._state:
+                del self._state[name]
+                moves.append({"op": "remove", "path": _pointer(name)})
+        if moves:
+            yield {"type": "STATE_DELTA", "delta": moves}
+
+    def _call_of(self, item: InboxItem) -> str | None:
+        """The call that the question is about, if it is one of this part of the run."""
+        for call_id, call in self._calls.items():
+            if call["name"] == item.tool and (call.get("arguments") or "{}") == item.arguments:
+                return call_id
+        return None
+
+    def _finished(self, run: Run, outcome: dict[str, Any], *, result: Any = None) -> dict[str, Any]:
+        told = {
+            "type": "RUN_FINISHED",
+            "threadId": self._thread_id,
+            "runId": self._run_id,
+            "outcome": outcome,
+            "usage": _usage(run),
+        }
+        return told if result is None else {**told, "result": result}
+
+
+def _spoken(each: SpeechBegun | Piece | SpeechEnded | Broken) -> Iterator[dict[str, Any]]:
+    match each:
+        case SpeechBegun(id=name):
+            yield {"type": "TEXT_MESSAGE_START", "messageId": name, "role": "assistant"}
+        case Piece(id=name, text=text):
+            yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": name, "delta": text}
+        case SpeechEnded(id=name, refusal=refusal):
+            if refusal:
+                yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": name, "delta": refusal}
+            yield {"type": "TEXT_MESSAGE_END", "messageId": name}
+        case Broken(id=name):
+            yield {"type": "TEXT_MESSAGE_END", "messageId": name}
+            yield _custom("withdrawn", {"message_id": name})
+
+
+def _call(item: Mapping[str, Any], call_id: str) -> Iterator[dict[str, Any]]:
+    yield {"type": "TOOL_CALL_START", "toolCallId": call_id, "toolCallName": item["name"]}
+    arguments = item.get("arguments")
+    if arguments:
+        yield {"type": "TOOL_CALL_ARGS", "toolCallId": call_id, "delta": _as_text(arguments)}
+    yield {"type": "TOOL_CALL_END", "toolCallId": call_id}
+
+
+def _error(run: Run) -> dict[str, Any]:
+    match run.status:
+        case "failed":
+            return {"message": run.failure.message, "code": run.failure.code}
+        case "out_of_budget":
+            return {"message": "the run used up its budget", "code": "run.out_of_budget"}
+        case "stopped":
+            return {"message": "somebody stopped the run", "code": "run.stopped"}
+        case _:
+            return {
+                "message": "the server is stopping, and the run goes on: connect again",
+                "code": "server.stopping",
+            }
+
+
+def _usage(run: Run) -> list[dict[str, int]]:
+    used = run.usage
+    sent, made = used.input_tokens, used.output_tokens
+    return [{"inputTokens": sent, "outputTokens": made, "totalTokens": used.tokens}]
+
+
+def _custom(name: str, value: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "CUSTOM", "name": f"ekiden.{name}", "value": value}
+
+
+def _pointer(name: str) -> str:
+    return "/" + name.replace("~", "~0").replace("/", "~1")
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else dumps(value)

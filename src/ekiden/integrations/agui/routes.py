@@ -1,0 +1,231 @@
+"""`/agui`: a page talks to the team."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from functools import cache
+from typing import Annotated, Any
+
+from fastapi import APIRouter, FastAPI, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from ekiden.api.texts import SESSION_ID
+from ekiden.core.conversation.items import Item, assistant_message, text_of
+from ekiden.core.errors import SessionNotFound
+from ekiden.core.errors.server import RequestInvalid
+from ekiden.core.events import Event
+from ekiden.core.runs import run_id_of
+from ekiden.hub.tails import Shown
+from ekiden.integrations.agui.events import AguiEvents
+from ekiden.integrations.agui.interrupts import ResumeEntry, resolve
+from ekiden.integrations.agui.streaming import agui_stream
+from ekiden.project.runs.reading import run_range
+from ekiden.project.runs.runs import RunOrder
+from ekiden.project.service import Desk
+from ekiden.server.access.access import Caller, Starts, TheCaller
+from ekiden.server.problems import problems
+from ekiden.server.route_groups import grouped
+from ekiden.server.streams.decisions import check_asked
+from ekiden.server.streams.following import FollowedRun, await_more, begin_run, is_over, join_run
+from ekiden.server.streams.sse import Streams, stream_responses
+from ekiden.sessions.progress import run_number
+from ekiden.storage.base import SessionRow
+
+router = APIRouter(tags=["agui"])
+
+_SPOKEN = ("system", "developer", "user")
+_LEFT_OUT = ("tool", "activity", "reasoning")
+"""The session has its own record of these."""
+
+
+def read_messages(messages: Sequence[Mapping[str, Any]]) -> list[Item]:
+    """What was said; `RequestInvalid` says which message cannot be used and why."""
+    return [item for place, each in enumerate(messages) if (item := _item(each, place))]
+
+
+def is_said(item: Item) -> bool:
+    """Whether it is a message of the user's that says something."""
+    if item.get("role") != "user":
+        return False
+    parts = item["content"] if isinstance(item["content"], list) else ()
+    return bool(text_of(item).strip()) or any(part["type"] != "input_text" for part in parts)
+
+
+def _item(message: Mapping[str, Any], place: int) -> Item | None:
+    role, content, where = message.get("role"), message.get("content"), f"messages.{place}"
+    if role in _LEFT_OUT:
+        return None
+    if role == "assistant":
+        return assistant_message(content) if isinstance(content, str) and content else None
+    if role not in _SPOKEN:
+        raise RequestInvalid(f"{where}.role: {role!r:.60} is none of AG-UI's roles")
+    if isinstance(content, str):
+        return {"role": role, "content": content}
+    if role == "user" and isinstance(content, list):
+        parts = [_part(part, f"{where}.content.{n}") for n, part in enumerate(content)]
+        return {"role": role, "content": parts}
+    raise RequestInvalid(f"{where}.content: a message needs a text")
+
+
+def _part(part: Any, where: str) -> dict[str, Any]:
+    match part:
+        case {"type": "text", "text": str(text)}:
+            return {"type": "input_text", "text": text}
+        case {"type": "image", "source": {"type": "url", "value": str(url)}}:
+            return {"type": "input_image", "image_url": url, "detail": "auto"}
+        case {"type": "image", "source": {"type": "data", "value": str(data), "mimeType": str(m)}}:
+            return {"type": "input_image", "image_url": f"data:{m};base64,{data}", "detail": "auto"}
+    raise RequestInvalid(f"{where}: agents are sent texts and images only")
+
+
+class AguiContext(BaseModel):
+    """Something that the page knows."""
+
+    description: str = Field(max_length=10_000)
+    value: str = Field(max_length=1_000_000)
+
+
+class AguiInput(BaseModel):
+    """AG-UI's `RunAgentInput`; what it has beyond this is ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    threadId: str = Field(
+        min_length=1,
+        max_length=128,
+        pattern=SESSION_ID,
+        description="The session: a new one is begun, another one gone on with.",
+    )
+    runId: str = Field(min_length=1, max_length=200)
+    messages: list[dict[str, Any]] = Field(default_factory=list, max_length=20_000)
+    tools: list[dict[str, Any]] = Field(
+        default_factory=list, description="Has no effect: agents use their own tools."
+    )
+    context: list[AguiContext] = Field(
+        default_factory=list, max_length=1000, description="Told to the agents of a new session."
+    )
+    state: Annotated[Any, Field(description="Has no effect: the session has its own.")] = None
+    forwardedProps: Annotated[
+        Any, Field(description="`agent`: who gets the message, instead of who has the session.")
+    ] = None
+    resume: list[ResumeEntry] | None = Field(default=None, max_length=100)
+
+
+@router.post(
+    "/agui",
+    response_class=Response,
+    responses={
+        **stream_responses("AG-UI events, each as the data of one server-sent event."),
+        **problems(404, 409, 413),
+    },
+)
+async def run_agui(desk: Starts, caller: TheCaller, body: AguiInput, request: Request) -> Response:
+    """Say something to the team, or resolve what it asked, and see what happens as AG-UI events.
+
+    The session keeps what was said: only the last message counts, unless the session is new. What
+    waits for people ends the run with the outcome `interrupt`; an entry in `resume` for each
+    answers, if the key may answer, and the run goes on. Without a message and without `resume` the
+    run that is under way is shown from its beginning.
+    """
+    streams: Streams = request.app.state.streams
+    streams.check_room()
+    row = await _row(desk, body.threadId)
+    followed = await _followed(desk, caller, body, row)
+    told = AguiEvents(
+        thread_id=body.threadId,
+        run_id=body.runId,
+        our_run_id=followed.run_id,
+        state={} if row is None else row.variables,
+    )
+    told.know(await _before(desk, followed))
+    headers = {"X-Ekiden-Session": followed.session_id, "X-Ekiden-Run": followed.run_id}
+    shown = followed.shown(beat_s=streams.heartbeat_s)
+    return streams.response(_events(desk, followed, shown, told), headers)
+
+
+async def _followed(
+    desk: Desk, caller: Caller, body: AguiInput, row: SessionRow | None
+) -> FollowedRun:
+    number = 0 if row is None else run_number(row)
+    last_id = run_id_of(body.threadId, number)
+    if body.resume:
+        if not number:
+            raise RequestInvalid(f"nothing in {body.threadId!r} waits for an answer")
+        await check_asked(desk, body.threadId, [entry.interruptId for entry in body.resume])
+        followed = await await_more(desk, last_id)
+        try:
+            for entry in body.resume:
+                await resolve(desk, caller, entry)
+        except BaseException:
+            followed.close()
+            raise
+        return followed
+    items = read_messages(body.messages)
+    if not items or not is_said(items[-1]):
+        if number and not is_over(await desk.runs.read(last_id)):
+            first, _ = await run_range(desk.store, last_id)
+            return await join_run(desk, last_id, after=first - 1)
+        raise RequestInvalid("messages: the last one must be the user's, and say something")
+    given = items[-1:] if number else [*_context(body), *items]
+    order = RunOrder(
+        input=given,
+        session_id=body.threadId,
+        to=_addressee(body),
+        may_write_history=caller.may("history"),
+    )
+    return await begin_run(desk, order)
+
+
+def _addressee(body: AguiInput) -> str | None:
+    named = body.forwardedProps.get("agent") if isinstance(body.forwardedProps, dict) else None
+    return named if isinstance(named, str) and named else None
+
+
+def _context(body: AguiInput) -> list[Item]:
+    if not body.context:
+        return []
+    told = "\n".join(f"{each.description}: {each.value}" for each in body.context)
+    return [{"role": "developer", "content": f"What the application tells:\n{told}"}]
+
+
+async def _row(desk: Desk, session_id: str) -> SessionRow | None:
+    try:
+        return await desk.store.get(session_id)
+    except SessionNotFound:
+        return None
+
+
+async def _before(desk: Desk, followed: FollowedRun) -> list[Event]:
+    """What the run did before the part that is shown: calls whose results come now are in it."""
+    first, _ = await run_range(desk.store, followed.run_id)
+    if followed.after < first:
+        return []
+    events = await desk.store.events(followed.session_id, after=first - 1)
+    return [event for event in events if event.seq <= followed.after]
+
+
+async def _events(
+    desk: Desk,
+    followed: FollowedRun,
+    shown: AsyncGenerator[Shown | None, None],
+    told: AguiEvents,
+) -> AsyncGenerator[bytes, None]:
+    try:
+        async with aclosing(agui_stream(desk, followed.run_id, shown, told)) as stream:
+            async for sent in stream:
+                yield sent
+    finally:
+        followed.close()
+
+
+def install(app: FastAPI) -> None:
+    """Serve AG-UI."""
+    app.router.routes.extend(_routes())
+
+
+@cache
+def _routes() -> tuple[BaseRoute, ...]:
+    return grouped(router)

@@ -1,0 +1,12 @@
+"""The team as an MCP server: sessions, handoffs and the inbox as tools; needs `ekiden[mcp]`."""
+
+from ekiden.core.lazy import lazy_names
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "install": "ekiden.integrations.mcp_server.mounting",
+        "running": "ekiden.integrations.mcp_server.mounting",
+        "serve_stdio": "ekiden.integrations.mcp_server.stdio",
+    },
+)

@@ -1,0 +1,5 @@
+"""The team behind the interfaces of OpenAI: chat completions, responses and models."""
+
+from ekiden.integrations.openai_api.installing import install
+
+__all__ = ["install"]

@@ -1,0 +1,171 @@
+"""What clients send. Unlike elsewhere, fields that are not known are ignored: clients of these
+interfaces send many, and each version sends more."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from fastapi import Header
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+from ekiden.api.texts import SESSION_ID
+from ekiden.integrations.openai_api.errors import unsupported
+
+_TOOLS = "the team's agents use their own tools, on the server; leave it out"
+_FORM = "agents answer in the form that their own `output_type` says; leave it out"
+
+CHAT_REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
+    "tools": ((None, []), _TOOLS),
+    "functions": ((None, []), _TOOLS),
+    "tool_choice": ((None, "none", "auto"), _TOOLS),
+    "function_call": ((None, "none", "auto"), _TOOLS),
+    "n": ((None, 1), "there is one answer"),
+    "logprobs": ((None, False), "probabilities of tokens are not known here"),
+    "modalities": ((None, ["text"]), "answers are text"),
+    "audio": ((None,), "answers are text"),
+    "response_format": ((None, {"type": "text"}), _FORM),
+    "web_search_options": ((None,), _TOOLS),
+}
+"""What would change the meaning of the answer if it were ignored, with the values that do not."""
+
+RESPONSE_REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
+    "tools": ((None, []), _TOOLS),
+    "tool_choice": ((None, "none", "auto"), _TOOLS),
+    "prompt": ((None,), "write it into the agents' instructions"),
+    "store": ((None, True), "sessions are stored, that is why they outlive a crash; leave it out"),
+    "context_management": ((None, []), "leave it out"),
+}
+
+IGNORED: frozenset[str] = frozenset(
+    {
+        "frequency_penalty", "include", "logit_bias", "max_completion_tokens",
+        "max_output_tokens", "max_tokens", "max_tool_calls", "min_p", "parallel_tool_calls",
+        "prediction", "presence_penalty", "prompt_cache_key", "prompt_cache_retention",
+        "reasoning", "reasoning_effort", "repetition_penalty", "seed", "service_tier", "stop",
+        "temperature", "text", "top_k", "top_logprobs", "top_p", "truncation", "verbosity",
+    }
+)  # fmt: skip
+"""How a model is asked is the agents' own matter (`model_settings`): these have no effect, and the
+answer says so in `X-Ekiden-Ignored`."""
+
+_SESSION = {"type": "string", "maxLength": 128, "pattern": r"^[A-Za-z0-9_\-.:@]*$"}
+SessionHeader: TypeAlias = Annotated[
+    str | None,
+    Header(
+        alias="X-Ekiden-Session",
+        min_length=1,
+        max_length=128,
+        pattern=SESSION_ID,
+        description="The session to go on with, or to begin; without it, a new one.",
+    ),
+]
+ShowHeader: TypeAlias = Annotated[
+    str | None,
+    Header(
+        alias="X-Ekiden-Show",
+        max_length=100,
+        description="What else is told in the answer: `handoffs`, `tools`, or both with a comma.",
+    ),
+]
+
+
+class _Lenient(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    model: str = Field(
+        min_length=1,
+        max_length=200,
+        description="`ekiden` or the team's name for the team, or an agent's name.",
+        examples=["ekiden"],
+    )
+    stream: bool | None = None
+    metadata: dict[str, Any] | None = Field(
+        default=None, description="`session_id`: the session to go on with, or to begin."
+    )
+    user: str | None = Field(default=None, max_length=500, description="Whose a new session is.")
+    safety_identifier: str | None = Field(default=None, max_length=500)
+
+    @property
+    def user_id(self) -> str | None:
+        """Whose a new session is."""
+        return self.user or self.safety_identifier or None
+
+    def sent(self) -> dict[str, Any]:
+        """What was sent beyond what is known here."""
+        return dict(self.model_extra or {})
+
+    def ignored(self) -> list[str]:
+        """What was sent and has no effect."""
+        found = {name for name, value in self.sent().items() if value is not None}
+        return sorted(found & IGNORED)
+
+
+class StreamOptions(BaseModel):
+    """How it is streamed."""
+
+    model_config = ConfigDict(extra="allow")
+
+    include_usage: bool | None = None
+
+
+class ChatRequest(_Lenient):
+    """A chat: all that was said so far."""
+
+    messages: list[dict[str, Any]] = Field(min_length=1, max_length=20_000)
+    stream_options: StreamOptions | None = None
+
+
+class ResponseRequest(_Lenient):
+    """A message for the team, or answers to what was asked."""
+
+    input: (
+        Annotated[str, Field(min_length=1, max_length=1_000_000)]
+        | Annotated[list[dict[str, Any]], Field(min_length=1, max_length=20_000)]
+    ) = Field(description="A text, or items: messages, and answers to what was asked.")
+    instructions: str | None = Field(
+        default=None,
+        max_length=200_000,
+        description="What agents should know beside their own instructions; stays in the session.",
+    )
+    previous_response_id: str | None = Field(default=None, min_length=1, max_length=200)
+    conversation: Annotated[
+        str | dict[str, Any] | None,
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    _SESSION,
+                    {"type": "object", "required": ["id"], "properties": {"id": _SESSION}},
+                    {"type": "null"},
+                ]
+            }
+        ),
+    ] = Field(default=None, description="The session to go on with, or to begin: `{id}` or the id.")
+    background: bool | None = None
+
+
+def refuse(sent: dict[str, Any], refused: dict[str, tuple[tuple[Any, ...], str]]) -> None:
+    """`BadRequest` if something was asked for that is not to be had."""
+    for name, (harmless, advice) in refused.items():
+        if name in sent and not any(
+            sent[name] == value and type(sent[name]) is type(value) for value in harmless
+        ):
+            raise unsupported(name, advice)
+
+
+def refuse_form(sent: dict[str, Any]) -> None:
+    """`BadRequest` if `text` of a response asks for something else than text."""
+    text = sent.get("text")
+    form = text.get("format") if isinstance(text, dict) else None
+    if isinstance(form, dict) and form.get("type", "text") != "text":
+        raise unsupported("text.format", _FORM)
+
+
+def shows(header: str | None) -> frozenset[Literal["handoffs", "tools"]]:
+    """What a client wants to be told beside the answer."""
+    words = {word.strip() for word in (header or "").lower().split(",")}
+    wanted: set[Literal["handoffs", "tools"]] = set()
+    if "handoffs" in words:
+        wanted.add("handoffs")
+    if "tools" in words:
+        wanted.add("tools")
+    return frozenset(wanted)

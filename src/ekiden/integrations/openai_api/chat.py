@@ -1,0 +1,242 @@
+"""`/v1/chat/completions`: the team behind the interface that every chat client speaks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection
+from contextlib import aclosing
+from time import time
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from ekiden.core.events import Event
+from ekiden.core.runs import Run
+from ekiden.core.values.jsonio import dumps
+from ekiden.hub.tails import Shown
+from ekiden.integrations.openai_api.bodies import (
+    CHAT_REFUSED,
+    ChatRequest,
+    SessionHeader,
+    ShowHeader,
+    refuse,
+    shows,
+)
+from ekiden.integrations.openai_api.chat_models import (
+    ChatCompletion,
+    chat_usage,
+    completion,
+    finish_reason,
+)
+from ekiden.integrations.openai_api.errors import (
+    OpenAIRoute,
+    error_body,
+    error_response,
+    errors,
+    final,
+)
+from ekiden.integrations.openai_api.notices import waiting_notice, working_notice
+from ekiden.integrations.openai_api.turns import ChatTurn, take_turn
+from ekiden.project.runs.reading import questions_to_people
+from ekiden.project.service import Desk
+from ekiden.server.access.access import Starts, TheCaller
+from ekiden.server.streams.speaking import Piece, Speech, SpeechBegun, SpeechEnded, standing
+from ekiden.server.streams.sse import BEAT, EVENT_STREAM, Streams
+from ekiden.sessions import is_transfer
+
+router = APIRouter(tags=["openai"], route_class=OpenAIRoute)
+
+
+@router.post(
+    "/chat/completions",
+    response_model=ChatCompletion,
+    responses={
+        200: {
+            "description": "The answer; with `stream` in pieces.",
+            "content": EVENT_STREAM,
+        },
+        **errors(404, 502),
+    },
+)
+async def create_chat_completion(
+    desk: Starts,
+    caller: TheCaller,
+    body: ChatRequest,
+    request: Request,
+    x_ekiden_session: SessionHeader = None,
+    x_ekiden_show: ShowHeader = None,
+) -> Response:
+    """Say something to the team, or to one agent, and get the answer.
+
+    Tools and handoffs of the team run on the server; `X-Ekiden-Show` tells of them. A new session
+    is begun with all `messages`, unless `metadata.session_id` or `X-Ekiden-Session` names one to go
+    on with: then only the last message counts. Where a person has to decide first, the answer says
+    so, with what can be done; `metadata` of the answer has `session_id`, `run_id`, `status`, and
+    the ids of the `questions`.
+
+    Messages that are not the user's are quoted as data, or with the scope `history` stored as they
+    are. Tools of the client, several answers and forms of the answer are refused. Settings of a
+    model, such as `temperature`, have no effect: agents have their own; `X-Ekiden-Ignored` names
+    them.
+    """
+    refuse(body.sent(), CHAT_REFUSED)
+    named = (body.metadata or {}).get("session_id")
+    session_id = x_ekiden_session or (named if isinstance(named, str) and named else None)
+    streams: Streams = request.app.state.streams
+    if body.stream:
+        streams.check_room()
+    turn = await take_turn(desk, caller, body, session_id=session_id)
+    answer = _Answer(desk, turn, show=shows(x_ekiden_show))
+    headers = turn.headers()
+    if body.ignored():
+        headers["X-Ekiden-Ignored"] = ", ".join(body.ignored())
+    if body.stream:
+        return streams.response(_chunks(answer, body, streams.heartbeat_s), headers)
+    text = await answer.whole(timeout_s=request.app.state.config.wait_s)
+    if answer.failure is not None:
+        return error_response(**answer.failure, headers=final(headers))
+    told = completion(answer.run, model=body.model, text=text, refusal=answer.refusal)
+    return Response(dumps(told), headers=headers, media_type="application/json")
+
+
+class _Answer:
+    """The text of an answer: what agents say, one after the other, and what there is to be told."""
+
+    def __init__(self, desk: Desk, turn: ChatTurn, *, show: Collection[str]) -> None:
+        self._desk = desk
+        self._turn = turn
+        self._show = show
+        self._speech = Speech("")
+        self._has_said = False
+        self.run_id = turn.run_id
+        self.run: Run
+        """As it stands in the end; not known before."""
+        self.refusal: str | None = None
+        self.failure: dict[str, Any] | None = None
+        """`message`, `status` and `code`, if the run failed."""
+
+    async def pieces(self, *, beat_s: float) -> AsyncGenerator[str, None]:
+        """The text, piece by piece, while it is made; an empty one when nothing is for a while."""
+        followed = self._turn.followed
+        for piece in self._apart(self._turn.owed):
+            yield piece
+        if followed is not None:
+            try:
+                async with aclosing(followed.shown(beat_s=beat_s)) as stream:
+                    async for shown in stream:
+                        for piece in [""] if shown is None else self._spoken(shown):
+                            yield piece
+            finally:
+                followed.close()
+        for piece in await self._ending():
+            yield piece
+
+    async def whole(self, *, timeout_s: float) -> str:
+        """The text as it is in the end, or after so long; what was undone is left out."""
+        parts = self._apart(self._turn.owed)
+        if self._turn.followed is not None:
+            events = await self._turn.followed.events(timeout_s=timeout_s)
+            for event in standing(events):
+                parts += self._spoken(event)
+        parts += await self._ending()
+        return "".join(parts)
+
+    def _apart(self, text: str) -> list[str]:
+        """`text` as a paragraph of its own."""
+        if not text:
+            return []
+        gap = ["\n\n"] if self._has_said else []
+        self._has_said = True
+        return [*gap, text]
+
+    def _spoken(self, shown: Shown) -> list[str]:
+        parts: list[str] = []
+        if isinstance(shown, Event):
+            parts += self._apart(_aside(shown, self._show))
+        for each in self._speech.take(shown):
+            match each:
+                case SpeechBegun() if self._has_said:
+                    parts.append("\n\n")
+                case Piece(text=text):
+                    self._has_said = True
+                    parts.append(text)
+                case SpeechEnded(refusal=str(reason)):
+                    self.refusal = reason
+                case _:
+                    pass
+        return parts
+
+    async def _ending(self) -> list[str]:
+        """What is told beside what was said, and how the run stands."""
+        self.run = run = await self._desk.runs.read(self.run_id)
+        if self._turn.followed is not None and run.status == "done" and not self._has_said:
+            output = run.output
+            return self._apart(output if isinstance(output, str) else dumps(output))
+        match run.status:
+            case "waiting" if run.questions:
+                questions = await questions_to_people(self._desk.store, run.session_id)
+                told = waiting_notice(self.run_id, questions, dropped=self._turn.is_dropped)
+                return self._apart(told)
+            case "waiting" | "queued" | "running":
+                return self._apart(working_notice(self.run_id))
+            case "stopped" if not self._has_said:
+                return self._apart("This was stopped before there was an answer.")
+            case "out_of_budget" if not self._has_said:
+                return self._apart("This used up its budget before there was an answer.")
+            case "failed":
+                why = run.failure
+                self.failure = {"status": 502, "message": why.message, "code": why.code}
+        return []
+
+
+def _aside(event: Event, show: Collection[str]) -> str:
+    """A line about what is done on the server, for clients that want it."""
+    details = event.details or {}
+    if "handoffs" in show and is_transfer(event):
+        reason = f": {details['reason']}" if details.get("reason") else ""
+        return f"[{details['from']} → {details['to']}{reason}]"
+    if "tools" in show and event.type == "tool_call":
+        return f"[{event.agent} used {details.get('tool')}]"
+    return ""
+
+
+async def _chunks(answer: _Answer, body: ChatRequest, beat_s: float) -> AsyncGenerator[bytes, None]:
+    with_usage = bool(body.stream_options and body.stream_options.include_usage)
+    session_id = answer.run_id.rpartition(":")[0]
+    head: dict[str, Any] = {
+        "id": f"chatcmpl-{answer.run_id}",
+        "object": "chat.completion.chunk",
+        "created": int(time()),
+        "model": body.model,
+    }
+    if with_usage:
+        head["usage"] = None
+    first = {**_choice({"role": "assistant", "content": ""}), "metadata": _ids(answer, session_id)}
+    yield _sse({**head, **first})
+    async with aclosing(answer.pieces(beat_s=beat_s)) as pieces:
+        async for piece in pieces:
+            yield _sse({**head, **_choice({"content": piece})}) if piece else BEAT
+    if answer.failure is not None:
+        yield _sse(error_body(**answer.failure))
+        yield b"data: [DONE]\n\n"
+        return
+    if answer.refusal is not None:
+        yield _sse({**head, **_choice({"refusal": answer.refusal})})
+    told = completion(answer.run, model=body.model, text="")
+    ended = _choice({}, finish=finish_reason(answer.run))
+    yield _sse({**head, **ended, "metadata": told["metadata"]})
+    if with_usage:
+        yield _sse({**head, "choices": [], "usage": chat_usage(answer.run)})
+    yield b"data: [DONE]\n\n"
+
+
+def _choice(delta: dict[str, Any], *, finish: str | None = None) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}]}
+
+
+def _ids(answer: _Answer, session_id: str) -> dict[str, str]:
+    return {"session_id": session_id, "run_id": answer.run_id}
+
+
+def _sse(body: dict[str, Any]) -> bytes:
+    return f"data: {dumps(body)}\n\n".encode()

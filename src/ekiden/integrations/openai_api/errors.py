@@ -1,0 +1,157 @@
+"""Errors as clients of OpenAI's interfaces know them, for every route under `/v1`.
+
+The official client tries again by itself after 409, 429 and 5xx. A run that failed is over, and the
+same message again would be a second run with second effects: such answers say that trying again is
+of no use (`X-Should-Retry: false`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from ekiden.core.errors import EkidenError, SessionBusy, UnknownAgent
+from ekiden.core.values.jsonio import dumps, loads
+from ekiden.server import problems
+
+_log = logging.getLogger("ekiden.server")
+
+_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+_NO_PLACES = frozenset({"body", "query", "path", "str", "constrained-str"})
+"""Parts of a place that say how it was read, and not where it is."""
+
+
+class OpenAIErrorDetail(BaseModel):
+    """What went wrong."""
+
+    message: str
+    type: str
+    param: str | None = Field(default=None, description="Which part of the request it is about.")
+    code: str | None = Field(default=None, description="Stable; ours where the error is ours.")
+
+
+class OpenAIError(BaseModel):
+    """An error in the shape of OpenAI's interfaces."""
+
+    error: OpenAIErrorDetail
+
+
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """`responses=` of a route that may answer with these."""
+    return {
+        status: {"model": OpenAIError, "description": problems.title_of(status)}
+        for status in statuses
+    }
+
+
+EVERYWHERE = errors(400, 401, 403, 409, 413, 429, 500, 503)
+
+
+class BadRequest(Exception):
+    """The request asks for something that is not to be had here."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str = "invalid_value",
+        status: int = 400,
+    ) -> None:
+        super().__init__(message)
+        self.param = param
+        self.code = code
+        self.status = status
+
+
+def unsupported(param: str, advice: str) -> BadRequest:
+    """A parameter that cannot be ignored without doing something else than was asked for."""
+    return BadRequest(
+        f"{param!r} is not supported here: {advice}", param=param, code="unsupported_parameter"
+    )
+
+
+def error_body(
+    message: str, *, status: int, code: str | None = None, param: str | None = None
+) -> dict[str, Any]:
+    """The error as JSON."""
+    kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def error_response(
+    message: str,
+    *,
+    status: int,
+    code: str | None = None,
+    param: str | None = None,
+    headers: dict[str, str] | None = None,
+) -> Response:
+    """The error as an answer."""
+    body = error_body(message, status=status, code=code, param=param)
+    return Response(dumps(body), status, headers=headers, media_type="application/json")
+
+
+def final(headers: dict[str, str] | None = None) -> dict[str, str]:
+    """Headers of an error after which trying again is of no use, or would do harm."""
+    return {**(headers or {}), "X-Should-Retry": "false"}
+
+
+class OpenAIRoute(APIRoute):
+    """A route whose errors have OpenAI's shape."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler, with the errors caught."""
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except BadRequest as exc:
+                return error_response(
+                    str(exc), status=exc.status, code=exc.code, param=exc.param, headers=final()
+                )
+            except EkidenError as exc:
+                return _ours(exc)
+            except RequestValidationError as exc:
+                return _invalid(exc)
+            except HTTPException as exc:
+                return error_response(str(exc.detail), status=exc.status_code)
+            except Exception:
+                _log.exception("a request failed: %s %s", request.method, request.url.path)
+                told = "a mistake in Ekiden; the server's log says more"
+                return error_response(told, status=500, code="server.internal", headers=final())
+
+        return handle
+
+
+def _ours(exc: EkidenError) -> Response:
+    status, param, code = problems.status_of(exc), None, exc.code
+    if isinstance(exc, UnknownAgent):
+        param, code = "model", "model_not_found"
+    told = problems.response_of(exc)
+    words = loads(bytes(told.body))["detail"]
+    known = ("WWW-Authenticate", "Retry-After")
+    headers = {name: told.headers[name] for name in known if name in told.headers}
+    if status == 422:
+        status = 400
+    if status == 409 and not isinstance(exc, SessionBusy):
+        headers = final(headers)
+    return error_response(words, status=status, code=code, param=param, headers=headers)
+
+
+def _invalid(exc: RequestValidationError) -> Response:
+    first = exc.errors()[0] if exc.errors() else {"loc": (), "msg": "is not as it should be"}
+    place = ".".join(str(part) for part in first["loc"] if part not in _NO_PLACES)
+    message = f"{place or 'the body'}: {str(first['msg'])[:300]}"
+    code = "invalid_json" if first.get("type") == "json_invalid" else "invalid_value"
+    return error_response(message, status=400, code=code, param=place or None)

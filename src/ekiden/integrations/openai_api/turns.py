@@ -1,0 +1,160 @@
+"""From a chat request to what answers it: a new run, one that goes on, or one that is over.
+
+Chat clients send all that was said each time. By default that begins a new session with all of it.
+A client that names a session goes on in it, and only its last message counts. One that was told
+that a run waits goes on with that run, also if it knows nothing of sessions. Then
+
+- while people are still to decide, it is told so again, and its message is not taken up, because
+  a new message would withdraw the question (`metadata.on_waiting` = `replace` wants just that);
+- a command such as `/approve` answers the question, if the key may answer;
+- if the run is over meanwhile, its answer comes first, and then what its new message leads to;
+  an empty message leads to nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ekiden.core.errors import SessionNotFound
+from ekiden.core.events import Event
+from ekiden.core.runs import Run, run_id_of
+from ekiden.integrations.openai_api.bodies import ChatRequest
+from ekiden.integrations.openai_api.catalog import addressee_of
+from ekiden.integrations.openai_api.errors import BadRequest
+from ekiden.integrations.openai_api.messages import ClientChat, read_chat
+from ekiden.integrations.openai_api.notices import read_command, run_noticed
+from ekiden.project.runs.reading import questions_to_people, run_range
+from ekiden.project.runs.runs import RunOrder
+from ekiden.project.service import Desk
+from ekiden.server.access.access import Caller
+from ekiden.server.streams.decisions import decide
+from ekiden.server.streams.following import FollowedRun, await_more, begin_run, is_over, join_run
+from ekiden.server.streams.speaking import Speech, SpeechEnded, standing
+from ekiden.sessions.progress import run_number
+
+
+@dataclass(slots=True, kw_only=True)
+class ChatTurn:
+    """What answers a chat request."""
+
+    run_id: str
+    followed: FollowedRun | None = None
+    """`None`: the run waits, and there is nothing new of it."""
+    owed: str = ""
+    """The answer of an earlier run, which the client did not get yet."""
+    is_dropped: bool = False
+    """Whether the message was not taken up, because the run waits."""
+
+    @property
+    def session_id(self) -> str:
+        """The session of the run."""
+        return self.run_id.rpartition(":")[0]
+
+    def headers(self) -> dict[str, str]:
+        """Where to go on."""
+        return {"X-Ekiden-Session": self.session_id, "X-Ekiden-Run": self.run_id}
+
+
+async def take_turn(
+    desk: Desk, caller: Caller, body: ChatRequest, *, session_id: str | None
+) -> ChatTurn:
+    """Begin, go on with, or look at what answers the request."""
+    chat, to = read_chat(body.messages), addressee_of(desk, body.model)
+    noticed = await run_noticed(desk, chat)
+    if session_id is None and noticed is not None:
+        session_id = noticed.rpartition(":")[0]
+    last = None if session_id is None else await last_run(desk, session_id)
+    live = bool(body.stream)
+    order = RunOrder(
+        input=[chat.message] if last is not None else [*chat.history, chat.message],
+        session_id=session_id,
+        to=to,
+        user_id=body.user_id,
+        may_write_history=caller.may("history"),
+    )
+    if last is not None:
+        asks_for_it = chat.is_empty or last.run_id == noticed
+        turn = await _go_on(desk, caller, chat, last, asks_for_it=asks_for_it, body=body)
+        if turn is not None:
+            return turn
+        if asks_for_it:
+            owed = await answer_since_wait(desk, last)
+            begun = await begin_run(desk, order, live=live)
+            return ChatTurn(run_id=begun.run_id, followed=begun, owed=owed)
+    if chat.is_empty:
+        raise BadRequest("the last message is empty: there is nothing to answer", param="messages")
+    begun = await begin_run(desk, order, live=live)
+    return ChatTurn(run_id=begun.run_id, followed=begun)
+
+
+async def _go_on(
+    desk: Desk,
+    caller: Caller,
+    chat: ClientChat,
+    last: Run,
+    *,
+    asks_for_it: bool,
+    body: ChatRequest,
+) -> ChatTurn | None:
+    """What answers the request without a new run; `None` if it takes one."""
+    run_id = last.run_id
+    if last.questions:
+        questions = await questions_to_people(desk.store, last.session_id)
+        command = read_command(chat.text, questions)
+        if command is not None:
+            followed = await await_more(desk, run_id)
+            try:
+                await decide(
+                    desk, caller, command.item.id, choice=command.choice, text=command.text
+                )
+            except BaseException:
+                followed.close()
+                raise
+            return ChatTurn(run_id=run_id, followed=followed)
+        replaces = (body.metadata or {}).get("on_waiting") == "replace" and not chat.is_empty
+        return None if replaces else ChatTurn(run_id=run_id, is_dropped=not chat.is_empty)
+    if asks_for_it and (chat.is_empty or not is_over(last)):
+        followed = await join_run(desk, run_id, after=await _since_wait(desk, run_id))
+        return ChatTurn(run_id=run_id, followed=followed)
+    return None
+
+
+async def last_run(desk: Desk, session_id: str) -> Run | None:
+    """The session's last run; `None` if there is none."""
+    try:
+        row = await desk.store.get(session_id)
+    except SessionNotFound:
+        return None
+    number = run_number(row)
+    return await desk.runs.read(run_id_of(session_id, number)) if number else None
+
+
+async def answer_since_wait(desk: Desk, last: Run) -> str:
+    """What was said in the run since it waited last."""
+    after = await _since_wait(desk, last.run_id)
+    speech, texts = Speech(""), []
+    for event in standing(await events_of_run(desk, last.run_id, after=after)):
+        texts += [each.text for each in speech.take(event) if isinstance(each, SpeechEnded)]
+    if not any(texts) and last.error is not None:
+        return f"It failed: {last.error.message}"
+    return "\n\n".join(filter(None, texts))
+
+
+async def _since_wait(desk: Desk, run_id: str) -> int:
+    """The number of the event with which the run began to wait the last time, or of the one before
+    the run."""
+    first, _ = await run_range(desk.store, run_id)
+    waits = [event.seq for event in await events_of_run(desk, run_id) if _is_wait(event)]
+    return waits[-1] if waits else first - 1
+
+
+def _is_wait(event: Event) -> bool:
+    return event.type == "agent_complete" and (event.details or {}).get("outcome") == "waiting"
+
+
+async def events_of_run(desk: Desk, run_id: str, *, after: int = 0) -> list[Event]:
+    """The run's events, or those of them after number `after`."""
+    first, last = await run_range(desk.store, run_id)
+    session_id = run_id.rpartition(":")[0]
+    events = await desk.store.events(session_id, after=max(after, first - 1))
+    return [event for event in events if last is None or event.seq <= last]

@@ -1,0 +1,157 @@
+"""What is said and done in a live session, as far as it is text, in the provider's order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from ekiden.core.conversation.items import Item, assistant_message, user_message
+
+ItemStatus: TypeAlias = Literal["in_progress", "completed", "incomplete"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeItem:
+    """A message, a call or its output; an item that changes is replaced by a new one.
+
+    Audio is not kept: `text` is what was written, or the transcript of what was said.
+    """
+
+    item_id: str
+    type: Literal["message", "function_call", "function_call_output"]
+    role: Literal["user", "assistant", "system"] | None = None
+    """Of a message."""
+    text: str = ""
+    status: ItemStatus = "completed"
+    """`incomplete`: it was interrupted."""
+    is_audio: bool = False
+    call_id: str | None = None
+    name: str | None = None
+    """Of the tool that is called."""
+    arguments: str | None = None
+    output: str | None = None
+    previous_item_id: str | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether its text is known and will not change by itself."""
+        return self.status != "in_progress" and bool(self.text)
+
+
+def read_item(data: Mapping[str, Any], previous_item_id: str | None = None) -> RealtimeItem | None:
+    """The item that a provider tells of; `None` for a kind that is nobody's word.
+
+    Raises `KeyError`, `TypeError` or `ValueError` for what is not an item.
+    """
+    kind = data["type"]
+    if kind not in ("message", "function_call", "function_call_output"):
+        return None
+    status = data.get("status") or "completed"
+    if status not in ("in_progress", "completed", "incomplete"):
+        raise ValueError(f"an item cannot be {status!r:.40}")
+    common: dict[str, Any] = {
+        "item_id": _text(data["id"]),
+        "type": kind,
+        "status": status,
+        "previous_item_id": previous_item_id,
+    }
+    if kind == "message":
+        role = data["role"]
+        if role not in ("user", "assistant", "system"):
+            raise ValueError(f"nobody is a {role!r:.40}")
+        text, is_audio = _said(data.get("content") or ())
+        return RealtimeItem(**common, role=role, text=text, is_audio=is_audio)
+    call_id = _text(data["call_id"])
+    if kind == "function_call":
+        return RealtimeItem(
+            **common,
+            call_id=call_id,
+            name=_text(data["name"]),
+            arguments=_text(data.get("arguments") or ""),
+        )
+    return RealtimeItem(**common, call_id=call_id, output=_text(data.get("output") or ""))
+
+
+def stored_item(item: RealtimeItem) -> Item:
+    """A message as sessions store it."""
+    if item.role == "assistant":
+        return assistant_message(item.text)
+    return {**user_message(item.text), "role": item.role}
+
+
+def _said(parts: Any) -> tuple[str, bool]:
+    """The text or transcript of all parts, and whether one of them is audio."""
+    texts, is_audio = [], False
+    for part in parts:
+        is_audio = is_audio or "audio" in part["type"]
+        texts.append(_text(part.get("text") or part.get("transcript") or ""))
+    return "".join(texts), is_audio
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"text was expected, not {type(value).__name__}")
+    return value
+
+
+class History:
+    """Items by id, each after the one that the provider says is before it."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, RealtimeItem] = {}
+        self._order: list[str] = []
+
+    def all(self) -> Sequence[RealtimeItem]:
+        """All items, oldest first."""
+        return tuple(self._items[item_id] for item_id in self._order)
+
+    def put(self, item: RealtimeItem) -> tuple[RealtimeItem, bool, bool]:
+        """Keep `item`; gives it as it is kept now, whether it is new, and whether it changed.
+
+        A text that is known is not lost when the provider tells of the item again without it, and
+        an item that is over does not begin again.
+        """
+        known = self._items.get(item.item_id)
+        if known is None:
+            self._items[item.item_id] = item
+            self._insert(item)
+            return item, True, True
+        kept = replace(
+            item,
+            text=item.text or known.text,
+            status=known.status if item.status == "in_progress" else item.status,
+            is_audio=item.is_audio or known.is_audio,
+            previous_item_id=known.previous_item_id or item.previous_item_id,
+        )
+        self._items[item.item_id] = kept
+        return kept, False, kept != known
+
+    def set_text(self, item_id: str, text: str) -> tuple[RealtimeItem, bool]:
+        """What a person said is known now; gives the item, and whether it is new."""
+        known = self._items.get(item_id)
+        if known is None:
+            known = RealtimeItem(item_id=item_id, type="message", role="user", is_audio=True)
+            item, is_new, _ = self.put(replace(known, text=text))
+            return item, is_new
+        item = self._items[item_id] = replace(known, text=text, status="completed")
+        return item, False
+
+    def remove(self, item_id: str) -> bool:
+        """Forget an item; gives whether it was there."""
+        if self._items.pop(item_id, None) is None:
+            return False
+        self._order.remove(item_id)
+        return True
+
+    def last_said(self) -> str:
+        """The text of the last message of an agent; empty if there is none."""
+        items = (self._items[item_id] for item_id in reversed(self._order))
+        return next((item.text for item in items if item.role == "assistant"), "")
+
+    def _insert(self, item: RealtimeItem) -> None:
+        before = item.previous_item_id
+        if before is None or before not in self._items or self._order[-1:] == [before]:
+            self._order.append(item.item_id)
+        else:
+            self._order.insert(self._order.index(before) + 1, item.item_id)

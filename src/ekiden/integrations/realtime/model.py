@@ -1,0 +1,195 @@
+"""The role of a realtime model: what a session tells one, one answer at a time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import ToolSpec
+from ekiden.integrations.realtime.config import RealtimeModelSettings
+from ekiden.integrations.realtime.errors import RealtimeServerError
+from ekiden.integrations.realtime.model_events import RealtimeModelEvent, RealtimeModelToolCallEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeSetup:
+    """What the model is to be: the part of the settings that changes with the active agent."""
+
+    instructions: str | None = None
+    tools: tuple[ToolSpec, ...] = ()
+    """Tools and transfers alike."""
+    prompt: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeModelSendUserInput:
+    """What the person writes."""
+
+    item_id: str
+    content: tuple[Item, ...]
+    """Parts such as ``{"type": "input_text", "text": …}``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeModelSendMessage:
+    """A message of earlier, so that the model knows of it."""
+
+    item_id: str
+    role: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeModelSendAudio:
+    """What the person says."""
+
+    audio: bytes = field(repr=False)
+    commit: bool = False
+    """The person is done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeModelSendToolOutput:
+    """The answer to a call."""
+
+    tool_call: RealtimeModelToolCallEvent
+    output: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeModelSendSessionUpdate:
+    """Another agent is active, or the same one has other tools now."""
+
+    setup: RealtimeSetup
+    clears_prompt: bool = False
+    """The agent before had a `prompt` and this one has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeModelRequestResponse:
+    """The model shall answer."""
+
+    event_id: str
+    """An error that is about this request names it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeModelSendInterrupt:
+    """The model shall stop its answer."""
+
+    item_id: str | None = None
+    """What was being said."""
+    content_index: int = 0
+    played_ms: int | None = None
+    """So much of it was heard; the model forgets the rest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeModelSendRawMessage:
+    """A message in the provider's own words."""
+
+    message: Mapping[str, Any]
+
+
+RealtimeModelSendEvent: TypeAlias = (
+    RealtimeModelSendUserInput
+    | RealtimeModelSendMessage
+    | RealtimeModelSendAudio
+    | RealtimeModelSendToolOutput
+    | RealtimeModelSendSessionUpdate
+    | RealtimeModelRequestResponse
+    | RealtimeModelSendInterrupt
+    | RealtimeModelSendRawMessage
+)
+
+
+class RealtimeConnection(Protocol):
+    """A live connection, used by one session."""
+
+    async def send(self, event: RealtimeModelSendEvent) -> None:
+        """Tell the model something; what is sent first arrives first, also from several tasks.
+
+        Raises `RealtimeDisconnected` when the connection is gone.
+        """
+        ...
+
+    def events(self) -> AsyncIterator[RealtimeModelEvent]:
+        """What the model tells, in order; read by one task, once.
+
+        Ends when the other side ends the conversation properly, raises `RealtimeDisconnected` when
+        the connection breaks. What cannot be read is a `RealtimeModelErrorEvent`, not the end.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Hang up; a second call does nothing, and it never raises."""
+        ...
+
+
+@runtime_checkable
+class RealtimeModel(Protocol):
+    """Something that can be talked to live; one object serves any number of sessions.
+
+    For example::
+
+        class Recorded(RealtimeModel):
+            async def connect(
+                self, setup: RealtimeSetup, settings: RealtimeModelSettings
+            ) -> RealtimeConnection:
+                return Playback(self.events)
+    """
+
+    async def connect(
+        self, setup: RealtimeSetup, settings: RealtimeModelSettings
+    ) -> RealtimeConnection:
+        """A connection whose model has `setup`; `RealtimeUnavailable`, or `UserError` for what is
+        missing on this side."""
+        ...
+
+
+_ALREADY_ACTIVE = "conversation_already_has_active_response"
+
+
+class ResponseGate:
+    """Passes a request on at once, or when the answer under way is over; several become one."""
+
+    def __init__(self, connection: RealtimeConnection) -> None:
+        self._connection = connection
+        self._numbers = count(1)
+        self._asked: str | None = None
+        self._is_wanted = False
+        self.is_busy = False
+        """Whether an answer is under way, or was asked for and has not begun."""
+
+    async def request(self) -> None:
+        """The model shall answer."""
+        if self.is_busy:
+            self._is_wanted = True
+            return
+        self.is_busy, self._is_wanted = True, False
+        self._asked = f"ask_{next(self._numbers)}"
+        await self._connection.send(RealtimeModelRequestResponse(event_id=self._asked))
+
+    def started(self) -> None:
+        """An answer began, asked for or not."""
+        self.is_busy, self._asked = True, None
+
+    async def ended(self, *, goes_on: bool) -> None:
+        """The answer is over; `goes_on` if a request follows anyway, once its calls are made."""
+        self.is_busy = False
+        if self._is_wanted and not goes_on:
+            await self.request()
+
+    def failed(self, error: Exception) -> bool:
+        """Look at an error of the model's; gives whether it was one that the gate deals with."""
+        if not isinstance(error, RealtimeServerError):
+            return False
+        if error.server_code == _ALREADY_ACTIVE:
+            self.is_busy = self._is_wanted = True
+            return True
+        if self._asked is not None and error.event_id in (None, self._asked):
+            self.is_busy, self._asked = False, None
+        return False

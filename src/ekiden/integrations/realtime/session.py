@@ -1,0 +1,322 @@
+"""A live session: a person talks to the active agent over one connection."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from ekiden.core.context import RunContextWrapper
+from ekiden.core.conversation.items import Item, text_of
+from ekiden.core.errors import UserError
+from ekiden.core.values.ids import new_id
+from ekiden.core.values.jsonio import dumps
+from ekiden.integrations.realtime.agent import RealtimeAgent
+from ekiden.integrations.realtime.config import RealtimeRunConfig
+from ekiden.integrations.realtime.errors import RealtimeClosed
+from ekiden.integrations.realtime.events import (
+    RealtimeError,
+    RealtimeEventInfo,
+    RealtimeSessionEvent,
+)
+from ekiden.integrations.realtime.handoffs import make_offer
+from ekiden.integrations.realtime.items import History, RealtimeItem
+from ekiden.integrations.realtime.listener import EndOfConversation, Listener
+from ekiden.integrations.realtime.live import EventBuffer, Live
+from ekiden.integrations.realtime.model import (
+    RealtimeModel,
+    RealtimeModelSendAudio,
+    RealtimeModelSendInterrupt,
+    RealtimeModelSendMessage,
+    RealtimeModelSendUserInput,
+    ResponseGate,
+)
+from ekiden.integrations.realtime.record import SessionRecord
+from ekiden.integrations.realtime.transfer import greet, move
+from ekiden.runtime.turn.model_call import prompt_block
+from ekiden.sessions import Session
+
+_log = logging.getLogger("ekiden.integrations.realtime")
+
+
+class RealtimeSession:
+    """A conversation over a live connection; `RealtimeRunner.run` makes one.
+
+    Inside ``async with`` the connection is open; iterating gives the events until the session
+    ends. When the connection breaks, or a stored session is taken over by another process, an
+    `error` event is the last one and the error is then raised by the iteration, and by everything
+    that is sent afterwards::
+
+        async with await RealtimeRunner(triage, model=model).run() as session:
+            await session.send_message("Where is my parcel?")
+            async for event in session:
+                if event.type == "audio":
+                    speaker.play(event.audio.data)
+                elif event.type == "handoff":
+                    print(event.from_agent.name, "hands to", event.to_agent.name)
+    """
+
+    def __init__(
+        self,
+        model: RealtimeModel,
+        agent: RealtimeAgent[Any],
+        context: Any = None,
+        *,
+        config: RealtimeRunConfig | None = None,
+        session: Session | None = None,
+    ) -> None:
+        self.model = model
+        self._start = agent
+        self._config = RealtimeRunConfig() if config is None else config
+        self._session = session
+        self._context: RunContextWrapper[Any] = RunContextWrapper(context)
+        self._history = History()
+        self._events: EventBuffer[RealtimeSessionEvent] = EventBuffer(
+            self._config.max_waiting_events
+        )
+        self._live: Live | None = None
+        self._listener: Listener | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._cleaning: asyncio.Task[None] | None = None
+        self._is_entered = False
+        self._error: BaseException | None = None
+
+    @property
+    def agent(self) -> RealtimeAgent[Any]:
+        """Who has the conversation."""
+        return self._start if self._live is None else self._live.agent
+
+    @property
+    def context(self) -> RunContextWrapper[Any]:
+        """What the agents' own functions get."""
+        return self._context if self._live is None else self._live.context
+
+    @property
+    def history(self) -> Sequence[RealtimeItem]:
+        """What was said and done so far."""
+        return self._history.all()
+
+    async def __aenter__(self) -> Self:
+        """Claim the stored session if there is one, and connect.
+
+        `SessionBusy`, `UnknownAgent` if the stored session belongs to an agent that cannot be
+        reached from the starting one, `RealtimeUnavailable`, and what the agent's own functions
+        raise; then nothing is left open.
+        """
+        if self._is_entered:
+            raise RealtimeClosed("a realtime session is entered once")
+        self._is_entered = True
+        record = await SessionRecord.open(
+            self._session,
+            agent=self._start,
+            context=self._context.context,
+            config=self._config,
+        )
+        try:
+            self._live = await self._connected(record)
+        except BaseException:
+            self._events.end()
+            await record.release()
+            raise
+        self._task = asyncio.create_task(self._run(self._live))
+        return self
+
+    async def enter(self) -> Self:
+        """The same as ``async with``, for those who call `close` themselves."""
+        return await self.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> RealtimeSessionEvent:
+        return await self._events.take()
+
+    async def close(self) -> None:
+        """End the session: what is under way is cancelled, the connection closed, the stored
+        session given up. A second call does nothing."""
+        self._is_entered = True
+        self._events.end()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+            await self._clean_up()  # a task that was cancelled before it began did not
+
+    async def send_message(self, message: str | Mapping[str, Any]) -> None:
+        """The person writes something, and the agent answers.
+
+        A text, or a message in the provider's shape with ``content`` parts. `UserError` for an
+        empty one, `RealtimeClosed` and `RealtimeDisconnected` when the session is over.
+        """
+        live = self._open()
+        content = _content(message)
+        item_id = new_id("msg")
+        text = text_of({"content": list(content)})
+        live.heard()
+        if text:
+            live.known.add(item_id)
+            await live.record.message({"role": "user", "content": text})
+        await live.connection.send(RealtimeModelSendUserInput(item_id=item_id, content=content))
+        await live.answer()
+
+    async def send_audio(self, audio: bytes, *, commit: bool = False) -> None:
+        """The person says something; with `commit` they are done and the agent answers.
+
+        Where the provider detects the turns, it answers by itself, without `commit`.
+        """
+        live = self._open()
+        if not isinstance(audio, bytes | bytearray | memoryview):
+            raise UserError(f"audio must be bytes, not {type(audio).__name__}")
+        await live.connection.send(RealtimeModelSendAudio(audio=bytes(audio), commit=commit))
+        if commit:
+            live.heard()
+            await live.answer()
+
+    async def interrupt(self, *, played_ms: int | None = None) -> None:
+        """Stop the answer under way; the model forgets what was not heard after `played_ms`."""
+        live = self._open()
+        speaking = self._listener_of().silence()
+        if not live.gate.is_busy and (speaking is None or played_ms is None):
+            return
+        item_id, index = (None, 0) if speaking is None else speaking
+        await live.connection.send(
+            RealtimeModelSendInterrupt(item_id=item_id, content_index=index, played_ms=played_ms)
+        )
+
+    async def update_agent(self, agent: RealtimeAgent[Any]) -> None:
+        """Give the conversation to `agent` without the model having asked for it.
+
+        It is a handoff like any other: the active agent must have it among its `handoffs`, and it
+        is checked, stored, told to the model and shown as an event. Raises `HandoffRefused`, or
+        what the agents' own functions raise, and then nothing has changed. Where people have to
+        approve it, it returns when they did.
+        """
+        live = self._open()
+        if not isinstance(agent, RealtimeAgent):
+            raise UserError(f"update_agent() needs a RealtimeAgent, not {type(agent).__name__}")
+        if agent is live.agent:
+            await live.refresh()
+            return
+        await move(live, agent)
+
+    def _open(self) -> Live:
+        """The live state; raises the error that ended the session, or `RealtimeClosed`."""
+        if self._error is not None:
+            raise self._error
+        if self._live is None or self._events.is_over:
+            raise RealtimeClosed("the realtime session is not open")
+        return self._live
+
+    def _listener_of(self) -> Listener:
+        assert self._listener is not None
+        return self._listener
+
+    async def _connected(self, record: SessionRecord) -> Live:
+        run = record.run
+        agent, handed = run.agent, run.cursor.handoffs.received
+        if not isinstance(agent, RealtimeAgent):
+            raise UserError(f"agent {agent.name!r} of the session is no RealtimeAgent")
+        received = None if handed is None else prompt_block(handed, run.cursor.handoffs.chain)
+        offer = await make_offer(agent, run.context, received)
+        connection = await self.model.connect(offer.setup, self._config.model_settings)
+        live = Live(
+            config=self._config,
+            events=self._events,
+            connection=connection,
+            gate=ResponseGate(connection),
+            offer=offer,
+            record=record,
+            received=received,
+        )
+        self._listener = Listener(live, self._history)
+        try:
+            await self._tell_earlier(live, record.messages(self._config.history_items))
+            await greet(live, agent)
+        except BaseException:
+            await connection.close()
+            raise
+        return live
+
+    async def _tell_earlier(self, live: Live, messages: Sequence[Item]) -> None:
+        for message in messages:
+            text, item_id = text_of(message), new_id("msg")
+            if text:
+                role = message["role"] if message["role"] in ("user", "assistant") else "system"
+                live.known.add(item_id)
+                await live.connection.send(
+                    RealtimeModelSendMessage(item_id=item_id, role=role, text=text)
+                )
+
+    async def _run(self, live: Live) -> None:
+        """Owns everything that goes on in the session, from its beginning to its end."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(live.record.keep())
+                group.create_task(self._listener_of().listen(group))
+        except BaseExceptionGroup as failures:
+            self._end(live, _first(failures))
+        finally:
+            self._events.end()
+            await self._clean_up()
+
+    async def _clean_up(self) -> None:
+        """Hang up and give the stored session up: once, and to the end whoever is cancelled."""
+        if self._live is None:
+            return
+        if self._cleaning is None:
+            self._cleaning = asyncio.create_task(_leave(self._live))
+        await asyncio.wait((self._cleaning,))
+
+    def _end(self, live: Live, error: BaseException) -> None:
+        if isinstance(error, EndOfConversation):
+            return
+        self._error = error
+        if isinstance(error, Exception):
+            info = RealtimeEventInfo(context=live.context)
+            self._events.put(RealtimeError(error=error, info=info))
+        self._events.end(error)
+
+
+async def _leave(live: Live) -> None:
+    try:
+        await live.connection.close()
+    except Exception:
+        _log.exception("the connection of session %s could not be closed", live.run.session_id)
+    await live.record.release()
+
+
+def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
+    error = failures.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error
+
+
+def _content(message: str | Mapping[str, Any]) -> tuple[Item, ...]:
+    if isinstance(message, str):
+        parts: Any = [{"type": "input_text", "text": message}] if message.strip() else []
+    else:
+        parts = message.get("content") if isinstance(message, Mapping) else None
+    if not isinstance(parts, list) or not all(map(_is_part, parts)):
+        raise UserError(
+            "a message is a text, or an object with `content`, a list of parts such as "
+            '{"type": "input_text", "text": "hello"}'
+        )
+    if not parts:
+        raise UserError("a message must not be empty")
+    return tuple(parts)
+
+
+def _is_part(part: Any) -> bool:
+    try:
+        dumps(part)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return isinstance(part, dict) and isinstance(part.get("text", ""), str)

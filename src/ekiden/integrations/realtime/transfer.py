@@ -1,0 +1,203 @@
+"""Handing a live conversation over: the runtime checks and records it, the model is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.context import AgentHookContext
+from ekiden.core.conversation.items import function_call
+from ekiden.core.errors import EkidenError, HandoffRefused, UserError
+from ekiden.core.handoff import Handoff
+from ekiden.core.handoff_terms import A_PROGRAM
+from ekiden.core.privacy.covering import cover
+from ekiden.core.values.ids import new_id
+from ekiden.handoff.offers import default_handoff
+from ekiden.handoff.validation import edge_between
+from ekiden.integrations.realtime.agent import RealtimeAgent
+from ekiden.integrations.realtime.events import RealtimeHandoffEvent
+from ekiden.integrations.realtime.handoffs import AgentOffer, make_offer
+from ekiden.integrations.realtime.live import Live, LiveTurn, tell_hooks
+from ekiden.integrations.realtime.model import RealtimeModelSendMessage, RealtimeModelSendToolOutput
+from ekiden.integrations.realtime.model_events import RealtimeModelToolCallEvent
+from ekiden.runtime.live_sessions import (
+    LiveHandoff,
+    hand_over,
+    is_decided,
+    is_waiting,
+    news,
+    refuse_at_once,
+)
+from ekiden.runtime.state.attempt import GIVEN_UP, Attempt
+from ekiden.runtime.turn.model_call import prompt_block
+
+_ERROR_LIMIT = 2_000
+_WAITING = (
+    "The handoff to {} is not made yet: a person must approve it first, and was asked. You have "
+    "the conversation until then: go on with it, and do not call this again. You will be told what "
+    "was decided."
+)
+
+_checked: ContextVar[Attempt | None] = ContextVar("ekiden_live_handoff", default=None)
+"""The handoff that the code that runs is asked about."""
+
+
+async def transfer(
+    live: Live,
+    turn: LiveTurn,
+    handoff: Handoff[Any, Any],
+    call: RealtimeModelToolCallEvent,
+    requested: Sequence[str],
+) -> Attempt | None:
+    """Make the handoff that the model asked for, and answer its call.
+
+    Everything that may fail comes first: a failure is told to the model, and the source keeps the
+    conversation. Then, in this order: it is stored, the active agent changes, the model's settings
+    do, the event is shown, the call is answered. The caller has the model go on. Gives the handoff
+    if it waits for approval: the source keeps the conversation, and `see_through` makes it.
+    """
+    waiting = None
+    attempt = Attempt(
+        edge=handoff,
+        arguments=call.arguments,
+        call=function_call(call.call_id, call.name, call.arguments),
+        is_call_stored=False,
+        source=turn.offer.agent.name,
+        requested=list(requested) if len(requested) > 1 else None,
+    )
+    async with live.handing:
+        earlier = live.waiting
+        if earlier is not None and earlier.edge is handoff and is_waiting(live.run, earlier):
+            told = _WAITING.format(handoff.agent_name)
+        elif live.agent is not turn.offer.agent:
+            why = f"agent {live.agent.name!r} has the conversation now"
+            await refuse_at_once(live.run, attempt, HandoffRefused("PERMISSION_DENIED", why))
+            told = attempt.answer
+        elif await _hand_over(live, attempt) == "waiting":
+            live.waiting = waiting = attempt
+            told = _WAITING.format(handoff.agent_name)
+        else:
+            told = attempt.answer
+    await live.connection.send(RealtimeModelSendToolOutput(tool_call=call, output=told))
+    return waiting
+
+
+async def see_through(live: Live, attempt: Attempt) -> None:
+    """Wait until people decided about a handoff of the model, make it or not, and tell the model.
+
+    If somebody else has the conversation by then, nothing is to be told.
+    """
+    outcome = await _decision(live, attempt)
+    if outcome == "made":
+        told = f"A person approved the handoff to {live.agent.name}: it is made."
+    elif live.agent.name != attempt.source:
+        return
+    else:
+        told = attempt.answer or f"The handoff to {attempt.target_name} was not made: {GIVEN_UP}"
+    item_id = new_id("msg")
+    live.known.add(item_id)
+    await live.connection.send(RealtimeModelSendMessage(item_id=item_id, role="system", text=told))
+    await live.gate.request()
+    if outcome == "made":
+        await greet(live, live.agent)
+
+
+async def move(live: Live, agent: RealtimeAgent[Any]) -> None:
+    """Give the conversation to `agent` because a program wants it: a handoff like any other.
+
+    Raises `HandoffRefused`, or what the agents' own functions raise, if it is not made. Where
+    people have to approve it, they are waited for.
+    """
+    if live.checking is not None and live.checking is _checked.get():
+        raise UserError(
+            "update_agent() was called by code that is asked about a handoff of the same session: "
+            "raise an error there to refuse the handoff, and call it afterwards"
+        )
+    async with live.handing:
+        source = live.agent
+        attempt = Attempt(edge=default_handoff(agent), by=A_PROGRAM, source=source.name)
+        try:
+            attempt.edge = edge_between(source, agent.name)
+        except HandoffRefused as exc:
+            outcome: LiveHandoff | None = await refuse_at_once(live.run, attempt, exc)
+        else:
+            outcome = await _hand_over(live, attempt)
+    if outcome == "waiting":
+        outcome = await _decision(live, attempt)
+    if outcome != "made":
+        raise attempt.failure or HandoffRefused("CANCELLED", GIVEN_UP)
+    await greet(live, live.agent)
+
+
+async def _hand_over(live: Live, attempt: Attempt) -> LiveHandoff:
+    """Try the handoff; if it is made, it is true and told to the model when this returns.
+
+    The caller has `live.handing`.
+    """
+    run, source = live.run, live.agent
+    ready: list[tuple[AgentOffer, str]] = []
+
+    async def prepare(target: Agent[Any], words: dict[str, Any]) -> None:
+        if not isinstance(target, RealtimeAgent):
+            raise UserError(
+                f"the handoff {attempt.edge.tool_name!r} leads to {type(target).__name__} "
+                f"{target.name!r}, not to a RealtimeAgent"
+            )
+        received = prompt_block(words, [*run.cursor.handoffs.chain, target.name])
+        ready[:] = [(await make_offer(target, live.context, received), received)]
+
+    attempt.prepare = prepare
+    live.checking = attempt
+    token = _checked.set(attempt)
+    try:
+        outcome = await hand_over(run, attempt)
+    finally:
+        _checked.reset(token)
+        live.checking = None
+    if attempt.failure is not None and not isinstance(attempt.failure, HandoffRefused):
+        live.report(attempt.failure)
+    if outcome == "made":
+        [(offer, live.received)] = ready
+        live.waiting = None
+        async with live.switching:
+            await live.switch(offer)
+        live.emit(RealtimeHandoffEvent, from_agent=source, to_agent=offer.agent)
+    return outcome
+
+
+async def _decision(live: Live, attempt: Attempt) -> LiveHandoff | None:
+    """What came of a handoff that waits for approval; `None` if nobody is asked any more."""
+    while True:
+        async with live.handing:
+            if not is_waiting(live.run, attempt):
+                return None
+            if await is_decided(live.run):
+                outcome = await _hand_over(live, attempt)
+                if outcome != "waiting":
+                    if live.waiting is attempt:
+                        live.waiting = None
+                    return outcome
+        await news(live.run)
+
+
+async def greet(live: Live, agent: RealtimeAgent[Any]) -> None:
+    """The hooks that an agent which gets the conversation is met with; failures are reported."""
+    context = AgentHookContext(live.context, turn_input=[])
+    try:
+        await tell_hooks(
+            live,
+            agent,
+            lambda hooks: hooks.on_agent_start(context, agent),
+            lambda hooks: hooks.on_start(context, agent),
+        )
+    except Exception as exc:
+        live.report(exc)
+
+
+def describe(exc: BaseException) -> str:
+    """An exception for people and models: an error of ours says it all in its message."""
+    text = cover(str(exc) if isinstance(exc, EkidenError) else f"{type(exc).__name__}: {exc}")
+    text = text.rstrip(": ")
+    return text if len(text) <= _ERROR_LIMIT else f"{text[:_ERROR_LIMIT]} …"

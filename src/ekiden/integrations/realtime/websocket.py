@@ -1,0 +1,209 @@
+"""A realtime model behind a WebSocket that speaks the OpenAI Realtime wire format."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+from ekiden.core.errors import UserError
+from ekiden.core.values.jsonio import dumps
+from ekiden.integrations.realtime.config import RealtimeModelSettings
+from ekiden.integrations.realtime.errors import RealtimeDisconnected, RealtimeUnavailable
+from ekiden.integrations.realtime.model import (
+    RealtimeConnection,
+    RealtimeModelSendEvent,
+    RealtimeSetup,
+)
+from ekiden.integrations.realtime.model_events import RealtimeModelEvent
+from ekiden.integrations.realtime.wire import Frame, decode, first_frame, frames
+from ekiden.models.guard import check_not_blocked, is_loopback, origin
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
+    from websockets.exceptions import ConnectionClosed
+
+DEFAULT_URL = "wss://api.openai.com/v1/realtime"
+DEFAULT_MODEL = "gpt-realtime"
+
+_KEY_VARIABLE = "OPENAI_API_KEY"
+_SHOWN = 200
+_CLOSE_TIMEOUT_S = 2.0
+"""Whoever does not say goodbye within this time is left."""
+
+
+class RealtimeWebSocketModel:
+    """`RealtimeModel` for OpenAI's Realtime API and for servers that speak like it.
+
+    The key is `api_key`, or for OpenAI's own address the environment's ``OPENAI_API_KEY``, which is
+    never sent elsewhere. A frame above `max_frame_bytes` ends the connection. It needs the package
+    ``websockets`` (``pip install 'ekiden[realtime]'``)::
+
+        model = RealtimeWebSocketModel("gpt-realtime")
+        async with await RealtimeRunner(triage, model=model).run() as session:
+            await session.send_message("Where is my parcel?")
+
+    `UserError` for an address that cannot be one.
+    """
+
+    def __init__(
+        self,
+        model: str = DEFAULT_MODEL,
+        *,
+        url: str = DEFAULT_URL,
+        api_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        connect_timeout_s: float = 10.0,
+        max_frame_bytes: int = 16 * 1024 * 1024,
+    ) -> None:
+        self.model = model
+        self.url = _checked(url)
+        self._api_key = api_key
+        self._headers = dict(headers or {})
+        self._connect_timeout_s = connect_timeout_s
+        self._max_frame_bytes = max_frame_bytes
+
+    def __repr__(self) -> str:
+        return f"<RealtimeWebSocketModel {self.model!r} at {origin(self.url)}>"
+
+    async def connect(
+        self, setup: RealtimeSetup, settings: RealtimeModelSettings
+    ) -> RealtimeConnection:
+        """Connect and send `setup`; `RealtimeUnavailable`, `UserError` when a key, the package or
+        the permission (``EKIDEN_BLOCK_MODELS``) is missing."""
+        check_not_blocked(self.url)
+        socket = await self._open(self._key())
+        connection = _WebSocketConnection(socket, origin(self.url), self._max_frame_bytes)
+        try:
+            await connection.send_frame(first_frame(setup, settings))
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    def _key(self) -> str | None:
+        is_official = origin(self.url) == origin(DEFAULT_URL)
+        key = self._api_key or (os.environ.get(_KEY_VARIABLE) if is_official else None)
+        if not key and is_official and not self._headers:
+            raise UserError(f"{self.model} needs an API key: set {_KEY_VARIABLE}, or pass api_key=")
+        return key
+
+    async def _open(self, key: str | None) -> ClientConnection:
+        connect = _websockets().asyncio.client.connect
+        failures = _websockets().exceptions
+        headers = {"Authorization": f"Bearer {key}", **self._headers} if key else self._headers
+        where = origin(self.url)
+        try:
+            opened: ClientConnection = await connect(
+                f"{self.url}?model={quote(self.model)}",
+                additional_headers=headers,
+                open_timeout=self._connect_timeout_s,
+                close_timeout=_CLOSE_TIMEOUT_S,
+                max_size=self._max_frame_bytes,
+                **({"proxy": None} if is_loopback(self.url) else {}),
+            )
+        except failures.InvalidStatus as exc:
+            status = exc.response.status_code
+            said = " ".join((exc.response.body or b"").decode(errors="replace").split())[:_SHOWN]
+            if key:
+                said = said.replace(key, "***")
+            advice = ": the key is missing, wrong or may not use this model" * (
+                status in (401, 403)
+            )
+            raise RealtimeUnavailable(
+                f"{where} answered {status} {said}{advice}", status=status
+            ) from None
+        except (failures.WebSocketException, OSError, TimeoutError) as exc:
+            reason = f"{type(exc).__name__}: {exc}".rstrip(": ")[:_SHOWN]
+            raise RealtimeUnavailable(
+                f"no connection to {self.model} at {where} could be made ({reason}): check that "
+                "the address is right and can be reached"
+            ) from exc
+        return opened
+
+
+class _WebSocketConnection:
+    """`RealtimeConnection` over one socket."""
+
+    def __init__(self, socket: ClientConnection, where: str, max_frame_bytes: int) -> None:
+        self._socket = socket
+        self._where = where
+        self._max_frame_bytes = max_frame_bytes
+        self._sending = asyncio.Lock()
+
+    async def send(self, event: RealtimeModelSendEvent) -> None:
+        async with self._sending:
+            for frame in frames(event):
+                await self.send_frame(frame)
+
+    async def send_frame(self, frame: Frame) -> None:
+        """Send one frame; `RealtimeDisconnected`, and `UserError` for what is not JSON."""
+        try:
+            text = dumps(frame)
+        except (TypeError, ValueError, RecursionError) as exc:
+            raise UserError(f"{frame.get('type')} cannot be sent, it is not JSON: {exc}") from exc
+        try:
+            await self._socket.send(text)
+        except _websockets().exceptions.ConnectionClosed as exc:
+            raise self._lost(exc) from exc
+
+    async def events(self) -> AsyncIterator[RealtimeModelEvent]:
+        try:
+            async for text in self._socket:
+                for event in decode(text):
+                    yield event
+        except _websockets().exceptions.ConnectionClosed as exc:
+            raise self._lost(exc) from exc
+
+    async def close(self) -> None:
+        await self._socket.close()
+
+    def _lost(self, exc: ConnectionClosed) -> RealtimeDisconnected:
+        ours, theirs = exc.sent, exc.rcvd
+        if ours is not None and ours.code == 1009 and not exc.rcvd_then_sent:
+            why = f"it sent a frame above the limit of {self._max_frame_bytes} bytes"
+        elif theirs is not None:
+            why = f"it closed with {theirs.code} {theirs.reason[:_SHOWN]}".rstrip()
+        elif ours is not None:
+            why = f"it was given up with {ours.code} {ours.reason[:_SHOWN]}".rstrip()
+        else:
+            why = "it vanished"
+        code = theirs.code if theirs is not None else ours.code if ours is not None else None
+        return RealtimeDisconnected(
+            f"the connection to {self._where} is lost: {why}; the session is over, run it again "
+            "to go on",
+            close_code=code,
+        )
+
+
+def _checked(url: str) -> str:
+    parts = urlsplit("")
+    try:
+        parts = urlsplit(url)
+        is_usable = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable or parts.scheme not in ("ws", "wss") or parts.query or parts.fragment:
+        raise UserError(
+            "a realtime model's address must look like wss://host/v1/realtime, without a query or "
+            "a fragment"
+        )
+    if parts.username or parts.password:
+        raise UserError(
+            f"the address of {origin(url)} holds a user name or password: pass api_key= instead"
+        )
+    return url.rstrip("/")
+
+
+def _websockets() -> Any:
+    """The package, imported when it is needed; `UserError` when it is not installed."""
+    try:
+        import websockets.asyncio.client
+        import websockets.exceptions
+    except ImportError as exc:
+        raise UserError(
+            "realtime sessions need websockets: pip install 'ekiden[realtime]'"
+        ) from exc
+    return websockets

@@ -1,0 +1,337 @@
+"""The OpenAI Realtime wire format: what is sent as frames, and what frames mean."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias, assert_never
+
+from ekiden.core.conversation.model import ToolSpec
+from ekiden.core.conversation.usage import Usage
+from ekiden.core.errors import ModelBehaviorError
+from ekiden.core.values.jsonio import loads
+from ekiden.integrations.realtime.config import RealtimeModelSettings
+from ekiden.integrations.realtime.errors import RealtimeServerError
+from ekiden.integrations.realtime.items import read_item
+from ekiden.integrations.realtime.model import (
+    RealtimeModelRequestResponse,
+    RealtimeModelSendAudio,
+    RealtimeModelSendEvent,
+    RealtimeModelSendInterrupt,
+    RealtimeModelSendMessage,
+    RealtimeModelSendRawMessage,
+    RealtimeModelSendSessionUpdate,
+    RealtimeModelSendToolOutput,
+    RealtimeModelSendUserInput,
+    RealtimeSetup,
+)
+from ekiden.integrations.realtime.model_events import (
+    RealtimeModelAudioDoneEvent,
+    RealtimeModelAudioEvent,
+    RealtimeModelErrorEvent,
+    RealtimeModelEvent,
+    RealtimeModelInputAudioTranscriptionCompletedEvent,
+    RealtimeModelItemDeletedEvent,
+    RealtimeModelItemUpdatedEvent,
+    RealtimeModelOtherEvent,
+    RealtimeModelOutputTextDeltaEvent,
+    RealtimeModelSpeechStartedEvent,
+    RealtimeModelToolCallEvent,
+    RealtimeModelTranscriptDeltaEvent,
+    RealtimeModelTurnEndedEvent,
+    RealtimeModelTurnStartedEvent,
+)
+
+Frame: TypeAlias = Mapping[str, Any]
+
+_AUDIO_PIECE = 1024 * 1024
+"""So many bytes of audio go into one frame: providers take no frame that is much larger."""
+_SHOWN = 300
+_FORMATS = {"pcm16": "audio/pcm", "g711_ulaw": "audio/pcmu", "g711_alaw": "audio/pcma"}
+_MODES = frozenset({"auto", "none", "required"})
+_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, RecursionError, NotBase64)
+
+
+def first_frame(setup: RealtimeSetup, settings: RealtimeModelSettings) -> Frame:
+    """The ``session.update`` that a conversation begins with."""
+    heard = {
+        "format": _format(settings.input_audio_format),
+        "transcription": settings.input_audio_transcription,
+        "noise_reduction": settings.input_audio_noise_reduction,
+        "turn_detection": settings.turn_detection,
+    }
+    spoken = {
+        "format": _format(settings.output_audio_format),
+        "voice": settings.voice,
+        "speed": settings.speed,
+    }
+    audio = {"input": _given(heard), "output": _given(spoken)}
+    if settings.turn_detection == "off":
+        audio["input"]["turn_detection"] = None
+    modalities = settings.output_modalities
+    wishes = {
+        "output_modalities": None if modalities is None else list(modalities),
+        "tool_choice": _tool_choice(settings.tool_choice),
+        "max_output_tokens": settings.max_output_tokens,
+        "audio": {name: part for name, part in audio.items() if part} or None,
+        "prompt": setup.prompt,
+    }
+    session = {**_session(setup), **_given(wishes), **settings.extra}
+    return {"type": "session.update", "session": session}
+
+
+def frames(event: RealtimeModelSendEvent) -> Iterator[Frame]:
+    """What is sent for `event`, in order."""
+    match event:
+        case RealtimeModelSendUserInput():
+            yield _message(event.item_id, "user", [dict(part) for part in event.content])
+        case RealtimeModelSendMessage(role="assistant"):
+            part = {"type": "output_text", "text": event.text}
+            yield _message(event.item_id, "assistant", [part])
+        case RealtimeModelSendMessage():
+            yield _message(event.item_id, event.role, [{"type": "input_text", "text": event.text}])
+        case RealtimeModelSendAudio():
+            for start in range(0, len(event.audio), _AUDIO_PIECE):
+                piece = b64encode(event.audio[start : start + _AUDIO_PIECE]).decode()
+                yield {"type": "input_audio_buffer.append", "audio": piece}
+            if event.commit:
+                yield {"type": "input_audio_buffer.commit"}
+        case RealtimeModelSendToolOutput():
+            item = {
+                "type": "function_call_output",
+                "call_id": event.tool_call.call_id,
+                "output": event.output,
+            }
+            yield {"type": "conversation.item.create", "item": item}
+        case RealtimeModelSendSessionUpdate():
+            session = _session(event.setup)
+            if event.setup.prompt is not None or event.clears_prompt:
+                session["prompt"] = event.setup.prompt
+            yield {"type": "session.update", "session": session}
+        case RealtimeModelRequestResponse():
+            yield {"type": "response.create", "event_id": event.event_id}
+        case RealtimeModelSendInterrupt():
+            yield {"type": "response.cancel"}
+            if event.item_id is not None and event.played_ms is not None:
+                yield {
+                    "type": "conversation.item.truncate",
+                    "item_id": event.item_id,
+                    "content_index": event.content_index,
+                    "audio_end_ms": event.played_ms,
+                }
+        case RealtimeModelSendRawMessage():
+            yield dict(event.message)
+        case _:
+            assert_never(event)
+
+
+def decode(text: str | bytes) -> list[RealtimeModelEvent]:
+    """What a frame means; what cannot be read of it is a `RealtimeModelErrorEvent`."""
+    try:
+        if isinstance(text, bytes):
+            raise ValueError("it is binary")
+        frame = loads(text)
+        kind = _text(frame["type"])
+    except _UNREADABLE as exc:
+        return [_unreadable(exc, text)]
+    reader = _READERS.get(kind)
+    if reader is None:
+        return [RealtimeModelOtherEvent(data=frame)]
+    try:
+        return list(reader(frame))
+    except _UNREADABLE as exc:
+        problem = _unreadable(exc, text)
+    if kind == "response.done":  # whatever it says, the answer is over
+        return [problem, RealtimeModelTurnEndedEvent(response_id="", status="failed")]
+    return [problem]
+
+
+def _unreadable(exc: Exception, shown: object) -> RealtimeModelErrorEvent:
+    problem = f"{type(exc).__name__}: {exc}"[:_SHOWN]
+    error = ModelBehaviorError(
+        f"the realtime model sent something that cannot be read ({problem}): {shown!r:.300}"
+    )
+    error.__cause__ = exc
+    return RealtimeModelErrorEvent(error=error)
+
+
+def _session(setup: RealtimeSetup) -> dict[str, Any]:
+    """What changes with the agent; an agent without instructions does not inherit others'."""
+    tools = [_tool(spec) for spec in setup.tools]
+    return {"type": "realtime", "instructions": setup.instructions or "", "tools": tools}
+
+
+def _tool(spec: ToolSpec) -> Frame:
+    return {
+        "type": "function",
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": spec.parameters,
+    }
+
+
+def _tool_choice(choice: str | None) -> Any:
+    if choice is None or choice in _MODES:
+        return choice
+    return {"type": "function", "name": choice}
+
+
+def _format(given: str | Mapping[str, Any] | None) -> Frame | None:
+    if given is None or not isinstance(given, str):
+        return given
+    kind = _FORMATS.get(given, given)
+    return {"type": kind, "rate": 24_000} if kind == "audio/pcm" else {"type": kind}
+
+
+def _given(wishes: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in wishes.items() if value is not None}
+
+
+def _message(item_id: str, role: str, content: list[Any]) -> Frame:
+    item = {"id": item_id, "type": "message", "role": role, "content": content}
+    return {"type": "conversation.item.create", "item": item}
+
+
+def _turn_started(frame: Frame) -> Iterator[RealtimeModelEvent]:
+    yield RealtimeModelTurnStartedEvent(response_id=_text(frame["response"]["id"]))
+
+
+def _turn_ended(frame: Frame) -> Iterator[RealtimeModelEvent]:
+    response = frame["response"]
+    response_id, status = _text(response["id"]), response.get("status")
+    for item in response.get("output") or () if status == "completed" else ():
+        try:
+            if item["type"] == "function_call":
+                yield _call(item, response_id)
+        except _UNREADABLE as exc:
+            yield _unreadable(exc, item)
+    if status == "failed":
+        said = ((response.get("status_details") or {}).get("error")) or {}
+        reason = said.get("message") or said.get("code") or "no reason given"
+        told = f"the realtime model could not answer: {reason}"
+        yield RealtimeModelErrorEvent(
+            error=RealtimeServerError(told, server_code=said.get("code") or said.get("type"))
+        )
+    if status not in ("completed", "cancelled", "failed"):
+        status = "incomplete"
+    yield RealtimeModelTurnEndedEvent(
+        response_id=response_id, status=status, usage=_usage(response.get("usage"))
+    )
+
+
+def _item_done(frame: Frame) -> Iterator[RealtimeModelEvent]:
+    item = frame["item"]
+    yield from _item(frame)
+    if item["type"] == "function_call" and item.get("status") == "completed":
+        yield _call(item, _text(frame["response_id"]))
+
+
+def _item(frame: Frame) -> Iterator[RealtimeModelEvent]:
+    item = read_item(frame["item"], frame.get("previous_item_id"))
+    if item is None:
+        yield RealtimeModelOtherEvent(data=frame)
+    else:
+        yield RealtimeModelItemUpdatedEvent(item=item)
+
+
+def _call(item: Frame, response_id: str) -> RealtimeModelToolCallEvent:
+    return RealtimeModelToolCallEvent(
+        name=_text(item["name"]),
+        call_id=_text(item["call_id"]),
+        arguments=_text(item.get("arguments") or ""),
+        response_id=response_id,
+        item_id=item.get("id"),
+    )
+
+
+def _audio(frame: Frame) -> Iterator[RealtimeModelEvent]:
+    yield RealtimeModelAudioEvent(
+        data=b64decode(_text(frame["delta"]), validate=True),
+        response_id=_text(frame["response_id"]),
+        item_id=_text(frame["item_id"]),
+        content_index=int(frame["content_index"]),
+    )
+
+
+def _audio_done(frame: Frame) -> Iterator[RealtimeModelEvent]:
+    yield RealtimeModelAudioDoneEvent(
+        item_id=_text(frame["item_id"]), content_index=int(frame["content_index"])
+    )
+
+
+def _delta(kind: Callable[..., RealtimeModelEvent]) -> Callable[[Frame], Iterator[Any]]:
+    def read(frame: Frame) -> Iterator[RealtimeModelEvent]:
+        yield kind(
+            item_id=_text(frame["item_id"]),
+            delta=_text(frame["delta"]),
+            response_id=_text(frame["response_id"]),
+        )
+
+    return read
+
+
+def _transcript(frame: Frame) -> Iterator[RealtimeModelEvent]:
+    yield RealtimeModelInputAudioTranscriptionCompletedEvent(
+        item_id=_text(frame["item_id"]), transcript=_text(frame["transcript"])
+    )
+
+
+def _speech(frame: Frame) -> Iterator[RealtimeModelEvent]:
+    yield RealtimeModelSpeechStartedEvent()
+
+
+def _deleted(frame: Frame) -> Iterator[RealtimeModelEvent]:
+    yield RealtimeModelItemDeletedEvent(item_id=_text(frame["item_id"]))
+
+
+def _error(frame: Frame) -> Iterator[RealtimeModelEvent]:
+    said = frame["error"]
+    error = RealtimeServerError(
+        f"the realtime model complains: {said.get('message') or said.get('code')}",
+        server_code=said.get("code") or said.get("type"),
+        event_id=said.get("event_id"),
+    )
+    yield RealtimeModelErrorEvent(error=error)
+
+
+def _usage(counts: Mapping[str, Any] | None) -> Usage:
+    if not counts:
+        return Usage()
+    details = counts.get("input_token_details") or {}
+    return Usage(
+        requests=1,
+        input_tokens=int(counts.get("input_tokens") or 0),
+        output_tokens=int(counts.get("output_tokens") or 0),
+        total_tokens=int(counts.get("total_tokens") or 0),
+        cached_tokens=int(details.get("cached_tokens") or 0),
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"text was expected, not {type(value).__name__}")
+    return value
+
+
+_READERS: dict[str, Callable[[Frame], Iterator[RealtimeModelEvent]]] = {
+    "error": _error,
+    "response.created": _turn_started,
+    "response.done": _turn_ended,
+    "response.output_item.done": _item_done,
+    "conversation.item.added": _item,
+    "conversation.item.created": _item,
+    "conversation.item.done": _item,
+    "conversation.item.deleted": _deleted,
+    "conversation.item.input_audio_transcription.completed": _transcript,
+    "input_audio_buffer.speech_started": _speech,
+    "response.output_audio.delta": _audio,
+    "response.audio.delta": _audio,
+    "response.output_audio.done": _audio_done,
+    "response.audio.done": _audio_done,
+    "response.output_audio_transcript.delta": _delta(RealtimeModelTranscriptDeltaEvent),
+    "response.audio_transcript.delta": _delta(RealtimeModelTranscriptDeltaEvent),
+    "response.output_text.delta": _delta(RealtimeModelOutputTextDeltaEvent),
+    "response.text.delta": _delta(RealtimeModelOutputTextDeltaEvent),
+}
+"""By the type of the frame; a name of the preview version stands after its successor's."""

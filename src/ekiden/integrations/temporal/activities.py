@@ -1,0 +1,283 @@
+"""What workflows have done: sessions are advanced, and timers seen to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from ekiden.core.errors import (
+    LeaseLost,
+    SessionBusy,
+    SessionNotFound,
+    StoreError,
+    StoreUnavailable,
+)
+from ekiden.engine.station import Station
+from ekiden.integrations.temporal.names import labelled_queue
+from ekiden.integrations.temporal.payloads import Due, Errand, Standing
+from ekiden.integrations.temporal.session_workflow import ADVANCE, LEAVE
+from ekiden.integrations.temporal.timekeeper import RUN_TIMERS
+from ekiden.runtime.questions.timekeeping import run_timers
+from ekiden.runtime.state.calls import to_the_end
+from ekiden.runtime.state.leases import owner_name
+from ekiden.storage.base import Claim, Commit, SessionPatch, SessionRow, SessionStatus, Store
+from ekiden.storage.timers import next_due_us
+
+_log = logging.getLogger("ekiden.temporal")
+
+BEATS = 3
+"""Heartbeats in the time after which a worker is taken for dead."""
+_ELSEWHERE_S = 1.0
+"""After so long somebody else is tried for an agent that is not here."""
+_HOLD_S = 10.0
+"""How long an activity waits for a database that cannot be reached; then another worker may try."""
+_LEAVE_EVERY_S = 0.02
+_MOMENT_S = 0.001
+_OVERDUE_S = 0.1
+
+
+class Activities:
+    """The activities of one worker.
+
+    What they raise makes Temporal try again, here or at another worker, and is shown by Temporal:
+    it names the kind of failure and nothing that somebody said. The session's own failures are no
+    failures of an activity, they are its outcome.
+    """
+
+    def __init__(self, station: Station, labels: Mapping[str, list[str]], *, queue: str) -> None:
+        """`labels`: where each agent of the team runs."""
+        self._station = station
+        self._labels = labels
+        self._queue = queue
+        self._is_leaving = False
+        self._calls = 0
+
+    @activity.defn(name=ADVANCE)
+    async def advance(self, errand: Errand) -> Standing:
+        """Take the session to an outcome, if it has work and nobody else has it."""
+        store = self._station.store
+        self._calls += 1
+        try:
+            async with _heartbeats():
+                return await self._advance(store, errand.session)
+        except SessionNotFound:
+            return Standing(status="gone")
+        except StoreError as exc:
+            _log.warning("session %s is left for later: %s", errand.session, exc)
+            raise _without_store(exc) from None
+        except ApplicationError:
+            raise
+        except Exception as exc:
+            _log.exception("session %s cannot be advanced, trying again", errand.session)
+            raise _unexpected(exc) from None
+        finally:
+            self._calls -= 1
+
+    @activity.defn(name=LEAVE)
+    async def leave(self, errand: Errand) -> None:
+        """Leave the session `idle` if nobody has begun with it, so that it can be resumed."""
+        store = self._station.store
+        try:
+            row = await store.get(errand.session)
+            if not _is_untouched(row, errand.mark):
+                return
+            claim, row = await _claimed(store, row.id, self._station.config.lease_s)
+            if row.status == "ready":
+                patch = SessionPatch(status="idle")
+                await store.commit(claim, Commit(patch=patch, release=True))
+            else:
+                await store.release(claim)
+        except (SessionNotFound, SessionBusy, LeaseLost):
+            return
+        except StoreError as exc:
+            _log.warning("session %s could not be left, trying again: %s", errand.session, exc)
+            raise _without_store(exc) from None
+        except Exception as exc:
+            _log.exception("session %s could not be left, trying again", errand.session)
+            raise _unexpected(exc) from None
+
+    async def leave_all(self) -> None:
+        """Leave the sessions under way to others, and take no further one."""
+        self._is_leaving = True
+        while self._calls:
+            for session_id in list(self._station.under_way):
+                await self._station.stop_session(session_id, left_as="ready")
+            await asyncio.sleep(_LEAVE_EVERY_S)
+
+    async def _advance(self, store: Store, session_id: str) -> Standing:
+        if self._is_leaving:
+            raise _stopped()
+        before = await self._found(store, session_id)
+        if before.status != "ready":
+            return self._standing(before)
+        try:
+            claim, row = await _claimed(store, session_id, self._station.config.lease_s)
+        except SessionBusy as busy:
+            return self._standing(await store.get(session_id), busy_s=max(busy.free_in_s, 0.0))
+        if row.status != "ready" or row.agent not in self._station.serves:
+            await store.release(claim)
+            if row.status == "ready":
+                self._check_place(row)
+            return self._standing(await store.get(session_id))
+        await self._work(claim, row)
+        after = await store.get(session_id)
+        if _is_stuck(row, after):
+            raise ApplicationError("the session cannot be advanced now", type="session.stuck")
+        return self._standing(after)
+
+    async def _found(self, store: Store, session_id: str) -> SessionRow:
+        """The session, as soon as the database can be reached.
+
+        An activity that failed at once would be tried again and again by every worker, for every
+        session in line, and would come late when the database is back.
+        """
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + _HOLD_S
+        while True:
+            try:
+                return await store.get(session_id)
+            except StoreUnavailable as exc:
+                is_over = self._is_leaving or self._station.stopping.is_set()
+                if is_over or not exc.is_away or loop.time() > give_up_at:
+                    raise
+                await self._station.rest()
+
+    async def _work(self, claim: Claim, row: SessionRow) -> None:
+        """Advance the session; if the activity is cancelled, leave it as whoever did that wants it.
+
+        Somebody who cancels the workflow wants the session stopped: it is left `idle` and can be
+        resumed. In all other cases others go on with it.
+        """
+        working = asyncio.create_task(self._station.advance(claim, row))
+        try:
+            await asyncio.wait({working})
+        except asyncio.CancelledError:
+            details = activity.cancellation_details()
+            is_wanted = details is None or not details.cancel_requested
+            left_as: SessionStatus = "ready" if is_wanted else "idle"
+            if not await self._station.stop_session(row.id, left_as=left_as):
+                working.cancel()
+            await asyncio.wait({working})
+            if is_wanted:
+                raise _stopped() from None
+            raise
+
+    def _check_place(self, row: SessionRow) -> None:
+        """Let another worker of this queue try, if the session is right here and its agent is
+        not: workers of several versions may be at work."""
+        labels = self._labels.get(row.agent)
+        here = activity.info().task_queue
+        if labels is None or labelled_queue(self._queue, labels) == here:
+            raise ApplicationError(
+                "the agent is not run by this worker",
+                type="agent.unknown",
+                next_retry_delay=timedelta(seconds=_ELSEWHERE_S),
+                category=ApplicationErrorCategory.BENIGN,
+            )
+
+    def _standing(self, row: SessionRow, *, busy_s: float | None = None) -> Standing:
+        return Standing(
+            status=row.status,
+            agent=row.agent,
+            labels=self._labels.get(row.agent, []),
+            outcome=row.outcome or "",
+            mark=[row.created_at_us, row.epoch],
+            priority=row.priority,
+            busy_s=busy_s if row.status == "ready" else None,
+        )
+
+    @activity.defn(name=RUN_TIMERS)
+    async def run_timers(self) -> Due:
+        """See to what is due."""
+        store = self._station.store
+        try:
+            async with _heartbeats():
+                await run_timers(store)
+                return await until_due(store)
+        except StoreError as exc:
+            _log.warning("timers could not be looked at, trying again: %s", exc)
+            raise _without_store(exc) from None
+        except Exception as exc:
+            _log.exception("timers could not be looked at, trying again")
+            raise _unexpected(exc) from None
+
+
+async def until_due(store: Store) -> Due:
+    """How long it is until the next timer."""
+    due_us = await next_due_us(store)
+    if due_us is None:
+        return Due(in_s=None)
+    left_s = (due_us - await store.now_us()) / 1e6
+    # One that is due already was left by somebody who failed, or came due just now.
+    return Due(in_s=left_s + _MOMENT_S if left_s > 0 else _OVERDUE_S)
+
+
+async def _claimed(store: Store, session_id: str, lease_s: float) -> tuple[Claim, SessionRow]:
+    """Take the session; whoever is cancelled meanwhile does not leave it claimed."""
+    claimed, cancelled = await to_the_end(
+        store.claim(session_id, owner=owner_name(), lease_s=lease_s)
+    )
+    if cancelled is not None:
+        await store.release(claimed[0])
+        raise cancelled
+    return claimed
+
+
+def _is_untouched(row: SessionRow, mark: list[int]) -> bool:
+    """Whether nobody had the session since it was seen like that."""
+    is_free = row.status == "ready" and row.owner is None
+    return is_free and (not mark or mark == [row.created_at_us, row.epoch])
+
+
+def _is_stuck(before: SessionRow, after: SessionRow) -> bool:
+    """Whether nothing at all became of a session that is still to be advanced."""
+    return (
+        after.status == "ready"
+        and after.owner is None
+        and (after.seq, after.epoch, after.wakes, after.agent)
+        == (before.seq, before.epoch, before.wakes, before.agent)
+    )
+
+
+@asynccontextmanager
+async def _heartbeats() -> AsyncIterator[None]:
+    """Tell Temporal during the body that this worker lives."""
+    limit = activity.info().heartbeat_timeout
+    if limit is None:
+        yield
+        return
+    beating = asyncio.create_task(_beat(limit.total_seconds() / BEATS))
+    try:
+        yield
+    finally:
+        beating.cancel()
+        await asyncio.wait({beating})
+
+
+async def _beat(every_s: float) -> None:
+    while True:
+        activity.heartbeat()
+        await asyncio.sleep(every_s)
+
+
+def _without_store(exc: StoreError) -> ApplicationError:
+    return ApplicationError(
+        "the store cannot be used now", type=exc.code, category=ApplicationErrorCategory.BENIGN
+    )
+
+
+def _unexpected(exc: Exception) -> ApplicationError:
+    """In its place: what it says may be what somebody said."""
+    return ApplicationError("unexpected", type=type(exc).__name__)
+
+
+def _stopped() -> ApplicationError:
+    return ApplicationError(
+        "the worker stops", type="worker.stopped", category=ApplicationErrorCategory.BENIGN
+    )

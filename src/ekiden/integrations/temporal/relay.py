@@ -1,0 +1,283 @@
+"""The relay: what is to be done stands in the store, and becomes signals.
+
+Doors write to the store and know of no engine. A session that is `ready` while nobody has it is the
+order to advance it, so there is no other outbox, and nothing is lost while no relay is alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.service import RPCError, RPCStatusCode
+
+from ekiden.core.errors import StoreError
+from ekiden.integrations.temporal.attributes import first_attributes, keyword, register
+from ekiden.integrations.temporal.names import workflow_id
+from ekiden.integrations.temporal.office import Office
+from ekiden.integrations.temporal.payloads import SessionJob, Wake
+from ekiden.integrations.temporal.reminding import Reminder
+from ekiden.integrations.temporal.session_workflow import SessionWorkflow, priority_of
+from ekiden.storage.base import SessionFilter, SessionRow, Store
+
+_log = logging.getLogger("ekiden.temporal")
+
+_PAGE = 200
+_SHORT = 12
+_AT_ONCE = 32
+"""Calls of Temporal that are under way at the same time."""
+_IDLE_S = 0.5
+"""How long to wait for a hint before looking anyway: leases that ran out send none."""
+_STANDBY_S = 0.1
+_REST = 2.0
+"""A look is followed by a pause of so many times its length, so that looking at a long queue does
+not become the store's main work."""
+_MOMENT_S = 0.005
+_TASK = timedelta(seconds=3)
+"""A worker that has a workflow for longer was killed: what workflows do takes milliseconds."""
+_CHECK_S = 5.0
+"""How long after its signal, or its last check, the workflow of a session that is still ready is
+checked: it may have been terminated, or the cluster may have lost it."""
+_FRESH_S = 1.0
+"""A session that became ready so recently is signalled by whoever takes the work of a relay over:
+an activity that looked at it before may be about to end."""
+_CHECKS = 10
+_CHECK_EVERY_S = 1.0
+"""At most so many checks in so long. Unlike a signal, a check adds nothing to a history."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Sent:
+    """What was signalled for a session that is still ready."""
+
+    mark: list[int]
+    check_at: float
+
+
+class Relay:
+    """Signals the workflows of sessions that are ready, and the timekeeper when it is due earlier.
+
+    It looks after the sessions of the agents in `labels`. Any number of processes may have one for
+    the same store; of those with the same agents one at a time does the work.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        client: Client,
+        *,
+        job: SessionJob,
+        labels: Mapping[str, list[str]],
+    ) -> None:
+        """`job`: what workflows are started with, but for the session and its agent."""
+        self._store = store
+        self._client = client
+        self._job = job
+        self._labels = labels
+        office = f"relay/{job.queue}/{_digest(labels)}"
+        self._office = Office(store, office, term_s=job.heartbeat_s)
+        self._sent: dict[str, _Sent] = {}
+        self._takes_over = True
+        """Whether what was signalled by others is not known yet."""
+        self._no_check_before = 0.0
+        self._is_refused = False
+        """Whether the cluster refused a signal since the search attributes were looked at."""
+        self._no_index_before = 0.0
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._reminder = Reminder(store, client, job=job, task=_TASK)
+
+    async def run(self) -> None:
+        """Look whenever there may be something, for ever. What fails is tried again."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._office.keep())
+                while True:
+                    await self._look_and_wait()
+        finally:
+            await self._leave()
+
+    async def _look_and_wait(self) -> None:
+        begun = asyncio.get_running_loop().time()
+        try:
+            if not self._office.is_held:
+                self._takes_over = True
+                self._sent.clear()
+                self._reminder.forget()
+                await asyncio.sleep(_STANDBY_S)
+                return
+            await self.look()
+            took_s = asyncio.get_running_loop().time() - begun
+            await asyncio.sleep(min(_REST * took_s, _IDLE_S) + _MOMENT_S)
+            await self._store.wait_for_change(_IDLE_S)
+        except (StoreError, RPCError) as exc:
+            _log.warning("ready sessions could not be signalled, trying again: %s", exc)
+            await asyncio.sleep(_IDLE_S)
+        except Exception:
+            _log.exception("ready sessions could not be signalled, trying again")
+            await asyncio.sleep(_IDLE_S)
+
+    async def _leave(self) -> None:
+        try:
+            async with asyncio.timeout(_IDLE_S):
+                await self._office.leave()
+        except (StoreError, TimeoutError):
+            return  # The term ends by itself.
+
+    async def look(self) -> None:
+        """Signal what is to be signalled now."""
+        ready = await self._ready()
+        self._sent = {row.id: self._sent[row.id] for row in ready if row.id in self._sent}
+        await self._index_again()
+        if self._takes_over and self._office.is_taken_over:
+            await self._take_over(ready)
+        self._takes_over = False
+        await self._each(self._signal, [row for row in ready if self._is_news(row)])
+        await self._check(ready)
+        await self._reminder.look(asyncio.get_running_loop().time())
+
+    async def _each(
+        self, do: Callable[[SessionRow], Coroutine[Any, Any, None]], rows: Iterable[SessionRow]
+    ) -> None:
+        async with asyncio.TaskGroup() as group:
+            for row in rows:
+                await self._slots.acquire()
+                group.create_task(do(row)).add_done_callback(lambda _: self._slots.release())
+
+    async def _index_again(self) -> None:
+        """Make the search attributes again after a signal was refused: a cluster that lost its data
+        has lost them, too, and refuses workflows that have them."""
+        now = asyncio.get_running_loop().time()
+        if self._is_refused and self._job.indexed and now >= self._no_index_before:
+            self._is_refused, self._no_index_before = False, now + _CHECK_S
+            self._job = replace(self._job, indexed=await register(self._client))
+
+    async def _take_over(self, ready: Sequence[SessionRow]) -> None:
+        """Find the sessions that the relay before this one signalled.
+
+        To signal all of them again would give each a workflow task, and workers that are behind
+        with these would fall behind further.
+        """
+        now = asyncio.get_running_loop().time()
+        fresh_us = await self._store.now_us() - int(_FRESH_S * 1e6)
+        older = [row for row in ready if row.updated_at_us < fresh_us]
+        self._sent.update((row.id, _Sent(mark=_mark(row), check_at=now)) for row in older)
+        for row in await self._forgotten(older):
+            del self._sent[row.id]
+
+    async def _check(self, ready: Sequence[SessionRow]) -> None:
+        """Signal sessions again that Temporal has forgotten.
+
+        Few are checked at a time. If one of them is forgotten, the cluster may have lost its data:
+        all others are checked, too.
+        """
+        now = asyncio.get_running_loop().time()
+        sent = sorted(
+            (row for row in ready if row.id in self._sent),
+            key=lambda row: self._sent[row.id].check_at,
+        )
+        due = [row for row in sent[:_CHECKS] if self._sent[row.id].check_at <= now]
+        if not due or now < self._no_check_before:
+            return
+        self._no_check_before = now + _CHECK_EVERY_S
+        forgotten = await self._forgotten(due)
+        if forgotten:
+            forgotten += await self._forgotten(sent[len(due) :])
+        await self._each(lambda row: self._signal(row, is_again=True), forgotten)
+
+    async def _forgotten(self, rows: Sequence[SessionRow]) -> list[SessionRow]:
+        found: list[SessionRow] = []
+
+        async def look(row: SessionRow) -> None:
+            if not await self._is_attended(row):
+                found.append(row)
+
+        await self._each(look, rows)
+        return found
+
+    async def _is_attended(self, row: SessionRow) -> bool:
+        """Whether a workflow is about to advance the session, as far as can be known."""
+        handle = self._client.get_workflow_handle(workflow_id(self._job.store, row.id))
+        try:
+            found = await handle.describe()
+        except RPCError as exc:
+            if exc.status == RPCStatusCode.NOT_FOUND:
+                return False
+            _log.warning("session %s could not be checked, trying again: %s", row.id, exc.message)
+            return True
+        self._sent[row.id].check_at = asyncio.get_running_loop().time() + _CHECK_S
+        pending = found.raw_description
+        return found.status == WorkflowExecutionStatus.RUNNING and (
+            bool(pending.pending_activities) or pending.HasField("pending_workflow_task")
+        )
+
+    async def _ready(self) -> list[SessionRow]:
+        """The sessions that nobody has."""
+        found: list[SessionRow] = []
+        cursor = None
+        while True:
+            page = await self._store.list(SessionFilter(status="ready"), limit=_PAGE, cursor=cursor)
+            found += [
+                row for row in page.sessions if row.owner is None and row.agent in self._labels
+            ]
+            cursor = page.next_cursor
+            if cursor is None:
+                return found
+
+    def _is_news(self, row: SessionRow) -> bool:
+        sent = self._sent.get(row.id)
+        return sent is None or sent.mark != _mark(row)
+
+    async def _signal(self, row: SessionRow, *, is_again: bool = False) -> None:
+        """Wake the workflow of the session, which is started if there is none; `is_again`: have it
+        look at the session in any case."""
+        mark = _mark(row)
+        labels = self._labels[row.agent]
+        job = replace(
+            self._job, session=row.id, agent=row.agent, labels=labels, priority=row.priority
+        )
+        wake = Wake(
+            agent=row.agent,
+            labels=labels,
+            mark=None if is_again else mark,
+            priority=row.priority,
+        )
+        try:
+            await self._client.start_workflow(
+                SessionWorkflow.run,
+                job,
+                id=workflow_id(job.store, row.id),
+                task_queue=job.queue,
+                task_timeout=_TASK,
+                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+                start_signal="wake",
+                start_signal_args=[wake],
+                search_attributes=first_attributes(job),
+                memo={"session": row.id},
+                static_summary=keyword(f"session {row.id}"),
+                priority=priority_of(job),
+            )
+        except RPCError as exc:
+            _log.warning("session %s could not be signalled, trying again: %s", row.id, exc.message)
+            self._is_refused |= exc.status == RPCStatusCode.INVALID_ARGUMENT
+            return
+        check_at = asyncio.get_running_loop().time() + _CHECK_S
+        self._sent[row.id] = _Sent(mark=mark, check_at=check_at)
+
+
+def _mark(row: SessionRow) -> list[int]:
+    """By which a later state of a session is known from an earlier one."""
+    return [row.created_at_us, row.epoch]
+
+
+def _digest(labels: Mapping[str, list[str]]) -> str:
+    """The same for those who know the same agents."""
+    told = json.dumps({name: sorted(needed) for name, needed in labels.items()}, sort_keys=True)
+    return hashlib.sha256(told.encode("utf-8")).hexdigest()[:_SHORT]

@@ -1,0 +1,172 @@
+"""The workflow of a session: wait until there is work, have it advanced, wait again.
+
+It decides by what signals and activities tell it and by nothing else, so that it can be replayed.
+Stored histories of it are replayed by our tests: a change that breaks one of them needs
+`workflow.patched`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import Literal, TypeAlias
+
+from temporalio import workflow
+from temporalio.common import Priority, RetryPolicy, SearchAttributeUpdate
+from temporalio.exceptions import is_cancelled_exception
+
+from ekiden.integrations.temporal.attributes import AGENT, OUTCOME, STATUS, keyword
+from ekiden.integrations.temporal.names import care_queue, labelled_queue
+from ekiden.integrations.temporal.payloads import Errand, SessionJob, Standing, Wake
+
+ADVANCE = "ekiden.advance"
+"""The activity that advances a session to an outcome."""
+LEAVE = "ekiden.leave"
+"""The activity that leaves a session `idle` that nobody has begun with."""
+
+_LONGEST = timedelta(days=30)
+"""A run that takes longer is given to another worker; who is dead is noticed by its heartbeat."""
+_RETRY = RetryPolicy(
+    initial_interval=timedelta(seconds=0.2),
+    backoff_coefficient=2.0,
+    maximum_interval=timedelta(seconds=2),
+)
+"""Temporal counts killed workers as tries, too: pauses that grow would outlast what went wrong."""
+_SHORT = timedelta(seconds=30)
+_AFTER_LEASE_S = 0.05
+_LOWEST = 5
+
+_News: TypeAlias = Literal["wanted", "to look at", "none"]
+
+
+def priority_of(job: SessionJob) -> Priority:
+    """The session's as Temporal counts: 1 comes first."""
+    return Priority(priority_key=_LOWEST - min(max(job.priority, 1), _LOWEST - 1))
+
+
+@workflow.defn(name="ekiden.session", sandboxed=False)
+class SessionWorkflow:
+    """Of one session; its id follows from the session's, so that there is one at a time.
+
+    Signals may come twice, late and out of order: what is to be done stands in the store, and an
+    `advance` for which there is nothing to do does nothing.
+    """
+
+    @workflow.init
+    def __init__(self, job: SessionJob) -> None:
+        self._job = job
+        self._seen: list[int] = []
+        """The latest mark of all signals and standings."""
+        self._signalled: list[int] = []
+        """The latest mark of the signals that came since the session began to be advanced last."""
+        self._is_asked = False
+        """Whether one without a mark came since then."""
+        self._shown = (job.agent, "ready", "")
+
+    @workflow.signal(name="wake")
+    def wake(self, wake: Wake) -> None:
+        """The session is `ready`."""
+        if wake.mark is None:
+            self._is_asked = True
+            return
+        self._signalled = max(self._signalled, wake.mark)
+        if wake.mark >= self._seen:
+            self._seen = wake.mark
+            self._job = replace(
+                self._job, agent=wake.agent, labels=wake.labels, priority=wake.priority
+            )
+
+    @workflow.run
+    async def run(self, job: SessionJob) -> str:
+        """Ends with the session's status, when it had nothing to do for a while."""
+        for _ in range(job.rounds):
+            try:
+                standing = await self._advance()
+            except (Exception, asyncio.CancelledError) as exc:
+                if is_cancelled_exception(exc):
+                    await self._leave()
+                raise
+            self._keep(standing)
+            if standing.status == "gone":
+                return standing.status
+            self._show(standing.status, standing.outcome)
+            match await self._news(standing):
+                case "none":
+                    return standing.status
+                case "wanted":
+                    self._show("ready", "")
+            if workflow.info().is_continue_as_new_suggested():
+                break
+        workflow.continue_as_new(self._job)
+
+    async def _advance(self) -> Standing:
+        """What was signalled before is seen by whoever looks at the session now."""
+        self._signalled, self._is_asked = [], False
+        standing: Standing = await workflow.execute_activity(
+            ADVANCE,
+            Errand(session=self._job.session),
+            task_queue=labelled_queue(self._job.queue, self._job.labels),
+            result_type=Standing,
+            start_to_close_timeout=_LONGEST,
+            heartbeat_timeout=timedelta(seconds=self._job.heartbeat_s),
+            retry_policy=_RETRY,
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=keyword(self._job.agent),
+            priority=priority_of(self._job),
+        )
+        return standing
+
+    async def _leave(self) -> None:
+        """Have the session left that was to be advanced when somebody cancelled this: it may still
+        have stood in line, and what is ready is signalled again."""
+        await workflow.execute_activity(
+            LEAVE,
+            Errand(session=self._job.session, mark=self._seen),
+            task_queue=care_queue(self._job.queue),
+            start_to_close_timeout=_SHORT,
+            retry_policy=_RETRY,
+        )
+
+    def _keep(self, standing: Standing) -> None:
+        """What an activity read last is truer than a signal that was sent before."""
+        if standing.mark >= self._seen and standing.agent:
+            self._seen = standing.mark
+            self._job = replace(
+                self._job,
+                agent=standing.agent,
+                labels=standing.labels,
+                priority=standing.priority,
+            )
+
+    async def _news(self, standing: Standing) -> _News:
+        """Returns when there is more to do, or when there was nothing for long."""
+        if standing.status == "ready" and standing.busy_s is None:
+            return "wanted"
+        after_wait: _News = "to look at"
+        if standing.busy_s is not None:
+            longest_s = standing.busy_s + _AFTER_LEASE_S
+        elif standing.status == "idle":
+            longest_s, after_wait = self._job.linger_s, "none"
+        else:
+            longest_s = self._job.look_s
+        try:
+            await workflow.wait_condition(
+                lambda: self._is_asked or self._signalled >= standing.mark, timeout=longest_s
+            )
+        except TimeoutError:
+            return after_wait
+        return "wanted"
+
+    def _show(self, status: str, outcome: str) -> None:
+        """Let the session be found by how it stands; what has not changed is not told again."""
+        shown = (self._job.agent, status, outcome)
+        if not self._job.indexed or shown == self._shown:
+            return
+        updates: list[SearchAttributeUpdate[str]] = [
+            key.value_set(keyword(now)) if now else key.value_unset()
+            for key, now, before in zip((AGENT, STATUS, OUTCOME), shown, self._shown, strict=True)
+            if now != before
+        ]
+        self._shown = shown
+        workflow.upsert_search_attributes(updates)

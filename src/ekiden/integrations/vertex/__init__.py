@@ -1,0 +1,5 @@
+"""Sessions mirrored to Vertex AI Sessions."""
+
+from ekiden.integrations.vertex.mirror import VertexMirror
+
+__all__ = ["VertexMirror"]

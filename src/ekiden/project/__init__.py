@@ -1,0 +1,34 @@
+"""Wiring: from names, addresses and folders to stores, teams and projects."""
+
+from typing import TYPE_CHECKING
+
+from ekiden.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ekiden.project.project import Project as Project
+    from ekiden.project.project import load_project as load_project
+    from ekiden.project.settings import Settings as Settings
+    from ekiden.project.settings import load_settings as load_settings
+    from ekiden.project.stores import open_store as open_store
+    from ekiden.project.teams import load_team as load_team
+
+__all__ = [
+    "Project",
+    "Settings",
+    "load_project",
+    "load_settings",
+    "load_team",
+    "open_store",
+]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Project": "ekiden.project.project",
+        "Settings": "ekiden.project.settings",
+        "load_project": "ekiden.project.project",
+        "load_settings": "ekiden.project.settings",
+        "load_team": "ekiden.project.teams",
+        "open_store": "ekiden.project.stores",
+    },
+)

@@ -1,0 +1,1 @@
+"""From agent files to agents: tools, handoffs, guardrails, memory."""

@@ -1,0 +1,290 @@
+"""The handoffs of agent files: checked against the team, and made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from ekiden.agents.definition import AgentDefinition, HandoffDefinition, Problem, printable
+from ekiden.agents.report import shown
+from ekiden.agents.team_checks import ROUTER
+from ekiden.capabilities import missing_capabilities
+from ekiden.core.agent import Agent
+from ekiden.core.errors import ConditionError, UserError
+from ekiden.core.handoff import Handoff
+from ekiden.core.profile import Capability, Confirmation
+from ekiden.handoff import BEST, PERSON, declared_handoff, make_terms, parse_filter, person
+from ekiden.handoff.tool import CONFIRM_HANDOFF
+
+_MCP = ("mcp:", "mcp__")
+
+
+def is_mcp_name(name: str) -> bool:
+    """Whether a name in `tools.allow` means a tool of an MCP server."""
+    return name.startswith(_MCP)
+
+
+_Fault: TypeAlias = tuple[str, str]
+"""Code and message."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Edges:
+    """Gives agents the handoffs that their files declare, and collects what is wrong with them.
+
+    A handoff that has a fault is left out.
+    """
+
+    definitions: Sequence[AgentDefinition]
+    """Of everybody in the team, also of files that have other faults."""
+    agents: Mapping[str, Agent[Any]]
+    problems: list[Problem]
+    to_router: dict[str, list[HandoffDefinition]] = field(default_factory=dict)
+    """By agent, the handoffs to the router, which is made when the agents are there."""
+    _by_name: dict[str, AgentDefinition] = field(init=False)
+    _people: dict[str, Agent[Any]] = field(default_factory=dict)
+    _unreadable: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._by_name = {each.name: each for each in self.definitions}
+
+    def connect(self) -> None:
+        """Make every handoff of the team that can be made."""
+        for source in self.definitions:
+            self._check_conditions(source)
+        for source in self.definitions:
+            for edge in source.handoffs:
+                self._connect(source, edge)
+
+    def _check_conditions(self, source: AgentDefinition) -> None:
+        from ekiden.conditions import compile_condition
+
+        for written in source.conditions:
+            try:
+                compile_condition(written.text)
+            except ConditionError as exc:
+                self._unreadable.add(written.text)
+                line, column = written.place(exc.position)
+                message = f"`{written.at}` is {shown(written.text)}: {exc.problem}"
+                self.problems.append(
+                    Problem(
+                        path=source.path,
+                        line=line,
+                        column=column,
+                        code="agent.bad_condition",
+                        message=printable(message),
+                    )
+                )
+
+    def _connect(self, source: AgentDefinition, edge: HandoffDefinition) -> None:
+        faults = [*_filter_faults(edge), *self._capability_faults(source, edge)]
+        for code, message in faults:
+            self.problems.append(_problem(source, edge, code, message))
+        agent = self.agents.get(source.name)
+        if faults or agent is None or not self._unreadable.isdisjoint(_conditions(edge)):
+            return
+        for fault in (_never_fires(source, edge), self._no_common_tools(source, edge)):
+            if fault is not None:
+                self.problems.append(_problem(source, edge, *fault, severity="warning"))
+        if edge.to == ROUTER:
+            there = self.to_router.setdefault(source.name, [])
+            if edge.when == "auto" or all(each.when == "auto" for each in there):
+                there.append(edge)
+            return
+        target = self._target(edge.to)
+        if target is None:  # as the checks of the files said
+            return
+        made = declared_edge(edge, target)
+        other = _same_tool(agent, made)
+        if other is None:
+            agent.handoffs.append(made)
+        elif (fault := _clash(made, other)) is not None:
+            self.problems.append(_problem(source, edge, *fault))
+
+    def _target(self, name: str) -> Agent[Any] | Literal["*"] | None:
+        if name == BEST:
+            return "*"
+        if not name.startswith(PERSON):
+            return self.agents.get(name)
+        if name not in self._people:
+            self._people[name] = person(name.removeprefix(PERSON))
+        return self._people[name]
+
+    def _capability_faults(
+        self, source: AgentDefinition, edge: HandoffDefinition
+    ) -> Iterator[_Fault]:
+        try:
+            if edge.trigger is not None:
+                missing_capabilities(edge.trigger.capabilities, ())
+            fault = self._missing(source, edge)
+        except UserError as exc:
+            yield "bad_value", str(exc)
+        else:
+            if fault is not None:
+                yield fault
+
+    def _missing(self, source: AgentDefinition, edge: HandoffDefinition) -> _Fault | None:
+        required = edge.capabilities
+        if not required:
+            return None
+        if edge.to == BEST:
+            if any(_is_able(each, required) for each in self._others(source)):
+                return None
+            return (
+                "capability_missing",
+                f"no other agent of the team has all of {', '.join(required)}; give one of them "
+                "these `capabilities`, or ask for less",
+            )
+        has = self._capabilities(edge.to)
+        if has is None or not (missing := missing_capabilities(required, has)):
+            return None
+        listed = ", ".join(each.name for each in has) or "none"
+        return (
+            "capability_missing",
+            f"{edge.to!r} lacks {', '.join(missing)} (it has: {listed}), so that this handoff "
+            "could never be made; add the capability there, or leave it out here",
+        )
+
+    def _others(self, source: AgentDefinition) -> Iterable[AgentDefinition]:
+        return (
+            each for each in self.definitions if each.name != source.name and each.scope != "system"
+        )
+
+    def _capabilities(self, name: str) -> Sequence[Capability] | None:
+        """Of the target; `None` if there is no such agent."""
+        if name == ROUTER or name.startswith(PERSON):
+            return ()
+        found = self._by_name.get(name)
+        return None if found is None else found.capabilities
+
+    def _no_common_tools(self, source: AgentDefinition, edge: HandoffDefinition) -> _Fault | None:
+        target = self._by_name.get(edge.to)
+        if not edge.restrict_tools or target is None or not target.tools:
+            return None
+        if any(map(is_mcp_name, source.tools)) and any(map(is_mcp_name, target.tools)):
+            return None  # what a server has is known when it is connected
+        if not set(source.tools).isdisjoint(target.tools):
+            return None
+        return (
+            "no_common_tools",
+            f"{edge.to!r} has no tool that {source.name!r} has, so that after this handoff it "
+            "could use none; leave `restrict_tools` out, or give both a tool",
+        )
+
+
+def declared_edge(
+    edge: HandoffDefinition, target: Agent[Any] | Literal["*"]
+) -> Handoff[Any, Agent[Any]]:
+    """The handoff that a file declares; `ConditionError`."""
+    terms = make_terms(
+        when=edge.when,
+        policy=edge.policy,
+        condition=edge.condition,
+        trigger=edge.trigger,
+        allow_return=edge.allow_return,
+        capabilities=edge.capabilities,
+        confirm=_question(edge.confirm),
+        timeout_s=edge.timeout_s,
+        restrict_tools=edge.restrict_tools,
+        budget=edge.budget,
+        completes=edge.completes,
+    )
+    return declared_handoff(
+        target,
+        description=edge.description,
+        include_context=edge.include_context,
+        filters=edge.filters,
+        terms=terms,
+    )
+
+
+def _question(said: Confirmation | None) -> bool | Confirmation:
+    if said is None:
+        return False
+    if said.prompt_template != Confirmation().prompt_template:
+        return said
+    return replace(said, prompt_template=CONFIRM_HANDOFF.prompt_template)
+
+
+def _conditions(edge: HandoffDefinition) -> Iterator[str]:
+    if edge.condition is not None:
+        yield edge.condition
+    if edge.trigger is not None and edge.trigger.expression is not None:
+        yield edge.trigger.expression
+
+
+def _filter_faults(edge: HandoffDefinition) -> Iterator[_Fault]:
+    for text in edge.filters:
+        try:
+            parse_filter(text)
+        except UserError as exc:
+            yield "bad_filter", str(exc)
+
+
+def _is_able(definition: AgentDefinition, required: Sequence[str]) -> bool:
+    return not missing_capabilities(required, definition.capabilities)
+
+
+def _never_fires(source: AgentDefinition, edge: HandoffDefinition) -> _Fault | None:
+    trigger = edge.trigger
+    if trigger is None or trigger.type != "capability":
+        return None
+    if missing_capabilities(trigger.capabilities, source.capabilities):
+        return None
+    return (
+        "trigger_never_fires",
+        f"{source.name!r} has {', '.join(trigger.capabilities)} itself, so that this trigger never "
+        "fires; name what it lacks",
+    )
+
+
+def _same_tool(
+    agent: Agent[Any], made: Handoff[Any, Agent[Any]]
+) -> Handoff[Any, Agent[Any]] | None:
+    """Another handoff of the agent that the model would call by the same name."""
+    if made.terms.when == "auto":
+        return None
+    offered = (each for each in agent.handoffs if isinstance(each, Handoff))
+    return next(
+        (
+            each
+            for each in offered
+            if each.terms.when != "auto" and each.tool_name == made.tool_name
+        ),
+        None,
+    )
+
+
+def _clash(made: Handoff[Any, Any], other: Handoff[Any, Any]) -> _Fault | None:
+    if made.agent_name == other.agent_name != BEST:
+        return None  # as the checks of the files said
+    if made.agent_name == other.agent_name:
+        return (
+            "repeated_handoff",
+            f"there is already a handoff to the best at {', '.join(other.terms.capabilities)}; "
+            "write one, with one description",
+        )
+    return (
+        "same_tool_name",
+        f"{made.agent_name!r} and {other.agent_name!r} would both be reached by the tool "
+        f"{made.tool_name}; rename one of them",
+    )
+
+
+def _problem(
+    source: AgentDefinition,
+    edge: HandoffDefinition,
+    code: str,
+    message: str,
+    *,
+    severity: Literal["error", "warning"] = "error",
+) -> Problem:
+    return Problem(
+        path=source.path,
+        line=edge.line,
+        column=edge.column,
+        code=f"agent.{code}",
+        message=printable(message),
+        severity=severity,
+    )

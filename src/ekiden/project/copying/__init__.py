@@ -1,0 +1,46 @@
+"""Whole stores: backed up, restored, copied from SQLite to PostgreSQL, and looked through."""
+
+from typing import TYPE_CHECKING
+
+from ekiden.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ekiden.project.copying.backups import backup_store, restore_store
+    from ekiden.project.copying.copies import copy_store
+    from ekiden.project.copying.looking import store_info, verify_store
+    from ekiden.project.copying.report import (
+        BackupReport,
+        CopiedTenant,
+        CopyReport,
+        CopyStep,
+        StoreFindings,
+    )
+
+__all__ = [
+    "BackupReport",
+    "CopiedTenant",
+    "CopyReport",
+    "CopyStep",
+    "StoreFindings",
+    "backup_store",
+    "copy_store",
+    "restore_store",
+    "store_info",
+    "verify_store",
+]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "BackupReport": "ekiden.project.copying.report",
+        "CopiedTenant": "ekiden.project.copying.report",
+        "CopyReport": "ekiden.project.copying.report",
+        "CopyStep": "ekiden.project.copying.report",
+        "StoreFindings": "ekiden.project.copying.report",
+        "backup_store": "ekiden.project.copying.backups",
+        "copy_store": "ekiden.project.copying.copies",
+        "restore_store": "ekiden.project.copying.backups",
+        "store_info": "ekiden.project.copying.looking",
+        "verify_store": "ekiden.project.copying.looking",
+    },
+)

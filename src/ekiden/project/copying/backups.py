@@ -1,0 +1,147 @@
+"""Backups: a SQLite store as a file of its own, a PostgreSQL store as a dump."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ekiden.core.errors import UserError
+from ekiden.core.errors.copying import StoreNotEmpty
+from ekiden.core.faults import fault_point
+from ekiden.project.copying.looking import verified
+from ekiden.project.copying.places import (
+    check_source,
+    file_at,
+    refuse_strangers,
+    shown,
+    sqlite_snapshot,
+    target_state,
+    tenant_file,
+    tenants_at,
+)
+from ekiden.project.copying.report import BackupReport, Progress, StoreFindings
+from ekiden.project.copying.work_folder import work_folder
+from ekiden.project.tenants import DEFAULT_TENANT
+from ekiden.storage.sqlite.copying.files import copy_file, put_in_place
+from ekiden.storage.sqlite.copying.snapshot import SqliteSnapshot
+
+_DUMP = b"PGDMP"
+"""How a dump of PostgreSQL begins."""
+
+
+async def backup_store(
+    url: str,
+    file: Path,
+    *,
+    tenants: Collection[str] | None = None,
+    progress: Progress | None = None,
+) -> BackupReport:
+    """Back up the store at `url` into a new file, while others work with it.
+
+    Of a SQLite store the file is a SQLite store, with those of other tenants in a folder beside it.
+    Of a PostgreSQL store it is a dump with all tenants, which `pg_dump` writes. The file gets its
+    name when it is whole and was checked; a backup that was killed leaves a folder whose name
+    begins with a dot and that of the file.
+
+    `StoreNotEmpty`, `StoreUnfinished`, `NotCopyable`, `ToolMissing`, `StoreUnavailable`,
+    `UserError`. For example::
+
+        report = await backup_store("desk.db", Path("monday.db"))
+        print(report.ok)
+    """
+    if file_at(url) is None:
+        from ekiden.project.copying.dumps import dump_store
+
+        return await dump_store(url, file, tenants=tenants)
+    return await _copy_files(url, _url(file), tenants, progress)
+
+
+async def restore_store(
+    file: Path,
+    url: str,
+    *,
+    tenants: Collection[str] | None = None,
+    progress: Progress | None = None,
+) -> BackupReport:
+    """Restore a backup into a store that is empty, or not there yet; the file is not changed.
+
+    A dump is restored by `pg_restore`, as a whole and in one transaction, where no store is yet.
+    Errors as `backup_store` says.
+    """
+    if _is_dump(file):
+        if file_at(url) is not None:
+            raise UserError(
+                f"{file} is a dump of PostgreSQL: restore it with --store postgresql://…"
+            )
+        from ekiden.project.copying.dumps import restore_dump
+
+        if tenants is not None:
+            raise UserError(f"{file} is a dump, which is restored as a whole: leave out --tenants")
+        return await restore_dump(file, url, progress=progress)
+    if file_at(url) is None:
+        raise UserError(
+            f"{file} is no dump of PostgreSQL; copy a SQLite file to PostgreSQL with "
+            f"`ekiden store copy '{file}' '{shown(url)}'`"
+        )
+    return await _copy_files(_url(file), url, tenants, progress)
+
+
+def _is_dump(file: Path) -> bool:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(len(_DUMP)) == _DUMP
+    except OSError:
+        # Whoever opens it as a store says what is wrong.
+        return False
+
+
+def _url(file: Path) -> str:
+    """The file as an address that is nothing else, whatever it is called."""
+    return f"sqlite:///{file}"
+
+
+async def _copy_files(
+    source: str, target: str, tenants: Collection[str] | None, progress: Progress | None
+) -> BackupReport:
+    began = time.monotonic()
+    names = await tenants_at(source, tenants)
+    await _check_places(source, target, names)
+    found: list[StoreFindings] = []
+    with work_folder(tenant_file(target)) as folder:
+        fault_point("backup.begun")
+        for name in names:
+            new = folder / f"{name}.db"
+            await copy_file(tenant_file(source, name), new)
+            fault_point("backup.written")
+            findings = await verified(name, SqliteSnapshot(new), progress)
+            found.append(replace(findings, url=str(tenant_file(target, name))))
+        fault_point("backup.checked")
+        # That of the main store last: whoever finds it finds all.
+        for name in reversed(names):
+            place = tenant_file(target, name)
+            place.parent.mkdir(exist_ok=True)
+            put_in_place(folder / f"{name}.db", place)
+            fault_point("backup.moved")
+    return BackupReport(
+        source=shown(source),
+        target=shown(target),
+        tenants=found,
+        seconds=time.monotonic() - began,
+    )
+
+
+async def _check_places(source: str, target: str, names: Sequence[str]) -> None:
+    """Find what would stop it before anything is written."""
+    main = tenant_file(target)
+    if main.exists() and main.samefile(tenant_file(source)):
+        raise UserError(f"{main} is source and target at once: name another file")
+    for name in names:
+        async with sqlite_snapshot(source, name) as there:
+            await check_source(there, final=False)
+        state = await target_state(target, name)
+        if state.holds:
+            raise StoreNotEmpty(str(tenant_file(target, name)), state.holds)
+        if name == DEFAULT_TENANT:
+            await refuse_strangers(target, state.beside, await tenants_at(source, None))

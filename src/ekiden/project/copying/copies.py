@@ -1,0 +1,271 @@
+"""Copying a SQLite store, with those of its tenants, to PostgreSQL."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from ekiden.audit import Verification, verify_audit
+from ekiden.core.errors import UserError
+from ekiden.core.errors.copying import CopyDiffers, SourceInUse, StoreNotEmpty
+from ekiden.core.faults import fault_point
+from ekiden.core.values.jsonio import dumps, loads
+from ekiden.project.copying.places import (
+    check_source,
+    file_at,
+    refuse_strangers,
+    shown,
+    sqlite_snapshot,
+    target_state,
+    tenants_at,
+)
+from ekiden.project.copying.report import CopiedTenant, CopyReport, CopyStep, Phase, Progress
+from ekiden.project.tenants import DEFAULT_TENANT, tenant_url
+from ekiden.storage.copying import (
+    FOLLOWERS,
+    TABLES,
+    WRITING,
+    Numbers,
+    Row,
+    StoreSnapshot,
+    TableName,
+    Tally,
+)
+
+if TYPE_CHECKING:
+    from ekiden.storage.postgres.copying.target import PostgresTarget
+    from ekiden.storage.sqlite.copying.snapshot import SqliteSnapshot
+
+
+_BODY: Final = TABLES["documents"].index("body")
+
+
+async def followed(
+    rows: Sequence[Row], source: SqliteSnapshot, target: PostgresTarget
+) -> Sequence[Row]:
+    """The documents with the cursors of the target in them."""
+    return [await _moved(row, source, target) if row[0] in FOLLOWERS else row for row in rows]
+
+
+async def _moved(row: Row, source: SqliteSnapshot, target: PostgresTarget) -> Row:
+    body = loads(row[_BODY])
+    name = FOLLOWERS[row[0]]
+    cursor = body.get(name) if isinstance(body, dict) else None
+    if not isinstance(cursor, str):
+        return row
+    # What is no cursor in the source either stays as it is.
+    with suppress(UserError):
+        body[name] = target.cursor(await source.rank(cursor))
+    return (*row[:_BODY], dumps(body), *row[_BODY + 1 :])
+
+
+async def copy_store(
+    source: str,
+    target: str,
+    *,
+    tenants: Collection[str] | None = None,
+    resume: bool = False,
+    final: bool = False,
+    progress: Progress | None = None,
+) -> CopyReport:
+    """Copy everything from a SQLite store to PostgreSQL, and compare the two.
+
+    Each tenant's store is copied as it was at one moment, whatever is written meanwhile, and the
+    source is not changed. All targets are marked as unfinished at the beginning; nobody can use
+    them until all was written, compared row by row and its audit verified. A copy that was killed
+    is begun anew with `resume`, from the same source: what it left is removed first, so that two
+    moments are never mixed. With `final` nothing may be left behind in the source: when all is
+    written, every source is read again and must be as it was.
+
+    `StoreNotEmpty`, `StoreUnfinished`, `CopyDiffers`, `SourceInUse`, `NotCopyable`,
+    `StoreUnavailable`, `UserError`. For example::
+
+        report = await copy_store("desk.db", "postgresql://localhost/desk")
+        print(report.rows, report.audit_ok)
+    """
+    began = time.monotonic()
+    _check_direction(source, target)
+    from ekiden.storage.postgres.connection.address import parse_address
+    from ekiden.storage.postgres.copying.target import PostgresTarget, in_one_transaction
+
+    parts = []
+    for name in await tenants_at(source, tenants):
+        there, place = sqlite_snapshot(source, name), parse_address(tenant_url(target, name))
+        to = PostgresTarget(place, source=there.url)
+        parts.append(_Part(name=name, source=there, target=to, tell=progress))
+    await _check_places(source, target, parts, resume=resume, final=final)
+    targets = [part.target for part in parts]
+    for each in targets:
+        async with each:
+            """Its tables are there now."""
+    await in_one_transaction(targets, partial(PostgresTarget.mark, resume=resume))
+    fault_point("copy.begun")
+    filled = [await _fill(part, final=final) for part in parts]
+    if final:
+        for part, (_, read) in zip(parts, filled, strict=True):
+            await _check_unchanged(part, read)
+    fault_point("copy.verified")
+    await in_one_transaction(targets, PostgresTarget.finish)
+    fault_point("copy.finished")
+    return CopyReport(
+        source=shown(source),
+        target=shown(target),
+        tenants=[tenant for tenant, _ in filled],
+        seconds=time.monotonic() - began,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """The store of one tenant, and where it is copied to."""
+
+    name: str
+    source: SqliteSnapshot
+    target: PostgresTarget
+    tell: Progress | None
+
+    def at(self, phase: Phase, done: int, total: int) -> None:
+        """Say how far it is."""
+        if self.tell is not None:
+            self.tell(CopyStep(tenant=self.name, phase=phase, done=done, total=total))
+
+
+def _check_direction(source: str, target: str) -> None:
+    """`UserError` for every way but that from SQLite to PostgreSQL."""
+    is_from_file, is_to_file = file_at(source) is not None, file_at(target) is not None
+    if is_from_file and not is_to_file:
+        return
+    first, second = shown(source), shown(target)
+    way = f"`ekiden store backup FILE --store '{first}'` and `ekiden store restore FILE --store"
+    if is_from_file:
+        way = f"from SQLite to SQLite use `ekiden store backup '{second}' --store '{first}'`"
+    elif is_to_file:
+        way = f"a PostgreSQL store is backed up with {way} postgresql://…`"
+    else:
+        way = f"from PostgreSQL to PostgreSQL use {way} '{second}'`"
+    raise UserError(f"`ekiden store copy` goes from SQLite to PostgreSQL only: {way}")
+
+
+async def _check_places(
+    source: str, target: str, parts: Collection[_Part], *, resume: bool, final: bool
+) -> None:
+    """Find what would stop the copy before anything is changed."""
+    for part in parts:
+        async with part.source as there:
+            await check_source(there, final=final)
+        state = await target_state(target, part.name)
+        if state.mark is not None:
+            part.target.check_mark(state.mark, resume=resume)
+        elif state.holds:
+            raise StoreNotEmpty(part.target.url, state.holds)
+        if part.name == DEFAULT_TENANT:
+            await refuse_strangers(target, state.beside, await tenants_at(source, None))
+
+
+async def _fill(part: _Part, *, final: bool) -> tuple[CopiedTenant, Mapping[str, str]]:
+    """Write everything to a target that has its mark, and compare; what became of it, and what
+    `_reading_of` says of the source."""
+    async with part.source as source, part.target as target:
+        facts = await check_source(source, final=final)
+        numbers = await source.numbers()
+        written, read = await _write(part, facts)
+        await target.number(numbers)
+        fault_point("copy.written")
+        audit = await _compare(part, written)
+    tenant = CopiedTenant(
+        name=part.name,
+        counts={table: written[table].count for table in TABLES},
+        digests={table: written[table].digest for table in TABLES},
+        audit=audit,
+        leases=facts["leases"],
+        later=await _later(part.source, facts),
+    )
+    return tenant, _reading_of(read, numbers)
+
+
+async def _write(
+    part: _Part, facts: Mapping[str, Any]
+) -> tuple[Mapping[TableName, Tally], Mapping[TableName, Tally]]:
+    """The rows as they were written, and as they were read."""
+    source, target = part.source, part.target
+    target.expect_events(facts["events"])
+    total, done = _rows(facts), 0
+    tallies = {table: Tally(table) for table in WRITING}
+    documents = Tally("documents")
+    for table, tally in tallies.items():
+        async for page in source.pages(table):
+            rows = page
+            if table == "documents":
+                documents.add(page)
+                rows = await followed(page, source, target)
+            await target.write(table, rows)
+            fault_point("copy.page")
+            tally.add(rows)
+            done += len(rows)
+            part.at("copy", done, total)
+    return tallies, {**tallies, "documents": documents}
+
+
+async def _compare(part: _Part, written: Mapping[TableName, Tally]) -> Verification:
+    """Read the target again: it must have the same rows, and so the same audit."""
+    from ekiden.storage.postgres.copying.snapshot import PostgresSnapshot
+
+    total = sum(tally.count for tally in written.values())
+    async with PostgresSnapshot(part.target.address) as copy:
+        for table, found in (await _tallied(part, copy, total)).items():
+            expected = written[table]
+            if found.count != expected.count:
+                problem = f"{table} has {found.count} rows, and {expected.count} were written"
+                raise CopyDiffers(part.target.url, problem)
+            if found.digest != expected.digest:
+                raise CopyDiffers(part.target.url, f"rows of {table} are not as they were written")
+        sessions = written["sessions"].count
+        return await verify_audit(
+            copy.view(), progress=lambda found: part.at("audit", found.sessions, sessions)
+        )
+
+
+async def _check_unchanged(part: _Part, read: Mapping[str, str]) -> None:
+    """`SourceInUse` if the source is not as it was `read`, in any row, or somebody has something
+    there."""
+    async with part.source as source:
+        facts = await check_source(source, final=True)
+        now = _reading_of(await _tallied(part, source, _rows(facts)), await source.numbers())
+    for name, told in now.items():
+        if read[name] != told:
+            raise SourceInUse(source.url, f"something was written to its {name} during the copy")
+
+
+async def _tallied(part: _Part, snapshot: StoreSnapshot, total: int) -> Mapping[TableName, Tally]:
+    """All rows of a store, counted."""
+    tallies = {table: Tally(table) for table in TABLES}
+    done = 0
+    for table, tally in tallies.items():
+        async for rows in snapshot.pages(table):
+            tally.add(rows)
+            done += len(rows)
+            part.at("compare", done, total)
+    return tallies
+
+
+def _reading_of(tallies: Mapping[TableName, Tally], numbers: Numbers) -> Mapping[str, str]:
+    """What was read in a source: two readings that are equal are of the same rows."""
+    told = {"numbers": dumps(asdict(numbers))}
+    for table, tally in tallies.items():
+        told[table] = f"{tally.count} {tally.digest}"
+    return told
+
+
+async def _later(source: StoreSnapshot, facts: Mapping[str, Any]) -> Mapping[str, int]:
+    """Rows by table that came or went in the source since, by counts."""
+    async with source:
+        now = await source.facts()
+    return {table: now[table] - facts[table] for table in TABLES if now[table] != facts[table]}
+
+
+def _rows(facts: Mapping[str, Any]) -> int:
+    return sum(facts[table] for table in TABLES)

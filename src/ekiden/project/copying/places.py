@@ -1,0 +1,139 @@
+"""From addresses to whole stores."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ekiden.core.errors import UserError
+from ekiden.core.errors.copying import NotCopyable, SourceInUse, StoreNotEmpty, StoreUnfinished
+from ekiden.core.values.ids import is_tenant
+from ekiden.project.stores import sqlite_path
+from ekiden.project.tenants import DEFAULT_TENANT, JOINT, check_tenant, tenant_url
+from ekiden.storage.copying import StoreSnapshot, TargetState, holding
+
+if TYPE_CHECKING:
+    from ekiden.storage.sqlite.copying.snapshot import SqliteSnapshot
+
+_POSTGRES = ("postgresql", "postgres")
+
+
+def snapshot_at(url: str, tenant: str = DEFAULT_TENANT) -> StoreSnapshot:
+    """The store of the tenant, to be read; `UserError` for what is no address of a store."""
+    if file_at(url) is None:
+        from ekiden.storage.postgres.connection.address import parse_address
+        from ekiden.storage.postgres.copying.snapshot import PostgresSnapshot
+
+        return PostgresSnapshot(parse_address(tenant_url(url, tenant)))
+    return sqlite_snapshot(url, tenant)
+
+
+def sqlite_snapshot(url: str, tenant: str = DEFAULT_TENANT) -> SqliteSnapshot:
+    """The same for a store that is a file."""
+    from ekiden.storage.sqlite.copying.snapshot import SqliteSnapshot
+
+    return SqliteSnapshot(tenant_file(url, tenant))
+
+
+def tenant_file(url: str, tenant: str = DEFAULT_TENANT) -> Path:
+    """The file of the tenant's SQLite store."""
+    path = sqlite_path(tenant_url(url, tenant))
+    assert path is not None
+    return path.absolute()
+
+
+async def target_state(url: str, tenant: str = DEFAULT_TENANT) -> TargetState:
+    """What is where the tenant's store is to be put; nothing is changed."""
+    if file_at(url) is None:
+        from ekiden.storage.postgres.connection.address import parse_address
+        from ekiden.storage.postgres.copying.snapshot import PostgresSnapshot
+
+        address = parse_address(tenant_url(url, tenant))
+        async with PostgresSnapshot(address, may_be_absent=True) as schema:
+            return await schema.state(JOINT)
+    file = sqlite_snapshot(url, tenant)
+    beside = await file.beside(JOINT)
+    if not tenant_file(url, tenant).exists():
+        return TargetState(beside=beside)
+    async with file:
+        return TargetState(holds=holding(await file.facts(), file.missing), beside=beside)
+
+
+async def check_source(source: StoreSnapshot, *, final: bool) -> Mapping[str, Any]:
+    """The facts of a store that is to be copied: `NotCopyable` for what is not whole,
+    `StoreUnfinished` for half of a copy, and `SourceInUse` if a `final` copy would leave something
+    behind."""
+    facts, url = await source.facts(), source.url
+    if not facts["format"]:
+        raise NotCopyable(url, "it has no tables")
+    if source.missing:
+        raise NotCopyable(url, f"{', '.join(source.missing[:5])} is missing")
+    if facts["unfinished"] is not None:
+        raise StoreUnfinished(url, source=facts["unfinished"])
+    if final and facts["leases"]:
+        raise SourceInUse(url, f"somebody works at sessions of it ({facts['leases']})")
+    if final and facts["taken"]:
+        raise SourceInUse(url, f"somebody has taken messages of it ({facts['taken']})")
+    return facts
+
+
+async def refuse_strangers(url: str, beside: Collection[str], known: Collection[str]) -> None:
+    """`StoreNotEmpty` for a tenant's store that only the target at `url` has: keys that are copied
+    would open it."""
+    for name in beside:
+        if is_tenant(name) and name not in known:
+            state = await target_state(url, name)
+            if state.holds or state.mark is not None:
+                found = state.holds or "an unfinished copy"
+                raise StoreNotEmpty(
+                    shown(tenant_url(url, name)), f"{found}, and the source has no tenant {name}"
+                )
+
+
+async def tenants_at(url: str, wanted: Collection[str] | None) -> Sequence[str]:
+    """The tenants that are wanted, or all that have a store there, the default one first.
+
+    `UserError` for one that has none.
+    """
+    async with snapshot_at(url) as main:
+        beside = [name for name in await main.beside(JOINT) if is_tenant(name)]
+    found = [DEFAULT_TENANT, *sorted({*beside} - {DEFAULT_TENANT})]
+    if wanted is None:
+        return found
+    for name in wanted:
+        if check_tenant(name) not in found:
+            raise UserError(
+                f"there is no store of a tenant {name!r} at {main.url}; there are "
+                f"{', '.join(found)}"
+            )
+    if not wanted:
+        raise UserError("name at least one tenant, or none for all of them")
+    return [name for name in found if name in wanted]
+
+
+def shown(url: str) -> str:
+    """The address for messages, without any password."""
+    if file_at(url) is None:
+        from ekiden.storage.postgres.connection.address import parse_address
+
+        return parse_address(url).shown
+    return str(tenant_file(url))
+
+
+def file_at(url: str) -> Path | None:
+    """The file that `url` means, or `None` if it is in PostgreSQL; else `UserError`."""
+    if url.partition("://")[0] in _POSTGRES:
+        if find_spec("asyncpg") is None:
+            raise UserError("PostgreSQL needs asyncpg: pip install 'ekiden[postgres]'")
+        return None
+    path = sqlite_path(url)
+    if path is None:
+        problem = (
+            "a store in memory: ends with its process"
+            if url == "memory:"
+            else f"no store speaks {url.partition('://')[0]}://"
+        )
+        raise UserError(f"{problem}; give a path, sqlite:///path or postgresql://…")
+    return path

@@ -1,0 +1,243 @@
+"""``demo:offline``: a model without a model, so that a fresh team can be tried with no key.
+
+It compares words and fills in sentences; it understands nothing, and every answer says so. What it
+does is the same every time: it hands on what the text calls for, calls a tool whose arguments
+stand in the text, and else tells who it is and what it was asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from ekiden.core.conversation.items import Item, assistant_message, function_call, text_of
+from ekiden.core.conversation.model import (
+    ModelDelta,
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    ToolSpec,
+)
+from ekiden.core.conversation.quoting import is_request
+from ekiden.core.errors import UserError
+from ekiden.core.values.jsonio import dumps
+
+PROVIDER: Final = "demo"
+NAME: Final = "demo:offline"
+
+_Call: TypeAlias = tuple[str, dict[str, Any]]
+
+_TRANSFER = "transfer_to_"
+_GIVE_UP = "transfer_to_router_agent"
+"""Never taken: words say who fits, not that nobody does."""
+_NOBODY = "transfer_to_nobody"
+"""With which a router declines."""
+_EXAMPLES = '"examples":'
+"""What stands behind it in a description has too many words that say nothing."""
+_READ = 4000
+"""Characters of a text that are looked at."""
+_QUOTED = 300
+_LATIN = re.compile(r"[a-z][a-z'-]{2,}")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2,}")
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
+_KANA = re.compile(r"[\u3040-\u30ff]")
+_COMMON_WORDS = """
+about agent agents all also and any are ask asks can conversation could does for from get give
+hand handles has have help here how into its just know knows let like make may more much new not
+nothing one other our out over please request say should some tell than that the them then there
+these they thing this those turn use want was what what's when where which who whom why will with
+work would you your
+问题 什么 怎么 可以 一个 我们 请问 这个 需要 如何 です ます して
+"""
+_COMMON = frozenset(_COMMON_WORDS.split())
+_FINDERS: Mapping[str, re.Pattern[str]] = {
+    "path": re.compile(r"(?<![\w/:.@])((?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,7})(?![\w/])"),
+    "url": re.compile(r"(https?://[^\s\"'<>，。、）)]*[\w/])"),
+    "command": re.compile(r"`([^`\n]+)`"),
+    "order_id": re.compile(r"(?<!\d)(\d{3,})(?!\d)"),
+}
+"""How the value of a parameter of this name is found in a text."""
+
+
+def is_demo(model: object) -> bool:
+    """Whether an agent's `model` names this one."""
+    return isinstance(model, str) and model.partition(":")[0] == PROVIDER
+
+
+class DemoModel:
+    """Answers by rule; the module says how."""
+
+    async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """A transfer, a tool call, or a text; `UserError` where JSON is asked for."""
+        if request.output is not None:
+            raise UserError(
+                f"{NAME} cannot write the JSON that agent {request.agent!r} answers with; "
+                "set a real model: ekiden config set model openai:gpt-5-mini"
+            )
+        asked, since = _last_request(request.input)
+        made = [str(item.get("name")) for item in since if item.get("type") == "function_call"]
+        call = None if made else transfer_for(request, asked)
+        if call is None and all(name.startswith(_TRANSFER) for name in made):
+            call = tool_for(request, asked)
+        if call is not None:
+            name, arguments = call
+            item = function_call(f"demo_{request.step}", name, dumps(arguments))
+            yield ModelResponse(output=[item], model=NAME)
+            return
+        text = _told(request, asked, since)
+        if request.stream:
+            for piece in re.findall(r"\s*\S+\s*", text):
+                yield ModelDelta(kind="text", text=piece)
+        yield ModelResponse(output=[assistant_message(text)], model=NAME)
+
+
+def register_demo() -> None:
+    """Let ``demo:offline`` be the name of a model."""
+    from ekiden.models import register_provider
+
+    register_provider(PROVIDER, lambda options: DemoModel())
+
+
+def transfer_for(request: ModelRequest, asked: str) -> _Call | None:
+    """The transfer whose description has most words of the text, and more than the agent's own.
+
+    Its own are those of the first paragraph of its instructions. They do not count for a router,
+    which must choose; but one word alone may be chance, and then it says that nobody fits.
+    """
+    words = _words(asked)
+    must_choose = request.settings.tool_choice == "required"
+    own = "" if must_choose else (request.instructions or "").partition("\n\n")[0]
+    chosen, shared = None, words & _words(own)
+    least = 2 if must_choose else 1
+    for tool in request.tools:
+        if tool.name.startswith(_TRANSFER) and tool.name not in (_GIVE_UP, _NOBODY):
+            here = words & _words(tool.description.partition(_EXAMPLES)[0])
+            if len(here) >= max(least, len(shared) + 1):
+                chosen, shared = tool, here
+    reason = f"the request speaks of {', '.join(sorted(shared))}"
+    if chosen is None and must_choose:
+        chosen = next((tool for tool in request.tools if tool.name == _NOBODY), None)
+        reason = "no agent is described with two words of the request"
+    if chosen is None:
+        return None
+    return chosen.name, _filled(chosen, {"reason": reason}) or {}
+
+
+def tool_for(request: ModelRequest, asked: str) -> _Call | None:
+    """The first tool all of whose arguments stand in the text."""
+    found = {
+        name: match[1]
+        for name, finder in _FINDERS.items()
+        if (match := finder.search(asked[:_READ])) is not None
+    }
+    for tool in request.tools:
+        if not tool.name.startswith(_TRANSFER):
+            arguments = _filled(tool, found)
+            if arguments and found.keys() & arguments.keys():
+                return tool.name, arguments
+    return None
+
+
+def _filled(tool: ToolSpec, values: Mapping[str, str]) -> dict[str, Any] | None:
+    """The tool's arguments out of `values` and defaults; `None` if one that it needs is missing."""
+    properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
+    required = tool.parameters.get("required") or ()
+    arguments: dict[str, Any] = {}
+    for name, schema in properties.items():
+        if name in values:
+            arguments[name] = values[name]
+        elif name not in required:
+            continue
+        elif "default" in schema:
+            arguments[name] = schema["default"]
+        elif _may_be_null(schema):
+            arguments[name] = None
+        else:
+            return None
+    return arguments
+
+
+def _may_be_null(schema: Mapping[str, Any]) -> bool:
+    kind = schema.get("type")
+    return "null" in ([kind] if isinstance(kind, str) else kind or ()) or any(
+        _may_be_null(each) for each in schema.get("anyOf") or ()
+    )
+
+
+def _words(text: str) -> set[str]:
+    """Words as they are compared: English without its plural, and pairs of CJK characters."""
+    lowered = text[:_READ].lower()
+    words = {word.removesuffix("s") for word in _LATIN.findall(lowered) if word not in _COMMON}
+    for run in _CJK.findall(lowered):
+        words.update(run[at : at + 2] for at in range(len(run) - 1))
+    return words - _COMMON
+
+
+def _last_request(items: Sequence[Item]) -> tuple[str, list[Item]]:
+    """What the person said last, and everything after it."""
+    for at in range(len(items) - 1, -1, -1):
+        if is_request(items[at]):
+            return text_of(items[at]), list(items[at + 1 :])
+    return "", list(items)
+
+
+def _told(request: ModelRequest, asked: str, since: Sequence[Item]) -> str:
+    outputs = {
+        item.get("call_id"): item.get("output")
+        for item in since
+        if item.get("type") == "function_call_output"
+    }
+    results = [
+        (str(item.get("name")), outputs.get(item.get("call_id")))
+        for item in since
+        if item.get("type") == "function_call" and not str(item.get("name")).startswith(_TRANSFER)
+    ]
+    chinese = _CHINESE.search(asked) and not _KANA.search(asked)
+    lines = _in_chinese(request, asked, results) if chinese else _english(request, asked, results)
+    return "\n".join(lines)
+
+
+def _english(request: ModelRequest, asked: str, results: Sequence[tuple[str, Any]]) -> list[str]:
+    lines = [f"I am {request.agent}; you asked: “{_cut(asked)}”"]
+    lines += [f"{tool} gave: {_cut(output)}" for tool, output in results]
+    if not results:
+        tools, colleagues = _offered(request)
+        lines += [f"My tools: {', '.join(tools)}."] if tools else []
+        lines += [f"I hand on to: {', '.join(colleagues)}."] if colleagues else []
+    lines.append(
+        f"({NAME} compares words and understands nothing; for real answers: "
+        "ekiden config set model openai:gpt-5-mini, or another provider:model)"
+    )
+    return lines
+
+
+def _in_chinese(request: ModelRequest, asked: str, results: Sequence[tuple[str, Any]]) -> list[str]:
+    lines = [f"我是 {request.agent}，您的问题是：“{_cut(asked)}”"]
+    lines += [f"{tool} 的结果：{_cut(output)}" for tool, output in results]
+    if not results:
+        tools, colleagues = _offered(request)
+        lines += [f"我的工具：{'、'.join(tools)}。"] if tools else []
+        lines += [f"我可以转交给：{'、'.join(colleagues)}。"] if colleagues else []
+    lines.append(
+        f"（{NAME} 只比较词语，并不理解内容；要得到真正的回答，请设置模型："
+        "ekiden config set model openai:gpt-5-mini）"
+    )
+    return lines
+
+
+def _offered(request: ModelRequest) -> tuple[list[str], list[str]]:
+    names = [tool.name for tool in request.tools]
+    return (
+        [name for name in names if not name.startswith(_TRANSFER)],
+        [
+            name.removeprefix(_TRANSFER)
+            for name in names
+            if name.startswith(_TRANSFER) and name != _GIVE_UP
+        ],
+    )
+
+
+def _cut(value: Any) -> str:
+    text = value.strip() if isinstance(value, str) else dumps(value)
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"

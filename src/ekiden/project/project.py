@@ -1,0 +1,317 @@
+"""A project: a folder with agents and settings, as a team that can run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from ekiden.agents import AgentDefinition, LoadedAgents, Problem, load_agent_files
+from ekiden.core.agent import Agent
+from ekiden.core.errors import AgentFilesInvalid, UnknownAgent, UserError
+from ekiden.core.handoff import Handoff
+from ekiden.core.handoff_terms import Budget
+from ekiden.core.team import Team
+from ekiden.handoff import declared_handoff
+from ekiden.project.agent_files.assembly import Assembled, assemble
+from ekiden.project.agent_files.edges import declared_edge
+from ekiden.project.agent_files.guardrails import FileGuardrails
+from ekiden.project.agent_files.mcp import serve
+from ekiden.project.defaults import DEMO_TEAM
+from ekiden.project.demo_model import register_demo
+from ekiden.project.settings import LoadedSettings, Settings, check_default_agent, load_settings
+from ekiden.project.teams import load_team
+from ekiden.routing import Router
+from ekiden.tools import builtin_tools, resolve_tool
+
+if TYPE_CHECKING:
+    from ekiden.tools.mcp import McpTools
+
+_GIVE_UP = (
+    "only when the request is not yours and nobody else you know can take it: the router then "
+    "finds somebody"
+)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Project:
+    """A team with its router and settings; ``async with`` connects the MCP servers it uses.
+
+    For example::
+
+        async with load_project(Path("desk")) as project:
+            decision = await project.router.route("Where is my parcel?")
+            await Runner.run(project.team, "Where is my parcel?")
+    """
+
+    root: Path
+    team: Team
+    router: Router
+    loaded: LoadedSettings
+    definitions: Sequence[AgentDefinition] = ()
+    """Of the agents that come from files."""
+    is_demo: bool = False
+    """Whether nobody named a team, so that this is the demo."""
+    problems: Sequence[Problem] = ()
+    """Warnings, and with `keep_going` the errors of the files that were left out."""
+    notes: list[str] = field(default_factory=list)
+    """What a person should know: a server that cannot be reached."""
+    tell: Callable[[str], None] | None = None
+    """Called with what a person should know at once: that connecting servers takes its time."""
+    _served: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    _guardrails: Mapping[str, FileGuardrails] = field(default_factory=dict)
+    _mcp: McpTools | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """What holds here."""
+        return self.loaded.settings
+
+    @property
+    def agents(self) -> Mapping[str, Agent[Any]]:
+        """Everybody by name, the router left out."""
+        return {agent.name: agent for agent in self.team if not agent.traits.passes_on}
+
+    async def __aenter__(self) -> Self:
+        if self._served:
+            await self._connect()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        if any(agent.memory is not None for agent in self.team):
+            from ekiden.memory import close_backends
+
+            await close_backends()
+        if self._mcp is not None:
+            mcp, self._mcp = self._mcp, None
+            await mcp.close()
+
+    async def _connect(self) -> None:
+        from ekiden.tools.mcp import McpTools, parse_mcp_servers
+
+        servers, problems = parse_mcp_servers(self.settings.mcp_servers)
+        self.notes.extend(str(problem) for problem in problems)
+        tools = self.settings.tools
+        self._mcp = McpTools(
+            servers, root=self.root, ask=tools.ask, ask_destructive=tools.ask_destructive
+        )
+        users = [(each, self.team[each.name]) for each in self.definitions]
+        self.notes.extend(
+            await serve(self._mcp, servers, users, names=self._served, tell=self.tell)
+        )
+        for name, guardrails in self._guardrails.items():
+            guardrails.guard_tools(self.team[name])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedFiles:
+    """The agent files of a project, looked at and not used."""
+
+    definitions: Sequence[AgentDefinition]
+    """Also of files that have an error, as far as they can be read."""
+    problems: Sequence[Problem]
+
+
+def load_project(
+    root: Path | None = None,
+    *,
+    overrides: Mapping[str, object] | None = None,
+    team: str | None = None,
+    keep_going: bool = False,
+    inert: bool = False,
+    files: LoadedAgents | None = None,
+    home: Path | None = None,
+) -> Project:
+    """The team of the folder `root`, the current one by default.
+
+    That is the team which `team` or the setting `team` names as ``module:attribute``; else the
+    agents of the files; else, where there are none, the demo team. `overrides` are settings by
+    their dotted names. `AgentFilesInvalid` lists every fault of every file; with `keep_going` the
+    files that have one are left out instead. With `inert` nothing that the files name is imported:
+    the project can be looked at and its router asked, but its own tools cannot be called; a team
+    that is named is code, and is imported all the same. `files` are the agents' files where
+    somebody, such as an `AgentWatcher`, has read them already. `SettingsInvalid` for the settings,
+    `UserError` for agents of which none can get a request.
+    """
+    register_demo()
+    root = Path.cwd() if root is None else root
+    loaded = load_settings(root, overrides=overrides, home=home)
+    _set_up_local_models(loaded.settings)
+    named = team or loaded.settings.team
+    if named is None:
+        files = files or _read_files(root, loaded.settings, home)
+        project = _from_files(root, loaded, files, keep_going=keep_going, inert=inert)
+        if project is not None:
+            return _with_budgets(project)
+    return _with_budgets(_from_code(root, loaded, named or DEMO_TEAM))
+
+
+def _with_budgets(project: Project) -> Project:
+    """Give agents the budgets that the settings have for them; `UserError` if one is not there."""
+    for name, limits in project.settings.limits.agents.items():
+        if name not in project.agents:
+            known = ", ".join(sorted(project.agents))
+            raise UserError(
+                f"limits.agents has a budget for {name!r}, and there is no such agent; "
+                f"known: {known[:200]}"
+            )
+        given: Any = limits
+        project.agents[name].budget = Budget(**given)
+    return project
+
+
+def check_files(root: Path, *, inert: bool = True, home: Path | None = None) -> CheckedFiles:
+    """What is wrong with the agent files of the folder `root`, without making a team of them.
+
+    Only without `inert` the functions that they name are imported. Where the settings name a team
+    in code, which may register tools, no tool is looked up. `SettingsInvalid`, and
+    `UserError` for good files that make no team.
+    """
+    settings = load_settings(root, home=home).settings
+    files = _read_files(root, settings, home)
+    definitions = (*files.definitions, *files.partial)
+    if settings.team is not None:
+        return CheckedFiles(definitions=definitions, problems=files.problems)
+    made = _assemble(files, settings, root, inert=inert, partial=files.partial)
+    problems = sorted([*files.problems, *made.problems])
+    if made.agents and not _errors(problems):
+        _team(made, _router(made.agents.values(), settings), settings)
+    return CheckedFiles(definitions=definitions, problems=problems)
+
+
+def _set_up_local_models(settings: Settings) -> None:
+    """Let ``local:…`` mean what the settings say, in this process."""
+    local = settings.local
+    if local == type(local)():
+        return
+    from ekiden.models import local as models
+
+    models.set_default_local_model(local.model)
+    models.set_default_local_settings(
+        models.LocalSettings(n_ctx=local.context, threads=local.threads)
+    )
+
+
+def _from_code(root: Path, loaded: LoadedSettings, name: str) -> Project:
+    team = _demo() if name == DEMO_TEAM else load_team(name)
+    project = project_of(team, loaded, root=root)
+    project.is_demo = name == DEMO_TEAM
+    return project
+
+
+def project_of(team: Team, loaded: LoadedSettings, *, root: Path | None = None) -> Project:
+    """A team of Python objects, with the router that the settings ask for if it has none."""
+    own = None if team.router is None else team.router.router
+    router = own if isinstance(own, Router) else _router(team, loaded.settings)
+    if team.router is None:
+        team = Team(*team, router.agent, entry=team.entry.name, name=team.name)
+    return Project(root=root or Path.cwd(), team=team, router=router, loaded=loaded)
+
+
+def _demo() -> Team:
+    """Imported as any other module, so that the current folder is not looked into."""
+    from ekiden.project.demo import team
+
+    return team
+
+
+def _read_files(root: Path, settings: Settings, home: Path | None) -> LoadedAgents:
+    return load_agent_files(
+        root, home=home, foreign_user_folders=settings.agents.foreign_user_folders
+    )
+
+
+def _from_files(
+    root: Path, loaded: LoadedSettings, files: LoadedAgents, *, keep_going: bool, inert: bool
+) -> Project | None:
+    settings = loaded.settings
+    if not files.definitions and not files.errors:
+        return None
+    # What is left out anyway is not looked at further.
+    partial = () if keep_going else files.partial
+    made = _assemble(files, settings, root, inert=inert, partial=partial)
+    problems = sorted([*files.problems, *made.problems])
+    errors = _errors(problems)
+    if errors and (not keep_going or not made.agents):
+        raise AgentFilesInvalid(errors)
+    check_default_agent(loaded, {name: agent.scope for name, agent in made.agents.items()})
+    router = _router(made.agents.values(), settings)
+    return Project(
+        root=root,
+        team=_team(made, router, settings),
+        router=router,
+        loaded=loaded,
+        definitions=files.definitions,
+        problems=problems,
+        _served=made.mcp_names,
+        _guardrails=made.guardrails,
+    )
+
+
+def _errors(problems: Iterable[Problem]) -> list[Problem]:
+    return [problem for problem in problems if problem.severity == "error"]
+
+
+def _assemble(
+    files: LoadedAgents,
+    settings: Settings,
+    root: Path,
+    *,
+    inert: bool,
+    partial: Sequence[AgentDefinition],
+) -> Assembled:
+    builtins = builtin_tools(root, settings.tools)
+    return assemble(
+        files.definitions,
+        resolve=lambda name: resolve_tool(name, builtins=builtins, root=root, inert=inert),
+        model=settings.model,
+        partial=partial,
+        default_agent=settings.agents.routing.default_agent,
+        memory=settings.memory,
+        root=root,
+        inert=inert,
+    )
+
+
+def _router(agents: Iterable[Agent[Any]], settings: Settings) -> Router:
+    return Router(agents, settings=settings.agents.routing, model=settings.model)
+
+
+def _team(made: Assembled, router: Router, settings: Settings) -> Team:
+    """Begins with the router; without routing, with the default agent or the first by name.
+
+    System agents get no requests: `UserError` if all are, or the default agent is one.
+    """
+    agents = made.agents
+    routing = settings.agents.routing
+    members = [agents[name] for name in sorted(agents)]
+    open_to_all = [agent.name for agent in members if agent.scope != "system"]
+    if not open_to_all:
+        raise UserError(
+            "there is no agent that requests can go to: "
+            f"{', '.join(agents)[:200]} can only be used by Ekiden itself; add an agent whose "
+            "`scope` is not system"
+        )
+    if not routing.enabled:
+        entry = routing.default_agent or open_to_all[0]
+        if entry in agents and entry not in open_to_all:
+            raise UserError(
+                f"agents.routing.default_agent is {entry!r}, a system agent, which gets no "
+                f"requests; known: {', '.join(open_to_all)[:200]}"
+            )
+        if entry not in agents:
+            raise UnknownAgent(entry, known=open_to_all)
+        return Team(*members, router.agent, entry=entry, name="project")
+    for agent in members:
+        agent.handoffs += _to_router(agent, made, router)
+    return Team(router.agent, *members, name="project")
+
+
+def _to_router(agent: Agent[Any], made: Assembled, router: Router) -> list[Handoff[Any, Any]]:
+    """What the agent's file says of it, and a way for the model to give up in any case."""
+    edges = [declared_edge(edge, router.agent) for edge in made.to_router.get(agent.name, ())]
+    is_offered = any(edge.terms.when != "auto" for edge in edges)
+    if not is_offered and agent.scope != "system" and len(made.agents) > 1:
+        edges.append(declared_handoff(router.agent, description=_GIVE_UP))
+    return edges

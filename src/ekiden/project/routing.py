@@ -1,0 +1,114 @@
+"""Whom a message is for: ``@name …``, by routing, or by what agents can do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ekiden.capabilities import CapabilityMatcher, Match
+from ekiden.core.errors import UserError
+from ekiden.core.text.suggest import suggestion
+from ekiden.routing.decision import STRATEGIES, Strategy
+
+if TYPE_CHECKING:
+    from ekiden.project.project import Project
+    from ekiden.routing.decision import RouteDecision
+
+AUTO = "auto"
+
+_MENTION = re.compile(r"\s*[@＠](?P<name>[^\s@＠,，:：;；\"“”]+)[,，:：]?(?:\s+|(?=[\"“])|$)")
+_OPTION = re.compile(r"--(?P<name>[\w-]*)(?:=(?P<value>\S*))?(?:\s+|(?=[\"“])|$)")
+_QUOTES = {'"': '"', "“": "”"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddressedMessage:
+    """A message and whom it is for."""
+
+    text: str
+    to: str | None = None
+    """An agent's name, `AUTO`, or `None` where nobody is named."""
+    strategy: Strategy | None = None
+    """Of ``@auto --strategy=…``."""
+
+
+def parse_address(text: str) -> AddressedMessage:
+    """Split ``@name``, ``@auto`` and its options from what is said.
+
+    ``@auto`` is read in upper case too. Only at the very beginning: an ``@`` elsewhere is part of
+    the text, and so is ``\\@`` at the beginning, without its backslash. Quotation marks around all
+    of the rest are taken off.
+    `UserError` for an option that does not exist, or a strategy that does not::
+
+        parse_address('@auto --strategy=rule "why does it crash?"')
+    """
+    if text.startswith("\\@"):
+        return AddressedMessage(text=text[1:])
+    mention = _MENTION.match(text)
+    if mention is None:
+        return AddressedMessage(text=text)
+    name = AUTO if mention["name"].casefold() == AUTO else mention["name"]
+    rest = text[mention.end() :]
+    strategy: Strategy | None = None
+    while rest.startswith("--") and name == AUTO:
+        strategy, rest = _option(rest)
+    return AddressedMessage(text=_unquoted(rest.strip()), to=name, strategy=strategy)
+
+
+def check_strategy(value: str) -> Strategy:
+    """`value` as a strategy; `UserError` with those there are."""
+    for known in STRATEGIES:
+        if value == known:
+            return known
+    raise UserError(
+        f"there is no strategy {value[:80]!r}, choose one of {', '.join(STRATEGIES)}"
+        f"{suggestion(value, STRATEGIES)}"
+    )
+
+
+def _option(rest: str) -> tuple[Strategy, str]:
+    found = _OPTION.match(rest)
+    if found is None or found["name"] != "strategy":
+        shown = rest.split(maxsplit=1)[0]
+        raise UserError(f"@auto has no option {shown[:80]!r}; it takes --strategy=NAME")
+    if found["value"] is not None:
+        return check_strategy(found["value"]), rest[found.end() :]
+    value, after = [*rest[found.end() :].split(maxsplit=1), "", ""][:2]
+    return check_strategy(value), after
+
+
+def _unquoted(text: str) -> str:
+    closing = _QUOTES.get(text[:1])
+    inner = text[1:-1]
+    if len(text) > 1 and closing and text.endswith(closing) and closing not in inner:
+        return inner
+    return text
+
+
+async def decide(project: Project, address: AddressedMessage, *, limit: int = 20) -> RouteDecision:
+    """What routing says of a request, with at most `limit` candidates; `UnknownAgent` for a name
+    that nobody has."""
+    if address.to is None or address.to == AUTO:
+        return await project.router.route(address.text, strategy=address.strategy, limit=limit)
+    return project.router.named(address.to)
+
+
+def parse_names(words: Iterable[str]) -> list[str]:
+    """The names in `words`, each of which may be several with commas between, also Chinese ones."""
+    commas = str.maketrans("，、", ",,")
+    split = (name.strip() for word in words for name in word.translate(commas).split(","))
+    return [name for name in split if name]
+
+
+def capable(project: Project, required: Sequence[str], *, exclude: Iterable[str]) -> list[Match]:
+    """Everybody but those to `exclude`, the best first; also who has nothing of it.
+
+    `UnknownAgent` for a name in `exclude` that the team does not have.
+    """
+    from ekiden.embeddings.local import local_embedder
+
+    left_out = [project.team[name.removeprefix("@")].name for name in exclude]
+    matcher = CapabilityMatcher.of(project.agents.values(), embedder=local_embedder())
+    return matcher.find(required, exclude=left_out, min_score=0)

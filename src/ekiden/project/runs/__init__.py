@@ -1,0 +1,1 @@
+"""Runs that a door starts for others: begun, watched, read and stopped."""

@@ -1,0 +1,114 @@
+"""Writing a working team into a folder, without ever overwriting anything."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path, PurePosixPath
+from secrets import token_hex
+from typing import Literal, TypeAlias, get_args
+
+from ekiden.core.errors import UserError
+from ekiden.core.text.suggest import suggestion
+
+Template: TypeAlias = Literal["support", "coding", "research"]
+TEMPLATES: tuple[Template, ...] = get_args(Template)
+
+FOLDER = ".ekiden"
+
+_COMMON = "common"
+_RENAMED = {"gitignore": ".gitignore"}
+"""Files whose own name would mean something where the templates are kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaffold:
+    """What was done in a folder."""
+
+    template: Template
+    root: Path
+    written: tuple[Path, ...]
+    kept: tuple[Path, ...]
+    """Were there before, and are as they were."""
+
+
+def scaffold(root: Path, template: str = "support") -> Scaffold:
+    """Write the team called `template` below `root`, which is made if it is not there.
+
+    A file that exists already, whatever is in it, stays as it is. Each new file appears whole or
+    not at all; after a crash a second call writes what is missing. `UserError` for an unknown
+    template and for a folder that cannot be written to.
+    """
+    known = _template(template)
+    written: list[Path] = []
+    kept: list[Path] = []
+    for source, below in _sources(known):
+        path = root / FOLDER / below
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            (written if _write_new(path, source.read_bytes()) else kept).append(path)
+        except OSError as exc:
+            raise UserError(
+                f"cannot write {path}: {exc.strerror or exc}; name another folder"
+            ) from exc
+    return Scaffold(template=known, root=root, written=tuple(written), kept=tuple(kept))
+
+
+def _template(name: str) -> Template:
+    for known in TEMPLATES:
+        if name == known:
+            return known
+    raise UserError(
+        f"there is no template {name[:80]!r}, choose one of {', '.join(TEMPLATES)}"
+        f"{suggestion(name, TEMPLATES)}"
+    )
+
+
+def _sources(template: Template) -> list[tuple[Traversable, PurePosixPath]]:
+    """The files of a template, with where they belong below the folder."""
+    home = files("ekiden.project") / "templates"
+    found = [
+        *_walk(home / _COMMON, PurePosixPath()),
+        *_walk(home / template, PurePosixPath()),
+    ]
+    return sorted(found, key=lambda pair: pair[1])
+
+
+def _walk(folder: Traversable, below: PurePosixPath) -> Iterator[tuple[Traversable, PurePosixPath]]:
+    for each in folder.iterdir():
+        if each.is_dir():
+            yield from _walk(each, below / each.name)
+        else:
+            yield each, below / _RENAMED.get(each.name, each.name)
+
+
+def _write_new(path: Path, data: bytes) -> bool:
+    """Whether the file is new; it is complete when its name appears, and never replaces another."""
+    if os.path.lexists(path):
+        return False
+    temporary = path.with_name(f".{path.name}.{token_hex(4)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        return _appear(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _appear(temporary: Path, path: Path) -> bool:
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError:
+        # No hard links here. Nearly as good: only a file that somebody writes in this very moment
+        # could be replaced.
+        if os.path.lexists(path):
+            return False
+        temporary.rename(path)
+    return True

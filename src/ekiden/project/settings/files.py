@@ -1,0 +1,149 @@
+"""Where settings files are, what text is in them, and what is wrong with it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+ProblemCode: TypeAlias = Literal[
+    "settings.unreadable",
+    "settings.syntax",
+    "settings.duplicate_key",
+    "settings.unknown_key",
+    "settings.wrong_value",
+    "settings.conflict",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsProblem:
+    """Something that a person should change."""
+
+    where: str | None = None
+    """A file, an environment variable, or ``the call``; `None` for what was just asked for."""
+    line: int | None = None
+    """In the file; 1 is the first."""
+    column: int | None = None
+    """In characters; 1 is the first."""
+    code: ProblemCode
+    message: str
+    """What is wrong, and what to write instead."""
+
+    def __str__(self) -> str:
+        if self.where is None:
+            return self.message
+        place = [str(part) for part in (self.where, self.line, self.column) if part is not None]
+        return f"{':'.join(place)}: {self.message}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {
+            "where": self.where,
+            "line": self.line,
+            "column": self.column,
+            "code": self.code,
+            "message": self.message,
+        }
+
+
+Where: TypeAlias = Literal["project", "user"]
+"""Which of the two files."""
+
+MAX_BYTES = 1_000_000
+_FOLDER = ".ekiden"
+_FILE = "settings.json"
+_OTHER_MARKS = (b"\xff\xfe", b"\xfe\xff")
+"""Byte order marks of UTF-16 and UTF-32."""
+
+
+class Unreadable(Exception):
+    """A file is there and its text cannot be had."""
+
+    def __init__(self, problem: SettingsProblem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsFiles:
+    """The two files."""
+
+    project: Path
+    user: Path | None
+    """`None` when nobody knows where the home folder is."""
+
+    def path(self, where: Where) -> Path | None:
+        """The file of the project or of the user."""
+        return self.project if where == "project" else self.user
+
+    @property
+    def are_one(self) -> bool:
+        """Whether the project is the home folder."""
+        return self.user is not None and os.path.realpath(self.project) == os.path.realpath(
+            self.user
+        )
+
+
+def settings_files(root: Path | None = None, home: Path | None = None) -> SettingsFiles:
+    """The files for the project in `root` (the current folder) and the user of `home`."""
+    house = _home() if home is None else home
+    return SettingsFiles(
+        project=(root or Path()) / _FOLDER / _FILE,
+        user=None if house is None else house / _FOLDER / _FILE,
+    )
+
+
+def read_text(path: Path) -> str | None:
+    """The text of a settings file; `None` if there is no file, `Unreadable` for all else."""
+    try:
+        data = _read_bytes(path)
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise _unreadable(path, f"cannot be read: {exc.strerror}") from exc
+    if len(data) > MAX_BYTES:
+        raise _unreadable(path, f"is larger than {MAX_BYTES:,} bytes; settings are not that long")
+    if data.startswith(_OTHER_MARKS):
+        raise _unreadable(path, "is UTF-16 or UTF-32; save it as UTF-8")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        before = data[: exc.start]
+        line = before.count(b"\n") + 1
+        last = before.rpartition(b"\n")[2].decode("utf-8")
+        raise _unreadable(
+            path, "is not UTF-8 here; save it as UTF-8", line=line, column=len(last) + 1
+        ) from exc
+
+
+def _read_bytes(path: Path) -> bytes:
+    # Not blocking: opening a pipe that nobody writes to would wait for ever.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _unreadable(path, "is no file; move it away")
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)
+
+
+def _unreadable(
+    path: Path, message: str, *, line: int | None = None, column: int | None = None
+) -> Unreadable:
+    return Unreadable(
+        SettingsProblem(
+            where=str(path), line=line, column=column, code="settings.unreadable", message=message
+        )
+    )
+
+
+def _home() -> Path | None:
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    return home if home.is_absolute() else None

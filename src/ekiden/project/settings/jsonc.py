@@ -1,0 +1,281 @@
+"""JSON with comments and trailing commas, read with the place of everything in it.
+
+The standard reader forgets where things stood. Messages with line and column need the places, and
+so does a change that leaves the rest of the file alone.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NoReturn
+
+from ekiden.core.values.jsonio import loads
+
+MAX_DEPTH = 32
+"""Of objects and lists in each other."""
+MAX_VALUES = 10_000
+_MAX_DIGITS = 400
+"""Longer numbers are neither settings nor cheap to read."""
+
+_TRIVIAL = frozenset(" \t\r\n/")
+_COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
+_TRIVIA = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*.*?\*/)*+", re.DOTALL)
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<rest>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
+_TEXT = re.compile(r'(?:[^"\\\x00-\x1f]+|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+')
+_WORD = re.compile(r"[\w$+.-]+")
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_LITERALS: dict[str, object] = {"true": True, "false": False, "null": None}
+
+
+class JsoncError(ValueError):
+    """The text is not JSON; `offset` is where that shows."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsoncNode:
+    """A value: its plain form, and where it stands in the text."""
+
+    value: object
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsoncMember:
+    """A key with its value."""
+
+    key: str
+    start: int
+    """Of the key's quote."""
+    node: JsoncNode
+    comma: int | None
+    """Where the comma behind it is, if there is one."""
+
+    @property
+    def end(self) -> int:
+        return self.node.end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectNode(JsoncNode):
+    """An object."""
+
+    members: tuple[JsoncMember, ...]
+    inside_end: int
+    """Behind the last thing in it that is no space, comments included."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsoncDocument:
+    """A text that was read."""
+
+    text: str
+    root: JsoncNode | None
+    """`None`: there is nothing but spaces and comments."""
+    duplicates: tuple[JsoncMember, ...]
+    """Members whose object has an earlier one with the same key."""
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of an offset; both begin at 1 and count characters."""
+        line = bisect_right(self._line_starts, offset)
+        return line, offset - self._line_starts[line - 1] + 1
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return line_starts(self.text)
+
+
+def line_starts(text: str) -> list[int]:
+    """The offsets at which lines begin."""
+    return [0, *(found.end() for found in _LINE_END.finditer(text))]
+
+
+def parse(text: str) -> JsoncDocument:
+    """Read `text`; `JsoncError` at the first thing that is not JSON.
+
+    Besides JSON, ``// …`` and ``/* … */`` comments and a comma behind the last member or element
+    are taken. A byte order mark at the beginning counts as space. A key that comes twice is no
+    error here: see `Document.duplicates`.
+    """
+    scanner = _Scanner(text)
+    scanner.skip()
+    root = None if scanner.at_end else scanner.value(0)
+    scanner.skip()
+    if not scanner.at_end:
+        scanner.fail("the end of the file")
+    return JsoncDocument(text=text, root=root, duplicates=tuple(scanner.duplicates))
+
+
+def _after_comments(text: str, start: int, end: int) -> int:
+    return start + max(found.end() for found in _COMMENT.finditer(text[start:end]))
+
+
+@dataclass(slots=True)
+class _Scanner:
+    text: str
+    at: int = 0
+    solid_end: int = 0
+    """Behind the last thing that is no space."""
+    values: int = 0
+    """How many were begun."""
+    duplicates: list[JsoncMember] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.text.startswith("\ufeff"):
+            self.at = self.solid_end = 1
+
+    @property
+    def at_end(self) -> bool:
+        return self.at >= len(self.text)
+
+    def fail(self, wanted: str) -> NoReturn:
+        """Say what stands where `wanted` was expected."""
+        if self.at_end:
+            raise JsoncError(f"the text ends where {wanted} is expected", self.at)
+        found = self.text[self.at]
+        hint = {
+            "'": "; text is written in double quotes",
+            "#": "; a comment begins with //",
+            "=": "; a key and its value are separated by a colon",
+        }.get(found, "")
+        raise JsoncError(f"{found!r} stands where {wanted} is expected{hint}", self.at)
+
+    def skip(self) -> None:
+        """Go over spaces and comments."""
+        text = self.text
+        if text[self.at : self.at + 1] not in _TRIVIAL:
+            return
+        found = _TRIVIA.match(text, self.at)
+        end = found.end() if found else self.at
+        if "/" in text[self.at : end]:
+            self.solid_end = _after_comments(text, self.at, end)
+        self.at = end
+        if text.startswith("/*", end):
+            raise JsoncError("this comment has no end; write */ behind it", end)
+
+    def take(self, mark: str) -> bool:
+        """Go over `mark` if it is the next thing."""
+        self.skip()
+        if not self.text.startswith(mark, self.at):
+            return False
+        self.at += 1
+        self.solid_end = self.at
+        return True
+
+    def value(self, depth: int) -> JsoncNode:
+        start = self.at
+        self.values += 1
+        if self.values > MAX_VALUES:
+            raise JsoncError(f"there are more than {MAX_VALUES:,} values up to here", start)
+        if self.text.startswith(("{", "["), start):
+            if depth >= MAX_DEPTH:
+                raise JsoncError(f"more than {MAX_DEPTH} objects or lists are in each other", start)
+            return self._object(depth) if self.text[start] == "{" else self._list(depth)
+        plain = self._string() if self.text.startswith('"', start) else self._word()
+        self.solid_end = self.at
+        return JsoncNode(value=plain, start=start, end=self.at)
+
+    def _object(self, depth: int) -> ObjectNode:
+        start = self.at
+        self.at += 1
+        self.solid_end = self.at
+        members: list[JsoncMember] = []
+        plain: dict[str, object] = {}
+        may_go_on = True
+        while True:
+            self.skip()
+            inside_end = self.solid_end
+            if self.take("}"):
+                break
+            if not may_go_on:
+                self.fail("a comma or }")
+            member = self._member(depth)
+            if member.key in plain:
+                self.duplicates.append(member)
+            plain[member.key] = member.node.value
+            members.append(member)
+            may_go_on = member.comma is not None
+        return ObjectNode(
+            value=plain, start=start, end=self.at, members=tuple(members), inside_end=inside_end
+        )
+
+    def _member(self, depth: int) -> JsoncMember:
+        start = self.at
+        if not self.text.startswith('"', start):
+            word = _WORD.match(self.text, start)
+            if word:
+                raise JsoncError(f'a key is written in double quotes: "{word.group()[:60]}"', start)
+            self.fail("a key or }")
+        key = self._string()
+        if not self.take(":"):
+            self.fail("a colon")
+        self.skip()
+        node = self.value(depth + 1)
+        comma = self.at - 1 if self.take(",") else None
+        return JsoncMember(key=key, start=start, node=node, comma=comma)
+
+    def _list(self, depth: int) -> JsoncNode:
+        start = self.at
+        self.at += 1
+        plain: list[object] = []
+        may_go_on = True
+        while not self.take("]"):
+            if not may_go_on:
+                self.fail("a comma or ]")
+            plain.append(self.value(depth + 1).value)
+            may_go_on = self.take(",")
+        return JsoncNode(value=plain, start=start, end=self.at)
+
+    def _string(self) -> str:
+        start = self.at
+        body = _TEXT.match(self.text, start + 1)
+        end = body.end() if body else start
+        match self.text[end : end + 1]:
+            case '"':
+                self.at = end + 1
+            case "":
+                raise JsoncError("this text has no closing double quote", start)
+            case "\\":
+                raise JsoncError(
+                    "this backslash means nothing here; write \\\\ for a backslash", end
+                )
+            case _:
+                raise JsoncError(
+                    "text must end on its line and have no tab in it; write \\n and \\t", end
+                )
+        quoted = self.text[start : self.at]
+        text = str(loads(quoted)) if "\\" in quoted else quoted[1:-1]
+        if not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise JsoncError("this text has half of a \\u pair", start) from None
+        return text
+
+    def _word(self) -> object:
+        start = self.at
+        found = _WORD.match(self.text, start)
+        if found is None:
+            self.fail("a value")
+        word = found.group()
+        number = _NUMBER.fullmatch(word)
+        if number is None and word not in _LITERALS:
+            raise JsoncError(
+                f"{word[:60]!r} is no value; write true, false, null, a number, "
+                "or text in double quotes",
+                start,
+            )
+        self.at = found.end()
+        if number is None:
+            return _LITERALS[word]
+        if len(word) > _MAX_DIGITS or not math.isfinite(float(word)):
+            raise JsoncError("this number is too large", start)
+        return float(word) if number["rest"] else int(word)

@@ -1,0 +1,230 @@
+"""The table of settings, which follows from the fields of `Settings`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, is_dataclass
+from functools import reduce
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from ekiden.core.checks.kinds import (
+    Allowed,
+    Choice,
+    Flag,
+    Kind,
+    Number,
+    Text,
+    Texts,
+    shown,
+    shown_type,
+    wrong,
+)
+from ekiden.core.questions.inbox_item import EscalationStep
+from ekiden.core.values.ids import is_tenant
+from ekiden.project.settings.entries import Prices, Servers
+from ekiden.project.settings.faults import FAULTS, Fault
+from ekiden.project.settings.model import SERVERS, Settings
+
+_LIMITS: dict[str, Kind] = {
+    "tokens": Number(low=1, high=1_000_000_000_000, whole=True),
+    "money": Number(low=1e-9, high=1e9),
+    "seconds": Number(low=0.001, high=1e9),
+}
+_MAX_NAMES = 10_000
+_MAX_NAME = 200
+
+_ROLE = Text(what="a role's name", max_length=4096, is_line=True)
+_AFTER = Number(low=1, high=1e8)
+_MAX_STEPS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """Who is asked next, and after how many seconds."""
+
+    expects: str = 'a list of steps, each with "role" and "after_s"'
+
+    def read(self, value: object) -> object:
+        if not isinstance(value, list | tuple):
+            raise wrong(self.expects, value)
+        if len(value) > _MAX_STEPS:
+            raise ValueError(f"must have at most {_MAX_STEPS} steps, not {len(value)}")
+        return tuple(_step(each, number) for number, each in enumerate(value, start=1))
+
+    def schema(self) -> dict[str, Any]:
+        step = {
+            "type": "object",
+            "properties": {"role": _ROLE.schema(), "after_s": _AFTER.schema()},
+            "required": ["role", "after_s"],
+            "additionalProperties": False,
+        }
+        return {"type": "array", "items": step, "maxItems": _MAX_STEPS}
+
+
+def _step(value: object, number: int) -> EscalationStep:
+    if isinstance(value, EscalationStep):
+        value = {"role": value.role, "after_s": value.after_s}
+    if not isinstance(value, Mapping) or set(value) != {"role", "after_s"}:
+        what = "an object with other keys" if isinstance(value, Mapping) else shown_type(value)
+        raise ValueError(
+            f'must have "role" and "after_s", and nothing else, in each step, but number {number} '
+            f"is {what}"
+        )
+    for key, kind in (("role", _ROLE), ("after_s", _AFTER)):
+        try:
+            kind.read(value[key])
+        except ValueError as exc:
+            raise ValueError(f'has a step, number {number}, whose "{key}" {exc}') from None
+    return EscalationStep(role=value["role"].strip(), after_s=float(value["after_s"]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """What each of some may use, by name."""
+
+    whose: str
+    takes: Callable[[str], bool] | None = None
+    """Which names there can be; without it, all."""
+
+    @property
+    def expects(self) -> str:
+        return f'an object of {self.whose}, each with some of "tokens", "money" and "seconds"'
+
+    def read(self, value: object) -> object:
+        if not isinstance(value, Mapping):
+            raise wrong(self.expects, value)
+        if len(value) > _MAX_NAMES:
+            raise ValueError(f"must have at most {_MAX_NAMES} {self.whose}, not {len(value)}")
+        bad = next((name for name in value if self.takes and not self.takes(name)), None)
+        if bad is not None:
+            raise ValueError(f"has the name {shown(bad)}, which {self.whose} cannot have")
+        return {_name(name): _budget(str(name), each) for name, each in value.items()}
+
+    def schema(self) -> dict[str, Any]:
+        budget = {
+            "type": "object",
+            "properties": {name: kind.schema() for name, kind in _LIMITS.items()},
+            "additionalProperties": False,
+            "minProperties": 1,
+        }
+        return {"type": "object", "additionalProperties": budget, "maxProperties": _MAX_NAMES}
+
+
+def _name(name: object) -> str:
+    if isinstance(name, str) and name.strip() and len(name) <= _MAX_NAME and name.isprintable():
+        return name
+    raise ValueError(f"has a name that is wrong: it has 1 to {_MAX_NAME} printable characters")
+
+
+def _budget(name: str, value: object) -> dict[str, object]:
+    if not isinstance(value, Mapping) or not value or not set(value) <= set(_LIMITS):
+        what = "an object with other keys" if isinstance(value, Mapping) else shown_type(value)
+        raise ValueError(
+            f"must have some of {', '.join(_LIMITS)} for each, but that of {name[:40]!r} is {what}"
+        )
+    limits: dict[str, object] = {}
+    for key, limit in value.items():
+        try:
+            limits[key] = _LIMITS[key].read(limit)
+        except ValueError as exc:
+            raise ValueError(f'has a budget of {name[:40]!r} whose "{key}" {exc}') from None
+    return limits
+
+
+_OF_THEIR_OWN: dict[str, Kind] = {
+    "prices": Prices(),
+    "limits.agents": Budgets(whose="agents"),
+    "limits.tenants": Budgets(whose="tenants", takes=lambda name: name == "*" or is_tenant(name)),
+    SERVERS: Servers(),
+    "inbox.escalation": Steps(),
+}
+_PLAIN = Allowed()
+_MAX_TEXT = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Something that can be set."""
+
+    name: str
+    """Dotted, as it is nested in the file."""
+    kind: Kind
+    env: str
+    """The environment variable that sets it too."""
+    owner: type
+    """The class that has it as a field."""
+    risk: str | None = None
+    """What a value other than the default does, if the project's folder must be trusted first."""
+
+    @property
+    def default(self) -> object:
+        """What holds when nobody sets it."""
+        return reduce(getattr, self.attributes, _DEFAULTS)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Where `Settings` has it."""
+        return tuple("mcp_servers" if part == SERVERS else part for part in self.name.split("."))
+
+    @property
+    def meaning(self) -> str:
+        """What it decides, as it is said at the field."""
+        from ekiden.core.values.documents import field_texts
+
+        text = field_texts(self.owner)[self.attributes[-1]]
+        return " ".join(text.replace("``", "`").split())
+
+
+def _settings(owner: type, above: str = "") -> Iterator[Setting]:
+    for attribute, hint in get_type_hints(owner, include_extras=True).items():
+        name = above + (SERVERS if attribute == "mcp_servers" else attribute)
+        if is_dataclass(hint):
+            yield from _settings(hint, f"{name}.")  # type: ignore[arg-type]
+            continue
+        allowed = next((each for each in getattr(hint, "__metadata__", ())), _PLAIN)
+        kind = get_args(hint)[0] if hasattr(hint, "__metadata__") else hint
+        yield Setting(
+            name=name,
+            kind=_OF_THEIR_OWN.get(name) or _kind_of(kind, allowed, FAULTS.get(name)),
+            env=allowed.env or _variable(name),
+            owner=owner,
+            risk=allowed.risk,
+        )
+
+
+def _variable(name: str) -> str:
+    short = name.removeprefix("agents.") if name.startswith("agents.routing.") else name
+    return f"EKIDEN_{short.upper().replace('.', '_')}"
+
+
+def _kind_of(hint: Any, allowed: Allowed, fault: Fault | None) -> Kind:
+    """How values of a type are checked and read."""
+    if get_origin(hint) is Literal:
+        return Choice(words=get_args(hint))
+    kinds = [each for each in get_args(hint) if each is not NoneType]
+    optional = NoneType in get_args(hint)
+    if optional:
+        [hint] = kinds
+    if hint is bool:
+        return Flag()
+    if hint in (int, float):
+        whole = hint is int
+        return Number(low=allowed.low, high=allowed.high, whole=whole, optional=optional)
+    form = None if allowed.form is None else re.compile(allowed.form)
+    text = Text(
+        what=allowed.what,
+        max_length=_MAX_TEXT,
+        is_line=True,
+        form=form,
+        check=fault,
+        optional=optional,
+    )
+    return Texts(item=text) if get_origin(hint) is tuple else text
+
+
+_DEFAULTS: object = Settings()
+
+SETTINGS: tuple[Setting, ...] = tuple(_settings(Settings))
+"""Every setting, in the order of the documentation."""

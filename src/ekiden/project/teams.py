@@ -1,0 +1,74 @@
+"""From a name to a team."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.machinery import PathFinder
+from inspect import iscoroutinefunction
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import UserError
+from ekiden.core.team import Team
+from ekiden.project.defaults import DEMO_TEAM
+
+
+def load_team(target: str) -> Team:
+    """The team that ``module:attribute`` names: a `Team`, an `Agent`, or a function giving one.
+
+    Modules are looked for in the current folder first. Whatever is wrong with the name, or goes
+    wrong in the module or the function, is `UserError` with the exception's type and text::
+
+        team = load_team("desk:team")
+    """
+    module_name, separator, attribute = target.partition(":")
+    if not (separator and module_name and attribute):
+        raise UserError(f"{target!r} does not name a team; write module:attribute, as {DEMO_TEAM}")
+    found = _attribute(_module(module_name), attribute, target)
+    if callable(found) and not isinstance(found, Team | Agent):
+        found = _made(found, target)
+    if isinstance(found, Agent):
+        return Team(found)
+    if isinstance(found, Team):
+        return found
+    raise UserError(f"{target} is of type {type(found).__name__}, neither a Team nor an Agent")
+
+
+def _module(name: str) -> Any:
+    # Whoever names an installed team need not trust the folder to have no modules that it imports.
+    is_here = PathFinder.find_spec(name.partition(".")[0], [""]) is not None
+    if is_here and "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as exc:
+        if exc.name is not None and (name == exc.name or name.startswith(exc.name + ".")):
+            raise UserError(
+                f"there is no module {exc.name!r} here; run in the folder that has it, "
+                "or install the package it is in"
+            ) from exc
+        raise UserError(f"module {name!r} needs {exc.name!r}, which is not installed") from exc
+    except (Exception, SystemExit) as exc:
+        raise UserError(f"module {name!r} fails: {type(exc).__name__}: {exc}") from exc
+
+
+def _attribute(module: Any, path: str, target: str) -> Any:
+    found = module
+    for part in path.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError as exc:
+            raise UserError(f"{target}: {module.__name__!r} has no {path!r}") from exc
+        except (Exception, SystemExit) as exc:
+            raise UserError(f"{target} fails: {type(exc).__name__}: {exc}") from exc
+    return found
+
+
+def _made(factory: Any, target: str) -> Any:
+    if iscoroutinefunction(factory):
+        raise UserError(f"{target} is an async function; a team is made by a plain one")
+    try:
+        return factory()
+    except (Exception, SystemExit) as exc:
+        raise UserError(f"{target}() fails: {type(exc).__name__}: {exc}") from exc

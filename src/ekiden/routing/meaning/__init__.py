@@ -1,0 +1,1 @@
+"""The `semantic` stage: routing by what a request means."""

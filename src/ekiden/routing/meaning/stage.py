@@ -1,0 +1,79 @@
+"""The `semantic` stage as the router has it: made when it is first needed, and maybe missing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.embeddings.base import Embedder
+from ekiden.routing.decision import Stage, StageResult, plain_line
+from ekiden.routing.settings import SemanticSettings
+from ekiden.tools.threads import in_thread
+
+_MAX_REASON = 300
+
+
+class Meaning:
+    """Embeds what the agents say of themselves once, at the first question, in a thread."""
+
+    def __init__(
+        self,
+        agents: Sequence[Agent[Any]],
+        settings: SemanticSettings,
+        *,
+        embedder: Embedder | None = None,
+        stage: Stage | None = None,
+    ) -> None:
+        self._agents = agents
+        self._settings = settings
+        self._embedder = embedder
+        self._made: Stage | str | None = stage
+        """The stage, or why there is none; `None` until it was tried."""
+        self._making = threading.Lock()
+
+    async def prepare(self) -> str | None:
+        """Make the stage if that was not done yet; the answer is why there is none, if so."""
+        made = self._made if self._made is not None else await in_thread(self._make)
+        return made if isinstance(made, str) else None
+
+    async def decide(self, text: str, *, excluded: Collection[str] = ()) -> StageResult:
+        """What the stage says; without one, or when it fails, that it has nothing to say."""
+        if isinstance(self._made, str):
+            return _nothing(self._made)
+        result: StageResult = await in_thread(self._decide, text, excluded)
+        return result
+
+    def _decide(self, text: str, excluded: Collection[str]) -> StageResult:
+        made = self._make()
+        if isinstance(made, str):
+            return _nothing(made)
+        try:
+            return made.decide(text, excluded=excluded)
+        except Exception as exc:
+            return _nothing(f"semantic routing failed: {_told(exc)}")
+
+    def _make(self) -> Stage | str:
+        with self._making:
+            if self._made is None:
+                try:
+                    self._made = self._new()
+                except Exception as exc:
+                    self._made = f"semantic routing cannot be set up: {_told(exc)}"
+            return self._made
+
+    def _new(self) -> Stage | str:
+        from ekiden.routing.meaning.semantic import SemanticStage, semantic_stage
+
+        if self._embedder is None:
+            return semantic_stage(self._agents, self._settings)
+        return SemanticStage(self._agents, self._embedder, threshold=self._settings.threshold)
+
+
+def _nothing(reason: str) -> StageResult:
+    return StageResult(method="semantic", agent=None, confidence=0, sure=False, reason=reason)
+
+
+def _told(exc: Exception) -> str:
+    return plain_line(f"{type(exc).__name__}: {exc}", _MAX_REASON)

@@ -1,0 +1,129 @@
+"""The kinds of agents, and how each takes its turn.
+
+What another kind of agent needs is an `AgentKind` that is registered; nothing else asks what kind
+an agent is. The code of a kind is loaded when the first of its agents has a turn.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ekiden.core.agent import Agent
+from ekiden.core.agent_kinds import (
+    CODE,
+    MODEL,
+    PERSON,
+    ROUTER,
+    RUNNER,
+    SUPERVISOR,
+    KindTraits,
+    add_traits,
+)
+from ekiden.runtime.state.state import RunState
+from ekiden.runtime.turn.turn import think
+
+
+class AgentKind(Protocol):
+    """How agents of a kind take their turn; make it known with `register_agent_kind`.
+
+    For example::
+
+        class GraphKind(AgentKind):
+            traits = KindTraits(name="graph")
+
+            async def take_turn(self, run: RunState) -> None:
+                await run_code(run, self.answer)
+
+            async def answer(self, ctx: CodeContext) -> str:
+                return await ctx.agent.implementation.ainvoke(ctx.text)
+
+
+        register_agent_kind(GraphKind())
+        research = Agent("research", kind="graph", implementation=graph)
+    """
+
+    traits: KindTraits
+
+    async def take_turn(self, run: RunState) -> None:
+        """Let the active agent do its next part, and store it.
+
+        The input guardrails passed, and limits and triggers were looked at. It ends with an answer,
+        a handoff or a wait, or it is called again. After a crash it is called again, too: what is
+        not stored is done anew. `run_code` does all of this for an async function of a
+        `CodeContext`. What it raises undoes the handoff that led here, or fails the run.
+        """
+
+
+class _Model(AgentKind):
+    traits = MODEL
+    take_turn = staticmethod(think)
+
+
+class _Router(AgentKind):
+    traits = ROUTER
+
+    async def take_turn(self, run: RunState) -> None:
+        from ekiden.runtime.turn.assign import assign
+
+        await assign(run)
+
+
+class _Supervisor(AgentKind):
+    traits = SUPERVISOR
+
+    async def take_turn(self, run: RunState) -> None:
+        from ekiden.runtime.plans.supervising import supervise
+
+        await supervise(run)
+
+
+class _Code(AgentKind):
+    traits = CODE
+
+    async def take_turn(self, run: RunState) -> None:
+        from ekiden.runtime.kinds.code_agent import run_code
+
+        assert run.agent.run is not None
+        await run_code(run, run.agent.run)
+
+
+class _Person(AgentKind):
+    traits = PERSON
+
+    async def take_turn(self, run: RunState) -> None:
+        from ekiden.runtime.kinds.people import wait_for_person
+
+        await wait_for_person(run)
+
+
+class _Runner(AgentKind):
+    traits = RUNNER
+
+    async def take_turn(self, run: RunState) -> None:
+        from ekiden.runtime.kinds.elsewhere import run_elsewhere
+
+        await run_elsewhere(run)
+
+
+_kinds: dict[str, AgentKind] = {
+    kind.traits.name: kind
+    for kind in (_Model(), _Router(), _Supervisor(), _Code(), _Person(), _Runner())
+}
+
+
+def register_agent_kind(kind: AgentKind) -> None:
+    """Let agents be of this kind::
+
+        register_agent_kind(GraphKind())
+        research = Agent("research", kind="graph", implementation=graph)
+
+    Every process that runs such agents registers it before it makes them. A second one of the same
+    name replaces the first; `UserError` for the name of a built-in kind.
+    """
+    add_traits(kind.traits)
+    _kinds[kind.traits.name] = kind
+
+
+def kind_of(agent: Agent[Any]) -> AgentKind:
+    """How the agent takes its turn."""
+    return _kinds[agent.traits.name]

@@ -1,0 +1,378 @@
+"""The component of a cursor that tells who had the task, and how handoffs are rolled back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
+
+from ekiden.core.errors.sessions import SessionImportInvalid
+from ekiden.handoff.records.requests import TRIED, TriedHandoff, tried_in
+from ekiden.storage.base import SessionRow
+
+USER = "user"
+"""Who every chain begins with."""
+
+_NOBODY: Mapping[str, int] = MappingProxyType({})
+_BEGINS_RUN = "begins_run"
+_SHARED = "shared"
+_LASTING = frozenset({"tools", _SHARED})
+"""What of the saved fields counts beyond the run that the handoff was made in."""
+
+
+@dataclass(slots=True)
+class Compensation:
+    """How one thing is undone that was done while a handoff was open."""
+
+    key: str
+    function: str | None
+    """``module:name``; `None` for a function that only the process that registered it has."""
+    arguments: Any = None
+    agent: str = ""
+    attempts: int = 0
+    state: Literal["open", "done", "failed"] = "open"
+
+    def to_json(self) -> list[Any]:
+        """As a list, short."""
+        return [self.key, self.function, self.arguments, self.agent, self.attempts, self.state]
+
+
+@dataclass(slots=True)
+class PendingHandoff:
+    """A transfer that is not confirmed yet: what is needed to give control back."""
+
+    id: str
+    source: str
+    target: str
+    call_id: str | None
+    """The model's call that is to be answered; `None` if no model asked for the transfer."""
+    seq: int
+    """The event that made the transfer; it and all later ones are undone by a rollback."""
+    base: str | None
+    after: int
+    received: Mapping[str, Any] | None
+    depth: int = 0
+    """How long the chain was before the transfer; 0 in what earlier versions stored: one less."""
+    due_s: float | None = None
+    """When the target's time is over, in seconds worked on the run."""
+    since_s: float = 0.0
+    """Since when the source had the run."""
+    until_result: bool = False
+    """Whether only the end of the target's work confirms it."""
+    saved: dict[str, Any] = field(default_factory=dict)
+    """Further fields of the cursor as its components saved them; what is not here was at its
+    default."""
+    variables: str | None = None
+    """The step with the session's variables as they were, if they changed since."""
+    compensations: list[Compensation] = field(default_factory=list)
+    failure: list[str] | None = None
+    """Code and reason, once it was decided that the transfer is undone."""
+    kept: list[int] = field(default_factory=list)
+    """Messages of people that came meanwhile: they stay in the conversation."""
+
+    def to_json(self) -> list[Any]:
+        """As a list, because it is stored at every handoff; what is as usual at its end is cut."""
+        data: list[Any] = [
+            self.id, self.source, self.target, self.call_id,
+            self.seq, self.base, self.after, self.received, self.depth, self.due_s,
+            self.since_s,
+        ]  # fmt: skip
+        if (
+            self.compensations or self.saved or self.variables or self.until_result
+            or self.failure or self.kept
+        ):  # fmt: skip
+            data += [
+                int(self.until_result), self.saved, self.variables,
+                [each.to_json() for each in self.compensations], self.failure,
+                self.kept.copy(),
+            ]  # fmt: skip
+        return data
+
+    @classmethod
+    def from_json(cls, data: list[Any]) -> PendingHandoff:
+        """The inverse of `to_json`; also reads what earlier versions stored."""
+        pending = cls(*data)
+        pending.until_result = bool(pending.until_result)
+        pending.saved = dict(pending.saved)
+        pending.kept = list(pending.kept)
+        stored: list[Any] = list(pending.compensations)
+        pending.compensations = [Compensation(*each) for each in stored]
+        return pending
+
+    @property
+    def begins_run(self) -> bool:
+        """Whether a run began with it, which is over when it is rolled back."""
+        return bool(self.saved.get(_BEGINS_RUN))
+
+    @property
+    def shared_steps(self) -> Sequence[str]:
+        """The steps with how variables of the user and the app were, as far as they changed."""
+        steps: Sequence[str] = self.saved.get(_SHARED, ())
+        return steps
+
+    def mark(self, *, begins_run: bool = False, chain: Sequence[str] | None = None) -> None:
+        """Note that a run begins with it, and which chain it replaced."""
+        if begins_run:
+            self.saved[_BEGINS_RUN] = True
+        if chain is not None:
+            self.saved["chain"] = list(chain)
+
+    def add_shared_step(self, run: int) -> str:
+        """The key under which the next change of such variables is to be stored."""
+        key = f"{run}.{self.number}.{_SHARED}.{len(self.shared_steps)}"
+        self.saved = {**self.saved, _SHARED: [*self.shared_steps, key]}
+        return key
+
+    @property
+    def number(self) -> str:
+        """The last part of its id."""
+        return self.id.rpartition(".")[2]
+
+    def outlive_run(self, message: int) -> None:
+        """The run before did not settle it: the way back stays, and so does the message that a new
+        run begins with. What was counted from the earlier run's beginning begins anew."""
+        self.kept.append(message)
+        self.depth = 1
+        self.due_s = None
+        self.since_s = 0.0
+        self.saved = {name: value for name, value in self.saved.items() if name in _LASTING}
+
+
+@dataclass(slots=True)
+class Handoffs:
+    """Who had the task, and what is needed to hand it on, or back."""
+
+    chain: list[str] = field(default_factory=list)
+    """Who had the task since the last message to it, beginning with `user`."""
+    open: list[PendingHandoff] = field(default_factory=list)
+    """Handoffs that are not confirmed yet; each but the last led to the source of the next."""
+    received: Mapping[str, Any] | None = None
+    """What the active agent was handed: from, reason, summary, context."""
+    tried: tuple[TriedHandoff, ...] = ()
+    route: Mapping[str, Any] | None = None
+    """While a router has the run: why it is asked, and the options of this one request."""
+    rollbacks: int = 0
+    count: int = 0
+    """Handoffs of the whole session, for their ids."""
+    tools: list[str] | None = None
+    """The only tools that the active agent may use; `None`: all that it has."""
+    since_s: float = 0.0
+    """Since when the active agent has the run, in seconds worked on it."""
+    work: int = 0
+    """How often something came about in this run that the next agent could make use of."""
+    left: Mapping[str, int] = field(default_factory=lambda: _NOBODY)
+    """By agent, what `work` was when it handed the task on, if it was not 0."""
+    passed: Sequence[str] = ()
+    """Digests of what was passed along with returns."""
+
+    NOT_IMPORTED: ClassVar = ("ho", "ph")
+
+    @property
+    def pending(self) -> PendingHandoff | None:
+        """The handoff to the active agent, if it is not confirmed yet."""
+        return self.open[-1] if self.open else None
+
+    @property
+    def is_rolling_back(self) -> bool:
+        """Whether the rollback of a handoff was begun and is not finished."""
+        return bool(self.open) and self.open[-1].failure is not None
+
+    @property
+    def depth(self) -> int:
+        """Handoffs of the task since the last message to it."""
+        return len(self.chain) - 2
+
+    def to_json(self, data: dict[str, Any]) -> None:
+        """Store it in a cursor's `data`."""
+        data["ch"] = self.chain.copy()
+        if self.open:
+            self.open_to_json(data, self.open)
+        if self.received is not None:
+            data["rc"] = self.received
+        if self.tried:
+            data[TRIED] = [each.to_json() for each in self.tried]
+        if self.route is not None:
+            data["ro"] = self.route
+        if self.rollbacks:
+            data["rb"] = self.rollbacks
+        if self.count:
+            data["h"] = self.count
+        if self.tools is not None:
+            data["to"] = self.tools.copy()
+        if self.since_s:
+            data["si"] = self.since_s
+        if self.work:
+            data["w"] = self.work
+        if self.left:
+            data["lf"] = dict(self.left)
+        if self.passed:
+            data["pa"] = list(self.passed)
+
+    @staticmethod
+    def open_to_json(data: dict[str, Any], pending: Iterable[PendingHandoff]) -> None:
+        """Store in a cursor's `data` that these are open, and nothing else."""
+        data["ho"] = [each.to_json() for each in pending]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Handoffs:
+        """The inverse of `to_json`."""
+        get = data.get
+        handoffs = cls(
+            chain=list(data["ch"]),
+            received=get("rc"),
+            route=get("ro"),
+            rollbacks=get("rb", 0),
+            count=get("h", 0),
+            tools=get("to"),
+            since_s=get("si", 0.0),
+            work=get("w", 0),
+            left=get("lf", _NOBODY),
+            passed=get("pa", ()),
+        )
+        if "ho" in data:
+            handoffs.open = [PendingHandoff.from_json(each) for each in data["ho"]]
+        elif old := get("ph"):  # written before handoffs could be nested
+            handoffs.open = [PendingHandoff.from_json(old)]
+        if TRIED in data:
+            handoffs.tried = tried_in(data)
+        return handoffs
+
+    def next_run(self, agent: str, *, is_same_task: bool) -> Handoffs:
+        """Those of the run that follows; the session's count goes on.
+
+        With `is_same_task` no new message began it: the chain goes on, too, with what tells whether
+        anything changed since an agent had the task.
+        """
+        following = Handoffs(
+            chain=[USER, agent], received=self.received, count=self.count, tools=self.tools
+        )
+        if is_same_task and self.chain:
+            following.chain = self.chain.copy()
+            if following.chain[-1] != agent:
+                following.chain.append(agent)
+            following.work, following.left = self.work, self.left
+            following.passed = self.passed
+            following.tried = self.tried
+        return following
+
+    def still_open(self, message: int) -> list[PendingHandoff]:
+        """Those that this run did not settle, for the next one, which begins with `message`."""
+        for pending in self.open:
+            pending.outlive_run(message)
+        return self.open
+
+    def keep_counts(self, counted: Handoffs) -> None:
+        """Take what was `counted` for a run that is not begun yet."""
+        self.count, self.tried = counted.count, counted.tried
+
+    def discard(self, discarded: Handoffs) -> None:
+        """A step failed after which this is stored: what was done in it has to be undone, too."""
+        registered = {each.id: each.compensations for each in discarded.open}
+        for each in self.open:
+            each.compensations = registered.get(each.id, each.compensations)
+
+    def save(self, saved: dict[str, Any]) -> None:
+        """Keep in `saved` what a rollback gives back, as far as it is not at its default."""
+        if self.tools is not None:
+            saved["tools"] = self.tools
+        if self.work:
+            saved["work"] = self.work
+            if self.left:
+                saved["left"] = dict(self.left)
+        if self.passed:
+            saved["passed"] = list(self.passed)
+
+    def hand_on(
+        self,
+        source: str,
+        target: str,
+        received: Mapping[str, Any],
+        tools: list[str] | None,
+        passed: str | None,
+        since_s: float,
+    ) -> None:
+        """The source hands the task to the target; see `Cursor.hand_on`."""
+        if self.work:
+            self.left = {**self.left, source: self.work}
+        if passed is not None:
+            self.passed = [*self.passed, passed]
+        self.chain.append(target)
+        self.received = received
+        self.since_s = round(since_s, 3)
+        if tools is not None:
+            self.tools = tools
+
+    def step_back(self, pending: PendingHandoff) -> None:
+        """The last open handoff is rolled back: the source has the task again."""
+        saved = pending.saved
+        self.received = pending.received
+        self.tools = saved.get("tools")
+        self.work = saved.get("work", 0)
+        self.left = dict(saved.get("left", {}))
+        self.passed = list(saved.get("passed", ()))
+        self.since_s = pending.since_s
+        self.open.pop()
+        del self.chain[pending.depth or len(self.chain) - 1 :]
+        self.chain = list(saved.get("chain", self.chain))
+        if self.chain[-1] != pending.source:
+            self.chain.append(pending.source)
+        self.rollbacks += 1
+
+    def settle(self) -> list[PendingHandoff]:
+        """No handoff is open any more; gives those that were."""
+        settled, self.open = self.open, []
+        return settled
+
+    def new_task(self, agent: str) -> None:
+        """The agent has a task that nobody had before."""
+        self.chain = [USER, agent]
+        self.work, self.left, self.passed = 0, {}, ()
+
+    def drop_tried(self, handoff_id: str | None) -> None:
+        """The handoff is decided."""
+        self.tried = tuple(each for each in self.tried if each.id != handoff_id)
+
+    @staticmethod
+    def shape() -> dict[str, Any]:
+        """By key: what an imported one has."""
+        from typing import Annotated
+
+        from annotated_types import Len
+
+        from ekiden.core.shapes import Amount, Count
+        from ekiden.runtime.state.cursor.shapes import Received, Route
+
+        return {
+            "ch": list[str],
+            "rc": Received | None,
+            TRIED: list[Annotated[list[str], Len(4, 4)]],
+            "ro": Route | None,
+            **dict.fromkeys(("rb", "h", "w"), Count),
+            "to": list[str] | None,
+            "si": Amount,
+            "lf": dict[str, Count],
+            "pa": list[str],
+        }
+
+    def check_import(self, place: str, *, is_run_open: bool) -> None:
+        """Refuse an imported one of which nobody knows who has the run."""
+        if is_run_open and len(self.chain) < 2:
+            raise SessionImportInvalid(f"{place}.ch", "nobody has the run")
+
+
+def has_open_handoffs(row: SessionRow) -> bool:
+    """Whether a handoff of the session is not confirmed yet."""
+    return bool(row.cursor.get("ho"))
+
+
+def opened_in(data: Mapping[str, Any], place: str) -> list[list[str]]:
+    """Of an imported cursor: id, source and target of the handoffs that were not confirmed."""
+    from ekiden.core.shapes import check
+
+    place = f"{place}.ho"
+    opened = [each[:3] for each in check(list[list[Any]], data.get("ho", []), place)]
+    for each in opened:
+        if len(each) != 3 or not all(isinstance(name, str) for name in each):
+            raise SessionImportInvalid(place, "it is not a list of handoffs")
+    return opened

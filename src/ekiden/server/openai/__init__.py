@@ -1,1 +1,0 @@
-"""The team behind the interfaces of OpenAI: chat completions, responses and models."""

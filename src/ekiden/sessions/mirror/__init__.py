@@ -1,0 +1,1 @@
+"""Copies of sessions elsewhere, fed from the store."""

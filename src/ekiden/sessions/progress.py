@@ -1,0 +1,106 @@
+"""How far a session's run has come: a component of its cursor, and what others read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from ekiden.core.errors.sessions import SessionImportInvalid
+from ekiden.storage.base import SessionRow
+
+Phase: TypeAlias = Literal["think", "act", "answered", "end"]
+"""`think`: the agent's next answer is due; `act`: its calls are; `answered`: only triggers are to
+be looked at; `end`: no run is open."""
+_PHASES = ("think", "act", "answered", "end")
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far the run has come."""
+
+    run: int = 0
+    """1 for the first run of the session."""
+    turn: int = 0
+    """Turns finished in this run."""
+    phase: Phase = "end"
+    started: bool = False
+    """Whether the active agent's start was recorded."""
+    first: int = 0
+    """The number of the run's first event."""
+    calls: int = 0
+    """In `act`: the number of the event with the calls."""
+    mistakes: int = 0
+    """Unusable requests of the model in a row."""
+    errors: int = 0
+    """Errors of the run."""
+
+    def to_json(self, data: dict[str, Any]) -> None:
+        """Store it in a cursor's `data`."""
+        data["r"] = self.run
+        data["t"] = self.turn
+        data["p"] = self.phase
+        data["f"] = self.first
+        if self.started:
+            data["s"] = 1
+        if self.calls:
+            data["c"] = self.calls
+        if self.mistakes:
+            data["m"] = self.mistakes
+        if self.errors:
+            data["e"] = self.errors
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Progress:
+        """The inverse of `to_json`."""
+        get = data.get
+        return cls(
+            data["r"], data["t"], data["p"], bool(get("s")), data["f"], get("c", 0), get("m", 0),
+            get("e", 0),
+        )  # fmt: skip
+
+    def step_key(self, suffix: str) -> str:
+        """The key of an effect of the turn under way: the same after a restart."""
+        return f"{self.run}.{self.turn + 1}.{suffix}"
+
+    def next_run(self, first: int) -> Progress:
+        """That of the run that follows and begins with event `first`."""
+        return Progress(run=self.run + 1, phase="think", first=first)
+
+    def hand_on(self, *, started: bool) -> None:
+        """Another agent has the run from the next turn on."""
+        self.turn += 1
+        self.phase = "think"
+        self.started = started
+        self.mistakes = 0
+
+    @staticmethod
+    def shape() -> dict[str, Any]:
+        """By key: what an imported one has."""
+        from ekiden.core.shapes import Count
+
+        return dict.fromkeys(("r", "t", "f", "c", "m", "e"), Count)
+
+    def check_import(self, place: str, *, events: int) -> None:
+        """Refuse an imported one that does not fit a session with so many events."""
+        if self.phase not in _PHASES:
+            raise SessionImportInvalid(f"{place}.p", "there is no such phase")
+        if not (self.calls <= events and self.first <= events + 1):
+            raise SessionImportInvalid(place, "it speaks of events that there are not")
+
+
+def run_number(row: SessionRow) -> int:
+    """Which run of the session is its last one; 0 if it has none."""
+    number: int = row.cursor.get("r", 0)
+    return number
+
+
+def first_event(row: SessionRow) -> int:
+    """The number of the first event of the session's last run; 1 if it has none."""
+    number: int = row.cursor.get("f", 1)
+    return number
+
+
+def has_open_run(row: SessionRow) -> bool:
+    """Whether the session's last run did not come to its end."""
+    return bool(row.cursor.get("p", "end") != "end")

@@ -1,0 +1,351 @@
+"""Connections: a pool that opens when it is needed and mends itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, NamedTuple, TypeVar
+
+from ekiden.core.errors import EkidenError, StoreUnavailable, UserError
+from ekiden.storage.postgres.connection.address import PostgresAddress
+from ekiden.storage.postgres.connection.errors import (
+    FOREIGN,
+    ROLLED_BACK,
+    ConnectionLost,
+    OutcomeUnknown,
+    asyncpg,
+    translated,
+)
+from ekiden.storage.values import closed_store
+
+T = TypeVar("T")
+
+CONNECT_S = 10.0
+COMMAND_S = 30.0
+ANSWER_S = 10.0
+"""For a commit that waits for no row: without an answer for so long, its wire is dead."""
+CLOSE_S = 5.0
+_TRIES = 4
+"""How often a transaction is done that the server undoes for the sake of another."""
+
+_IDLE_S = 60.0
+"""One that nobody needed for so long is closed: who knows what became of its wire."""
+_AGE_S = 300.0
+"""One that was kept for so long goes through the pool, which renews it after many statements."""
+_RELEASE_S = 5.0
+"""How long the pool may take to make sure that a connection is in order, or is closed."""
+
+
+class _Idle(NamedTuple):
+    connection: Any
+    since: float
+
+
+class Kept:
+    """The connections of one pool, of which at most `size` are in use."""
+
+    def __init__(self, pool: Any, size: int) -> None:
+        self.pool = pool
+        self._room = asyncio.Semaphore(size)
+        self._idle: list[_Idle] = []
+        """Those that were used last are taken first."""
+        self._out_since: dict[Any, float] = {}
+        """By connection, when it left the pool."""
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    async def take(self) -> Any:
+        """A connection, for `give_back`; raises what the driver raises."""
+        await self._room.acquire()
+        try:
+            while self._idle:
+                connection, since = self._idle.pop()
+                if _is_open(connection) and self._loop.time() - since <= _IDLE_S:
+                    return connection
+                self._close_later(connection)
+            connection = await self.pool.acquire()
+            self._out_since[connection] = self._loop.time()
+            return connection
+        except BaseException:
+            self._room.release()
+            raise
+
+    async def give_back(self, connection: Any, *, is_sound: bool) -> None:
+        """Whoever took it is done with it; `is_sound` if nothing went wrong meanwhile."""
+        try:
+            now = self._loop.time()
+            is_young = now - self._out_since[connection] <= _AGE_S
+            if is_sound and is_young and not self._closed and _is_open(connection):
+                self._idle.append(_Idle(connection, now))
+                if self._timer is None:
+                    self._timer = self._loop.call_later(_IDLE_S, self._close_old)
+            else:
+                await self._release(connection)
+        finally:
+            self._room.release()
+
+    async def close(self) -> None:
+        """Close all, when those in use are given back."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        while self._idle:
+            await self._release(self._idle.pop().connection)
+        await asyncio.gather(*self._closing)
+        await self.pool.close()
+
+    async def _release(self, connection: Any) -> None:
+        """To the pool, which ends a connection that is not in order; never fails."""
+        del self._out_since[connection]
+        with suppress(*FOREIGN):
+            await self.pool.release(connection, timeout=_RELEASE_S)
+
+    def _close_old(self) -> None:
+        """Close those that nobody needed, and look again when the next may be as old."""
+        oldest = self._loop.time() - _IDLE_S
+        while self._idle and self._idle[0].since <= oldest:
+            self._close_later(self._idle.pop(0).connection)
+        self._timer = None
+        if self._idle:
+            self._timer = self._loop.call_at(self._idle[0].since + _IDLE_S, self._close_old)
+
+    def _close_later(self, connection: Any) -> None:
+        """Close it while others go on."""
+        task = self._loop.create_task(self._close(connection))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def _close(self, connection: Any) -> None:
+        with suppress(*FOREIGN):
+            await connection.close(timeout=_RELEASE_S)
+        await self._release(connection)
+
+
+def _is_open(connection: Any) -> bool:
+    try:
+        return not connection.is_closed()
+    except asyncpg.InterfaceError:
+        return False  # The pool has taken it away.
+
+
+class Database:
+    """One schema of one database, through a pool; errors leave it translated.
+
+    A pool belongs to the event loop that made it. When a program uses the store again from another
+    loop after the first one ended, as successive calls of `asyncio.run` do, a new pool is made.
+    """
+
+    def __init__(
+        self,
+        address: PostgresAddress,
+        *,
+        min_size: int,
+        max_size: int,
+        prepare: Callable[[Any], Awaitable[None]],
+    ) -> None:
+        self.address = address
+        self._sizes = (min_size, max_size)
+        self._prepare = prepare
+        """Run on the first connection: the migrations."""
+        self._pool: Kept | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._opening = asyncio.Lock()
+        self.closed = False
+
+    async def open(self) -> None:
+        """Connect and prepare, unless that is done."""
+        self.closed = False
+        await self._ready()
+
+    async def close(self) -> None:
+        """Disconnect, in peace if that goes quickly; later calls are refused until `open`."""
+        self.closed = True
+        async with self._opening:
+            kept, self._pool = self._pool, None
+        if kept is None or self._loop is not asyncio.get_running_loop():
+            return
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await kept.close()
+        except FOREIGN:
+            kept.pool.terminate()
+
+    def refuse_if_closed(self) -> None:
+        """`StoreUnavailable` after `close`."""
+        if self.closed:
+            raise closed_store(self.address.shown)
+
+    async def connect(self) -> Any:
+        """A connection outside the pool, which the caller closes."""
+        self.refuse_if_closed()
+        try:
+            return await asyncpg.connect(**self._settings())
+        except FOREIGN as exc:
+            raise self._error(exc, sent=False) from exc
+
+    async def query(self, sql: str, *args: Any, repeatable: bool = False) -> list[Any]:
+        """The rows of one statement, which is a transaction of its own.
+
+        A `repeatable` one, which may be done twice without harm, is tried again on a new
+        connection if the first breaks.
+        """
+
+        async def run(connection: Any) -> list[Any]:
+            rows: list[Any] = await connection.fetch(sql, *args)
+            return rows
+
+        try:
+            return await self.run(run)
+        except ConnectionLost:
+            if not repeatable:
+                raise
+        return await self.run(run)
+
+    async def transact(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        """What `work` returns, done in one transaction; an error of it undoes all."""
+
+        async def run(connection: Any) -> T:
+            async with connection.transaction():
+                return await work(connection)
+
+        return await self.run(run)
+
+    async def run(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        """What `work` returns with a connection of the pool.
+
+        It is called again if the server undid it to end a deadlock. `ConnectionLost` if the
+        connection broke on the way, `StoreUnavailable` if there was none to begin with.
+        """
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                async with self._connection() as connection:
+                    return await work(connection)
+            except ROLLED_BACK as exc:
+                if not tries_left:
+                    raise self._error(exc, sent=True) from exc
+            except FOREIGN as exc:
+                raise self._error(exc, sent=True) from exc
+        raise AssertionError("the last try returns or raises")
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
+        kept = await self._ready()
+        try:
+            connection = await kept.take()
+        except FOREIGN as exc:
+            raise self._error(exc, sent=False) from exc
+        is_sound = False
+        try:
+            yield connection
+            is_sound = True
+        finally:
+            await kept.give_back(connection, is_sound=is_sound)
+
+    async def _ready(self) -> Kept:
+        if self._pool is not None and self._loop is asyncio.get_running_loop():
+            return self._pool
+        self.refuse_if_closed()
+        self.own_loop()
+        async with self._opening:
+            self.refuse_if_closed()
+            if self._pool is None:
+                self._pool = await self._open_pool()
+            return self._pool
+
+    def own_loop(self) -> asyncio.AbstractEventLoop:
+        """The running event loop, which has the pool; `UserError` if another one still has it."""
+        loop = asyncio.get_running_loop()
+        if self._loop is loop:
+            return loop
+        if self._loop is not None and not self._loop.is_closed():
+            raise UserError(
+                f"the store {self.address.shown} is in use by another event loop; "
+                "give each thread a store of its own"
+            )
+        self._loop, self._pool, self._opening = loop, None, asyncio.Lock()
+        return loop
+
+    async def _open_pool(self) -> Kept:
+        pool = asyncpg.create_pool(
+            min_size=self._sizes[0],
+            max_size=self._sizes[1],
+            reset=_keep,
+            **self._settings(),
+        )
+        sent = False
+        try:
+            await pool
+            async with pool.acquire() as connection:
+                sent = True
+                await self._prepare(connection)
+        except BaseException as exc:
+            pool.terminate()
+            if isinstance(exc, FOREIGN):
+                raise self._error(exc, sent=sent) from exc
+            raise
+        return Kept(pool, self._sizes[1])
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "dsn": self.address.dsn,
+            "timeout": CONNECT_S,
+            "command_timeout": COMMAND_S,
+            "server_settings": {
+                "application_name": f"ekiden:{self.address.schema}",
+                "search_path": f'"{self.address.schema}"',
+                "synchronous_commit": "on",
+                # Our statements are made for their indexes: without this the server may sort all
+                # sessions that are ready to find the first, as long as it thinks there are few.
+                "random_page_cost": "1",
+                # Our statements count on seeing what others committed while they waited.
+                "default_transaction_isolation": "read committed",
+                # A process that was stopped within a transaction must not keep its locks.
+                "idle_in_transaction_session_timeout": "10s",
+            },
+        }
+
+    def _error(self, exc: BaseException, *, sent: bool) -> EkidenError:
+        return translated(exc, self.address.shown, sent=sent)
+
+
+async def _keep(connection: Any) -> None:
+    """Nothing to reset: no statement of ours changes a connection; it would cost a round trip."""
+
+
+SETTLE_S = 15.0
+"""How long a write whose connection broke is sent again until the database answers."""
+_FIRST_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 0.5
+
+
+async def answered(
+    database: Database,
+    send: Callable[[bool], Awaitable[T]],
+    unknown: Callable[[str], OutcomeUnknown],
+) -> T:
+    """What `send` returns, which is called until the database answers.
+
+    It is told whether a copy was sent before whose fate is not known, and must make sure that this
+    one then changes nothing twice. After `SETTLE_S`, or when the store is closed, it is over with
+    the error that `unknown` makes of the reason. What could not be sent at all is not sent again.
+    """
+    try:
+        return await send(False)
+    except ConnectionLost:
+        pass
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + SETTLE_S
+    pause = _FIRST_PAUSE_S
+    while True:
+        try:
+            return await send(True)
+        except OutcomeUnknown:
+            raise
+        except StoreUnavailable as exc:
+            if database.closed or loop.time() + pause > deadline:
+                raise unknown(str(exc)) from exc
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_S)

@@ -1,0 +1,130 @@
+"""asyncpg, or how to get it, and its errors as ours."""
+
+from __future__ import annotations
+
+from ekiden.core.errors import EkidenError, StoreReadOnly, StoreUnavailable, UserError
+
+try:
+    import asyncpg
+except ModuleNotFoundError as exc:
+    raise UserError(
+        "PostgreSQL needs the asyncpg driver, which is not installed: "
+        "pip install 'ekiden[postgres]'"
+    ) from exc
+
+__all__ = ["asyncpg"]
+
+
+FOREIGN: tuple[type[BaseException], ...] = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+)
+"""All that a call of the driver raises when the database or the way to it is at fault."""
+
+ROLLED_BACK: tuple[type[BaseException], ...] = (
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+)
+"""The transaction was undone for the sake of another: it may simply be done again."""
+
+LOCKED: tuple[type[BaseException], ...] = (
+    asyncpg.LockNotAvailableError,
+    asyncpg.DeadlockDetectedError,
+)
+"""Others have what a statement wants to lock: nothing was changed."""
+
+UNIQUE_VIOLATION: type[BaseException] = asyncpg.UniqueViolationError
+
+WITHOUT_EXTENSION: tuple[type[BaseException], ...] = (
+    asyncpg.UndefinedFunctionError,
+    asyncpg.UndefinedObjectError,
+    asyncpg.InvalidSchemaNameError,
+    asyncpg.InsufficientPrivilegeError,
+    asyncpg.UndefinedFileError,
+)
+"""What a statement gets that uses an extension which is gone, or which the role may not use."""
+
+_BROKEN: tuple[type[BaseException], ...] = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.DatabaseDroppedError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+)
+
+UNSTORABLE: tuple[type[BaseException], ...] = (
+    asyncpg.DataError,
+    asyncpg.ProgramLimitExceededError,
+)
+"""What no PostgreSQL takes: a key that is too long, a number that is too large."""
+
+_FORBIDDEN: tuple[type[BaseException], ...] = (
+    asyncpg.InsufficientPrivilegeError,
+    # A schema is invisible to a role that has no right to use it.
+    asyncpg.InvalidSchemaNameError,
+)
+
+
+class Unreachable(StoreUnavailable):
+    """No connection could be had, and waiting may help."""
+
+    is_away = True
+
+
+class ConnectionLost(Unreachable):
+    """The connection broke after the statement was sent: it may have been done or not."""
+
+
+class OutcomeUnknown(StoreUnavailable):
+    """Whether something was stored cannot be found out."""
+
+    def __init__(self, why: str, what: str, *, advice: str) -> None:
+        super().__init__(f"{why}; whether {what} stored is not known: {advice}")
+
+
+def is_broken(exc: BaseException) -> bool:
+    """Whether the connection failed, so that nobody knows what became of the statement."""
+    return isinstance(exc, _BROKEN) and not isinstance(exc, UNSTORABLE)
+
+
+def translated(exc: BaseException, where: str, *, sent: bool) -> EkidenError:
+    """Our error for one of `FOREIGN`; `sent` tells whether the statement was on its way."""
+    told = _told(exc)
+    if isinstance(exc, asyncpg.ClientConfigurationError):
+        return UserError(f"{where} is not a usable PostgreSQL URL: {told}")
+    if isinstance(exc, _FORBIDDEN):
+        return UserError(f"the database role may not use {where} as a store: {told}")
+    if isinstance(exc, asyncpg.ReadOnlySQLTransactionError):
+        return StoreReadOnly(where, told)
+    if isinstance(exc, UNSTORABLE):
+        return UserError(f"this cannot be stored in {where}: {told}")
+    if not sent:
+        is_away = is_broken(exc) or isinstance(exc, asyncpg.TooManyConnectionsError)
+        kind = Unreachable if is_away else StoreUnavailable
+        return kind(f"cannot reach {where}: {told}")
+    if is_broken(exc):
+        return ConnectionLost(
+            f"the connection to {where} was lost: {told}; the store reconnects by itself"
+        )
+    if isinstance(exc, asyncpg.DiskFullError):
+        return StoreUnavailable(
+            f"the disk of {where} is full: make room and try again; "
+            f"what was acknowledged is safe ({told})"
+        )
+    return StoreUnavailable(f"{where} failed: {told}")
+
+
+def _told(exc: BaseException) -> str:
+    """The first line of the error: no row's contents, which PostgreSQL puts into the details."""
+    if isinstance(exc, asyncpg.InternalClientError):
+        return "it broke while it was in use"  # The driver's own words are about its own parts.
+    text = str(exc.args[0]) if isinstance(exc, asyncpg.PostgresError) and exc.args else str(exc)
+    return text.partition("\n")[0] or type(exc).__name__

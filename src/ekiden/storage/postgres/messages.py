@@ -1,0 +1,245 @@
+"""Putting messages into queues, and bringing them to their end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ekiden.core.errors import QueueFull
+from ekiden.storage.base import MessageSettle, PutReceipt, QueuePut, Settled
+from ekiden.storage.postgres.rows import IS_IN_TIME, to_column, to_column_or_null
+from ekiden.storage.postgres.wakes import wake_sql
+from ekiden.storage.values import check_settle, is_late, json_text
+
+_PUT = f"""
+with new as materialized (
+    select nextval('messages_id_seq') as id, said.*, case when bound is not null then bound <= (
+        select count(*) from (
+            select from messages
+            where messages.queue = said.queue and state = 'open' and {IS_IN_TIME}
+            limit said.bound
+        ) as counted
+    ) end as is_full
+    from unnest($2::text[], $3::text[], $4::bigint[], $5::float8[], $6::text[], $7::bigint[],
+        $8::text[], $9::text[], $10::text[], $11::float8[], $12::text[]) with ordinality
+        as said (queue, body, priority, due_in_s, dedup_key, bound, key, waiter, session_id, ttl_s,
+            taken_by, place)
+), put as (
+    insert into messages (id, queue, body, priority, dedup_key, key, waiter, session_id, owner,
+        attempts, due_at, expires_at, token)
+    overriding system value
+    select id, queue, body, priority, dedup_key, key, waiter, session_id, taken_by,
+        case when taken_by is null then 0 else 1 end,
+        clock_timestamp() + due_in_s * interval '1 second',
+        clock_timestamp() + ttl_s * interval '1 second', $1
+    from new where is_full is not true order by place
+    on conflict do nothing returning id
+)
+select id, put.id is not null as is_new, is_full from new left join put using (id) order by place"""
+_LOCK = "select pg_advisory_xact_lock(hashtextextended(current_schema() || '/' || $1, 0))"
+_WITH_KEY = "select id, token from messages where key = $1"
+_WITH_DEDUP = "select true from messages where queue = $1 and dedup_key = $2"
+
+
+class PreparedMessage(NamedTuple):
+    """A message with its body as JSON text."""
+
+    put: QueuePut
+    body: str
+
+
+def prepare_messages(puts: Sequence[QueuePut]) -> Sequence[PreparedMessage]:
+    """The messages; `UserError` for what is not JSON."""
+    return [
+        PreparedMessage(put, json_text(put.body, "a message for queue {!r}", put.queue))
+        for put in puts
+    ]
+
+
+def is_bounded(messages: Sequence[PreparedMessage]) -> bool:
+    """Whether one of them may be refused, so that storing them takes a transaction."""
+    return any(message.put.bound is not None for message in messages)
+
+
+async def store_messages(
+    connection: Any, messages: Sequence[PreparedMessage], *, token: int
+) -> list[PutReceipt]:
+    """Store them, in order; `QueueFull` means that the transaction must be undone.
+
+    Without any bound that is one statement, which needs no transaction around it. A message that
+    an earlier call with the same `token` stored under its key counts as new.
+    """
+    if not messages:
+        return []
+    if not is_bounded(messages):
+        return _new_once(await _insert(connection, messages, token))
+    bounded = {each.put.queue for each in messages if each.put.bound is not None}
+    for queue in sorted(bounded):
+        # Counting and adding must not be interleaved with that of others.
+        await connection.execute(_LOCK, to_column(queue))
+    # One by one: a statement does not count what it adds itself.
+    receipts: list[PutReceipt] = []
+    for message in messages:
+        receipts += await _insert(connection, [message], token)
+    return _new_once(receipts)
+
+
+def _new_once(receipts: Sequence[PutReceipt]) -> list[PutReceipt]:
+    """Of several messages with one key only the first is new."""
+    seen: set[int] = set()
+    told: list[PutReceipt] = []
+    for receipt in receipts:
+        is_new = receipt.is_new and receipt.id not in seen
+        told.append(PutReceipt(id=receipt.id, is_new=is_new))
+        seen.add(receipt.id)
+    return told
+
+
+async def _insert(
+    connection: Any, messages: Sequence[PreparedMessage], token: int
+) -> list[PutReceipt]:
+    rows = await connection.fetch(_PUT, token, *_columns(messages))
+    return [
+        PutReceipt(id=row["id"], is_new=True)
+        if row["is_new"]
+        else await _dropped(connection, message, token, is_full=bool(row["is_full"]))
+        for message, row in zip(messages, rows, strict=True)
+    ]
+
+
+async def _dropped(
+    connection: Any, message: PreparedMessage, token: int, *, is_full: bool
+) -> PutReceipt:
+    """Why it was not stored; if the one that was in its way is gone by now, it is stored."""
+    put = message.put
+    if put.key is not None:
+        found = await connection.fetchrow(_WITH_KEY, to_column(put.key))
+        if found is not None:
+            return PutReceipt(id=found["id"], is_new=found["token"] == token)
+    if put.dedup_key is not None:
+        place = (to_column(put.queue), to_column(put.dedup_key))
+        if await connection.fetchval(_WITH_DEDUP, *place):
+            return PutReceipt(id=0, is_new=False)
+    if is_full:
+        raise QueueFull(put.queue, put.bound or 0)
+    (receipt,) = await _insert(connection, [message], token)
+    return receipt
+
+
+def _columns(messages: Sequence[PreparedMessage]) -> list[list[Any]]:
+    puts = [message.put for message in messages]
+    return [
+        [to_column(put.queue) for put in puts],
+        [message.body for message in messages],
+        [put.priority for put in puts],
+        [put.delay_s if put.taken_by is None else put.lease_s for put in puts],
+        [to_column_or_null(put.dedup_key) for put in puts],
+        [None if put.bound is None else max(put.bound, 0) for put in puts],
+        [to_column_or_null(put.key) for put in puts],
+        [to_column_or_null(put.waiter) for put in puts],
+        [to_column_or_null(put.session_id) for put in puts],
+        [put.ttl_s for put in puts],
+        [to_column_or_null(put.taken_by) for put in puts],
+    ]
+
+
+SETTLED_COLUMNS = "settled_at = clock_timestamp(), due_at = 'infinity', dedup_key = null"
+"""What changes in a message with its end, whichever it is."""
+
+_LAST = "($2::bigint is null or (id = $2 and owner = $3 and attempts = $4))"
+# The session's row is locked before the message's, as everywhere.
+_SETTLE = f"""
+with sleeper as materialized (
+    select from sessions where id = (select session_id from messages where key = $1)
+    for no key update
+), done as (
+    update messages set
+        state = case when state = 'open' then $5::text else 'late' end,
+        answer = $6,
+        {SETTLED_COLUMNS}
+    where key = $1 and {_LAST} and (select count(*) from sleeper) >= 0 and (
+        state = 'open'
+        or (state in ('timed_out', 'cancelled') and $5 in ('answered', 'failed'))
+    )
+    returning state, session_id
+), woken as ({wake_sql("done where state <> 'late'")}
+)
+select case state when 'late' then 'late' else 'settled' end from done"""
+_FORGET = f"delete from messages where key = $1 and {_LAST} returning 'settled'"
+_LOOK = "select key, state, answer from messages where key = any($1::text[])"
+
+
+class PreparedSettle(NamedTuple):
+    """A settlement with its answer as JSON text."""
+
+    settle: MessageSettle
+    answer: str | None
+
+    @property
+    def wakes(self) -> bool:
+        """Whether a session may be woken by it."""
+        return not self.settle.forget
+
+
+def prepare_settles(settles: Sequence[MessageSettle]) -> Sequence[PreparedSettle]:
+    """The settlements; `UserError` for an answer that is not JSON, or a state that is no end."""
+    for settle in settles:
+        check_settle(settle)
+    return [
+        PreparedSettle(
+            settle,
+            None
+            if settle.answer is None
+            else json_text(settle.answer, "the answer to message {!r}", settle.key),
+        )
+        for settle in settles
+    ]
+
+
+async def store_settles(connection: Any, settles: Sequence[PreparedSettle]) -> list[Settled]:
+    """What comes of each: a statement for each, so that several need a transaction.
+
+    They are done in the order of their keys, and those of one key in their own order, so that two
+    who settle the same messages do not wait for each other.
+    """
+    results: list[Settled] = ["no"] * len(settles)
+    for place in sorted(range(len(settles)), key=lambda place: settles[place].settle.key):
+        results[place] = await _store(connection, settles[place]) or "no"
+    return results
+
+
+async def _store(connection: Any, prepared: PreparedSettle) -> Settled | None:
+    settle, by = prepared.settle, prepared.settle.by
+    delivery = (None, None, None) if by is None else (by.id, to_column(by.owner), by.attempts)
+    args: list[Any] = [to_column(settle.key), *delivery]
+    if settle.forget:
+        result: Settled | None = await connection.fetchval(_FORGET, *args)
+    else:
+        result = await connection.fetchval(_SETTLE, *args, settle.state, prepared.answer)
+    return result
+
+
+async def repeated_settles(connection: Any, settles: Sequence[PreparedSettle]) -> list[Settled]:
+    """What comes of settlements that are sent again, because nobody knows whether the first copy
+    was stored: a message that is as that copy would have left it was settled by it."""
+    results = await store_settles(connection, settles)
+    keys = [to_column(each.settle.key) for each in settles]
+    found = {
+        row["key"]: (row["state"], row["answer"]) for row in await connection.fetch(_LOOK, keys)
+    }
+    return [
+        _by_first_copy(each, *found.get(key, (None, None))) if result == "no" else result
+        for each, key, result in zip(settles, keys, results, strict=True)
+    ]
+
+
+def _by_first_copy(prepared: PreparedSettle, state: str | None, answer: str | None) -> Settled:
+    wanted = prepared.settle.state
+    if prepared.settle.forget:
+        return "settled" if state is None else "no"
+    if state == wanted:
+        return "settled" if answer == prepared.answer else "no"
+    if state == "late" and not is_late("timed_out", wanted):
+        # An answer came after we had given up.
+        return "settled" if is_late(wanted, "answered") else "no"
+    return "late" if state == "late" and answer == prepared.answer else "no"

@@ -1,0 +1,1 @@
+"""Writing exactly once, whatever happens to the connection."""

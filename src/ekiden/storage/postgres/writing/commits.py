@@ -1,0 +1,212 @@
+"""Storing one step of a session exactly once, whatever happens to the connection.
+
+A commit names the token of the commit before it and leaves one of its own, both in the session's
+row, and takes effect only while the row has the former. So it can be sent again after the
+connection broke: if the first copy was stored, the second finds its own token and that is the
+answer; if not, the second is stored, and the first, should it still be under way in the network or
+in a server process that does not know of our end, can no longer take effect.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from ekiden.core.errors import LeaseLost, StepConflict
+from ekiden.storage.base import Claim, Commit
+from ekiden.storage.postgres.connection.database import ANSWER_S, COMMAND_S, Database, answered
+from ekiden.storage.postgres.connection.errors import UNIQUE_VIOLATION, OutcomeUnknown
+from ekiden.storage.postgres.rows import (
+    EVENT,
+    ClaimHandle,
+    event_columns,
+    step_columns,
+    to_column,
+    to_column_or_null,
+)
+from ekiden.storage.postgres.writing.batches import Beside
+from ekiden.storage.postgres.writing.gathering import (
+    COMMIT,
+    COMMIT_IF_FREE,
+    LOOK,
+    Gathering,
+    Parcel,
+    one,
+)
+from ekiden.storage.values import event_conflict, json_text, step_conflict
+
+_STORED_EVENT = f"select {EVENT} from events where session = $1 and seq = $2"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Attempt:
+    """One commit on its way."""
+
+    claim: Claim
+    commit: Commit
+    handle: ClaimHandle
+    cursor: str | None
+    variables: str | None
+    columns: list[list[Any]]
+    """The events and steps, encoded."""
+    beside: Beside
+    token: int
+    doubtful: bool = False
+    """Whether a copy was sent whose fate is not known."""
+
+
+async def store_commit(
+    database: Database, gathering: Gathering, handle: ClaimHandle, claim: Claim, commit: Commit
+) -> None:
+    """Store it, or raise `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull`,
+    `SessionExists`, `UserError`.
+
+    `StoreUnavailable` if the database went away: before the commit was sent, or for so long that
+    its fate is not known.
+    """
+    attempt = _prepared(handle, claim, commit)
+
+    async def send(again: bool) -> None:
+        attempt.doubtful = again
+        await _store(database, None if again else gathering, attempt)
+
+    await answered(database, send, lambda why: _unknown(why, claim))
+    handle.token = attempt.token
+
+
+def _prepared(handle: ClaimHandle, claim: Claim, commit: Commit) -> _Attempt:
+    """The commit with all of its JSON as text; `UserError`."""
+    session_id, cursor, variables = claim.session_id, commit.patch.cursor, commit.patch.variables
+    return _Attempt(
+        claim=claim,
+        commit=commit,
+        handle=handle,
+        cursor=None
+        if cursor is None
+        else json_text(cursor, "the cursor of session {!r}", session_id),
+        variables=None
+        if variables is None
+        else json_text(variables, "`variables` of session {!r}", session_id),
+        columns=[
+            *event_columns(session_id, commit.events),
+            *step_columns(session_id, commit.steps),
+        ],
+        beside=Beside.prepare(commit),
+        token=secrets.randbits(63),
+    )
+
+
+async def _store(database: Database, gathering: Gathering | None, attempt: _Attempt) -> None:
+    beside = attempt.beside
+
+    async def alone(waits: bool) -> bool:
+        async def work(connection: Any) -> bool:
+            await beside.lock(connection, num=attempt.handle.num)
+            sql, timeout = (COMMIT, COMMAND_S) if waits else (COMMIT_IF_FREE, ANSWER_S)
+            try:
+                stored = await connection.fetchval(sql, *one(_parcel(attempt)), timeout=timeout)
+            except UNIQUE_VIOLATION as exc:
+                raise _step_conflict(attempt) from exc
+            if stored is None:
+                return False
+            await beside.store(connection, token=attempt.token)
+            return True
+
+        return await (database.transact(work) if beside else database.run(work))
+
+    if beside or gathering is None:
+        stored = await alone(True)
+    else:
+        stored = await gathering.store(_parcel(attempt), alone)
+    while not (stored or await _explain(database, attempt)):
+        stored = await alone(True)
+
+
+async def _explain(database: Database, attempt: _Attempt) -> bool:
+    """Why nothing was stored just now: raise it, or tell whether it was stored before."""
+    claim, handle = attempt.claim, attempt.handle
+    owned_by = (handle.num, claim.epoch, to_column(claim.owner))
+    found = await database.query(LOOK, *owned_by, repeatable=True)
+    if not found:
+        raise LeaseLost(claim.session_id)
+    token, seq, owned = found[0]
+    if token == attempt.token:
+        return True
+    if attempt.doubtful and token != handle.token:
+        return await _was_stored(database, attempt)
+    if not owned:
+        raise LeaseLost(claim.session_id)
+    events = attempt.commit.events
+    if events and seq != _expected_seq(attempt.commit):
+        raise event_conflict(claim.session_id, events[0].seq, events[-1].seq, seq)
+    # Another copy of this claim has committed since; nothing of ours is on the way.
+    handle.token = token
+    return False
+
+
+async def _was_stored(database: Database, attempt: _Attempt) -> bool:
+    """Whether a copy was stored before somebody else, who has the session now, committed too.
+
+    An event of ours that stands in the journal as we wrote it, to the microsecond, is the answer.
+    """
+    if not attempt.commit.events:
+        why = f"the connection to {database.address.shown} was lost, and another owner wrote since"
+        raise _unknown(why, attempt.claim)
+    ours = tuple(column[0] for column in attempt.columns[:9])
+    place = (attempt.handle.num, ours[0])
+    found = await database.query(_STORED_EVENT, *place, repeatable=True)
+    if found and tuple(found[0]) == ours:
+        return True
+    raise LeaseLost(attempt.claim.session_id)
+
+
+def _parcel(attempt: _Attempt) -> Parcel:
+    claim, commit, patch = attempt.claim, attempt.commit, attempt.commit.patch
+    row = (
+        attempt.handle.num,
+        claim.epoch,
+        to_column(claim.owner),
+        attempt.handle.token,
+        attempt.token,
+        _expected_seq(commit),
+        to_column_or_null(patch.agent),
+        patch.status,
+        to_column_or_null(patch.outcome),
+        attempt.cursor,
+        attempt.variables,
+        commit.release,
+        claim.lease_s,
+        commit.seen_wakes,
+        len(commit.events),
+    )
+    return Parcel(row, attempt.columns)
+
+
+def _unknown(why: str, claim: Claim) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        why,
+        f"the last step of session {claim.session_id!r} was",
+        advice="resume the session, which goes on from what is stored",
+    )
+
+
+def _expected_seq(commit: Commit) -> int | None:
+    """The `seq` that the row must have for these events to go on from; none has -1."""
+    events = commit.events
+    if not events:
+        return None
+    first = events[0].seq
+    if any(event.seq != first + place for place, event in enumerate(events)):
+        return -1
+    return first - 1
+
+
+def _step_conflict(attempt: _Attempt) -> StepConflict:
+    keys = list(attempt.commit.steps)
+    if len(keys) == 1:
+        return step_conflict(attempt.claim.session_id, keys[0])
+    return StepConflict(
+        f"one of the steps {', '.join(map(repr, keys))} of session {attempt.claim.session_id!r} "
+        "is stored already: use the stored result"
+    )

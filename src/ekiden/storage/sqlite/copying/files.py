@@ -1,0 +1,125 @@
+"""Whole SQLite files: a consistent copy of one, and moving it to its place."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+
+import apsw
+
+from ekiden.core.errors.copying import StoreNotEmpty
+from ekiden.storage.copying import TABLES
+from ekiden.storage.sqlite.connection import prepare_file, query, unavailable
+from ekiden.storage.sqlite.copying.rows import count_sql
+from ekiden.storage.sqlite.copying.snapshot import connect_to_read
+from ekiden.storage.sqlite.migrate import SHIPPED, check_format, load_migrations, migrate
+
+_BUSY_MS = 10_000
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK})
+"""How a file system says that it has no hard links, such as that of a memory stick."""
+_OF_THE_TARGET = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError)
+
+
+async def copy_file(source: Path, target: Path) -> None:
+    """Write a consistent copy of a store that others may be writing to, in the newest format, to a
+    file that only this user may read; `StoreUnavailable`.
+
+    All leases in it are void: whoever opens it takes it for a file of another run of the machine,
+    and so frees what others had taken in the source.
+    """
+    prepare_file(target)
+    try:
+        db = connect_to_read(source)
+    except apsw.Error as exc:
+        raise unavailable(source, exc) from exc
+    running = asyncio.ensure_future(asyncio.to_thread(_copy, db, source, target))
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        while not running.done():
+            db.interrupt()
+            await asyncio.wait([running], timeout=0.1)
+        raise
+    finally:
+        db.close()
+
+
+def _copy(db: apsw.Connection, source: Path, target: Path) -> None:
+    try:
+        # The statement writes to the other file only, and is refused with this setting.
+        db.execute("PRAGMA query_only = OFF")
+        db.execute("VACUUM INTO ?", (str(target),))
+        copy = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            migrate(copy, str(target), load_migrations(SHIPPED))
+            copy.execute("UPDATE machine SET boot = ''")
+        finally:
+            copy.close()
+    except apsw.Error as exc:
+        raise unavailable(target if isinstance(exc, _OF_THE_TARGET) else source, exc) from exc
+    sync(target)
+
+
+def put_in_place(file: Path, target: Path) -> None:
+    """Move a copy to where a store is to be; `StoreNotEmpty` unless that is empty or missing,
+    `StoreUnavailable` if others have it open.
+
+    An empty store is held exclusively meanwhile, without files beside it: SQLite would replay them
+    into the copy, though they are not its own.
+    """
+    if target.exists():
+        _replace_empty(file, target)
+    else:
+        for left in (f"{target.name}-wal", f"{target.name}-journal"):
+            if target.with_name(left).exists():
+                raise StoreNotEmpty(str(target), f"{left}, which a lost store left")
+        move_to_new(file, target)
+    sync(target.parent)
+
+
+def move_to_new(file: Path, target: Path) -> None:
+    """Move a file, within a file system, to a name that is free; `StoreNotEmpty` if it is not."""
+    try:
+        try:
+            # Unlike a rename, a link replaces nothing.
+            target.hardlink_to(file)
+        except OSError as exc:
+            if exc.errno not in _NO_LINKS:
+                raise
+            # The file that is replaced is this empty one, which nobody else made.
+            target.touch(mode=0o600, exist_ok=False)
+            file.replace(target)
+        else:
+            file.unlink()
+    except FileExistsError as exc:
+        raise StoreNotEmpty(str(target), "something else") from exc
+
+
+def _replace_empty(file: Path, target: Path) -> None:
+    db = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        db.set_busy_timeout(_BUSY_MS)
+        query(db, "PRAGMA locking_mode = EXCLUSIVE")
+        query(db, "PRAGMA journal_mode = DELETE")
+        db.execute("BEGIN EXCLUSIVE")
+        if check_format(db, str(target), load_migrations(SHIPPED)):
+            for table in TABLES:
+                ((count,),) = query(db, count_sql(table))
+                if count:
+                    raise StoreNotEmpty(str(target), f"{count} {table.replace('_', ' ')}")
+        file.replace(target)
+    except apsw.Error as exc:
+        raise unavailable(target, exc) from exc
+    finally:
+        db.close(force=True)
+
+
+def sync(path: Path) -> None:
+    """Make sure that a file or a folder is on the disk."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

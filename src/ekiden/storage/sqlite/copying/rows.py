@@ -1,0 +1,166 @@
+"""Rows of a whole SQLite file in the form of `ekiden.storage.copying`, and how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from random import Random
+from typing import Any, Final, NamedTuple
+
+import apsw
+
+from ekiden.core.values.jsonio import dumps, loads
+from ekiden.storage.copying import LAST_TIME_MS, OF_SESSIONS, TABLES, Row, TableName
+from ekiden.storage.digests import UNCOVERED
+from ekiden.storage.sqlite.connection import query
+from ekiden.storage.sqlite.rows import type_of
+from ekiden.storage.values import EXACT_COUNT
+
+_OPEN = "(state = 'open')"
+
+
+class Column(NamedTuple):
+    """How a column is read."""
+
+    stored: str
+    """Its name in the file."""
+    before: str = "NULL"
+    """What it is, as SQL, in a file of a format that did not have it."""
+    read: str = "{}"
+    """The value, as SQL, of the stored one."""
+
+
+def _json(name: str) -> Column:
+    return Column(name, "'{}'", "coalesce({}, '{{}}')")
+
+
+_OWN: Final[Mapping[TableName, Mapping[str, Column]]] = {
+    "sessions": {
+        "meta": _json("meta"),
+        "cursor": _json("cursor"),
+        "variables": _json("variables"),
+        "wakes": Column("wakes", "0"),
+        "priority": Column("priority", "2"),
+        "ready_us": Column("place_us", "updated_us"),
+    },
+    "events": {"place": Column("id"), "digest": Column("digest", f"'{UNCOVERED}'")},
+    "steps": {},
+    "documents": {},
+    "messages": {
+        "due_ms": Column(
+            "due_ms",
+            read=f"iif({_OPEN} AND (owner IS NULL OR owner LIKE '{OF_SESSIONS}'),"
+            f" min(max({{}} + ?1, 0), {LAST_TIME_MS}), 0)",
+        ),
+        "expires_ms": Column(
+            "expires_ms", read=f"iif({_OPEN}, min(max({{}} + ?1, 0), {LAST_TIME_MS}), NULL)"
+        ),
+        "owner": Column(
+            "owner", read=f"iif({_OPEN} AND owner NOT LIKE '{OF_SESSIONS}', NULL, {{}})"
+        ),
+        "state": Column("state", "'open'"),
+        "created_us": Column("created_us", "0"),
+    },
+    "search_spaces": {},
+    "search_entries": {},
+}
+"""Columns that are not simply read by their names."""
+
+_ORDER: Final[Mapping[TableName, str]] = {
+    "sessions": "num",
+    "events": "id",
+    "steps": "id",
+    "documents": "id",
+    "messages": "id",
+    "search_spaces": "num",
+    "search_entries": "id",
+}
+_WHERE: Final[Mapping[TableName, str]] = {"events": "session >= 0"}
+
+
+def stored_columns(table: TableName) -> list[str]:
+    """The columns of the file that the copied ones are read from."""
+    own = _OWN[table]
+    return [own[name].stored if name in own else name for name in TABLES[table]]
+
+
+def select_sql(table: TableName, there: Collection[str]) -> str:
+    """The rows of a table that has the columns `there`; ``?1`` is wall time minus lease clock."""
+    told = [_expression(_OWN[table].get(name, Column(name)), there) for name in TABLES[table]]
+    where = _WHERE.get(table, "1")
+    sql = f"SELECT {', '.join(told)} FROM {table} WHERE {where} ORDER BY {_ORDER[table]}"
+    return sql if "state" in there else sql.replace(_OPEN, "1")
+
+
+def count_sql(table: TableName, *, at_most: int | None = None) -> str:
+    """How many rows `select_sql` gives; counting ends with `at_most`."""
+    rows = f"FROM {table} WHERE {_WHERE.get(table, '1')}"
+    if at_most is None:
+        return f"SELECT count(*) {rows}"
+    return f"SELECT count(*) FROM (SELECT 1 {rows} LIMIT {at_most:d})"
+
+
+def number_of(table: TableName) -> str:
+    """The column that numbers the rows of a table."""
+    return _ORDER[table]
+
+
+def _expression(column: Column, there: Collection[str]) -> str:
+    return column.read.format(column.stored) if column.stored in there else column.before
+
+
+def _read_event(row: Row) -> Row:
+    error = row[10]
+    told = None if error is None else loads(error)
+    return (*row[:3], type_of(row[3]), *row[4:10], told, row[11])
+
+
+def _read_entry(row: Row) -> Row:
+    return (*row[:8], loads(row[8]))
+
+
+_READ: Final[Mapping[TableName, Callable[[Row], Row]]] = {
+    "events": _read_event,
+    "search_entries": _read_entry,
+}
+
+
+def from_file(table: TableName, rows: Sequence[Row]) -> Sequence[Row]:
+    """Rows as `select_sql` gives them in the form that all back ends share."""
+    read = _READ.get(table)
+    return rows if read is None else [read(row) for row in rows]
+
+
+_PROBES = 200
+
+
+def count_tables(db: apsw.Connection, tables: Iterable[TableName]) -> dict[str, Any]:
+    """The rows of each table, and under `estimated` the tables whose number is an estimate."""
+    counts: dict[str, Any] = {}
+    estimated: list[str] = []
+    for table in tables:
+        ((counts[table],),) = query(db, count_sql(table, at_most=EXACT_COUNT + 1))
+        if counts[table] > EXACT_COUNT:
+            counts[table] = _estimate(db, table)
+            estimated.append(table)
+    return {**counts, "estimated": estimated}
+
+
+def _estimate(db: apsw.Connection, table: TableName) -> int:
+    """So many of the numbers between the first and the last row as are there of some of them.
+
+    Right unless rows were deleted, and then nearly.
+    """
+    key = number_of(table)
+    ((first, last),) = query(
+        db, f"SELECT (SELECT min({key}) FROM {table}), (SELECT max({key}) FROM {table})"
+    )
+    span = last - first + 1
+    chance = Random(span)
+    probes = [first + int((at + chance.random()) * span / _PROBES) for at in range(_PROBES)]
+    ((hits,),) = query(
+        db,
+        f"SELECT count(*) FROM json_each(?) AS probe CROSS JOIN {table} AS its"
+        f" ON its.{key} = probe.value",
+        (dumps(probes),),
+    )
+    return max(int(span * hits // _PROBES), EXACT_COUNT)

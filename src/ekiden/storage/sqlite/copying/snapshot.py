@@ -1,0 +1,393 @@
+"""Reading a whole SQLite file as it was at one moment."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, Self, TypeVar, cast
+
+import apsw
+
+from ekiden.core.errors import StoreDamaged, StoreUnavailable
+from ekiden.core.errors.copying import NotCopyable
+from ekiden.core.events import Event
+from ekiden.storage.base import Document, SessionFilter, SessionPage, SessionRow, Store
+from ekiden.storage.copying import (
+    LEFT_TO_VERIFY,
+    OF_SESSIONS,
+    PAGE_BYTES,
+    PAGE_ROWS,
+    TABLES,
+    Examination,
+    Numbers,
+    Row,
+    TableName,
+    check_current,
+    weight,
+)
+from ekiden.storage.digests import EventDigest
+from ekiden.storage.sqlite import documents, journal, sessions
+from ekiden.storage.sqlite.clock import LeaseClock, machine_clock
+from ekiden.storage.sqlite.connection import (
+    UNREADABLE,
+    check_engine,
+    connect_to_look,
+    query,
+    unavailable,
+)
+from ekiden.storage.sqlite.copying.rows import count_sql, count_tables, from_file, select_sql
+from ekiden.storage.sqlite.migrate import MIGRATIONS_TABLE, SHIPPED, check_format, load_migrations
+from ekiden.storage.values import EXACT_COUNT, parse_feed_cursor
+
+T = TypeVar("T")
+
+_NUMBERED = ("sessions", "messages", "search_spaces")
+_BROKEN_ROW = (ValueError, TypeError, LookupError, RecursionError)
+_BUSY_MS = 10_000
+_STEPS = 10_000
+"""Of the engine, between two looks at the clock."""
+_LEASES = "SELECT count(*) FROM sessions WHERE lease_until > ?"
+_TAKEN = (
+    "SELECT count(*) FROM messages WHERE state = 'open' AND due_ms > ?"
+    f" AND owner NOT LIKE '{OF_SESSIONS}'"
+)
+# Those at the head of the line are the ones that somebody has.
+_FIRST_LEASES = (
+    "SELECT count(*) FROM (SELECT lease_until FROM sessions INDEXED BY sessions_ready"
+    f" WHERE status = 'ready' ORDER BY place_us LIMIT {EXACT_COUNT}) WHERE lease_until > ?"
+)
+_FIRST_TAKEN = (
+    "SELECT count(*) FROM (SELECT owner, due_ms FROM messages WHERE state = 'open'"
+    f" LIMIT {EXACT_COUNT}) WHERE owner NOT LIKE '{OF_SESSIONS}' AND due_ms > ?"
+)
+
+# Without those that the engine makes for itself, each version its own.
+_TABLES = """
+SELECT name FROM sqlite_schema
+WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name NOT GLOB 'search_words_*'"""
+
+
+@cache
+def expected_columns(number: int) -> Mapping[str, frozenset[str]]:
+    """The columns of all tables of that format; none of 0, which is an empty file."""
+    if not number:
+        return {}
+    db = apsw.Connection(":memory:")
+    try:
+        db.execute(MIGRATIONS_TABLE)
+        for migration in load_migrations(SHIPPED):
+            if migration.number <= number:
+                db.execute(migration.sql)
+        return {
+            table: frozenset(str(row[1]) for row in query(db, f"PRAGMA table_xinfo({table})"))
+            for (table,) in query(db, _TABLES)
+        }
+    finally:
+        db.close()
+
+
+class SqliteSnapshot:
+    """`StoreSnapshot` of a file, in one read transaction on a connection that cannot write."""
+
+    def __init__(self, path: Path, *, lease_clock: LeaseClock | None = None) -> None:
+        self._path = path.absolute()
+        self.url = str(self._path)
+        self._lease_clock = lease_clock or machine_clock()
+        self._thread = _own_thread()
+        self._db: apsw.Connection | None = None
+        self._columns: dict[str, set[str]] = {}
+        self.missing: Sequence[str] = ()
+        self._offset_ms = 0
+        self._boot = ""
+        self._format = 0
+
+    async def __aenter__(self) -> Self:
+        self._thread = _own_thread()
+        try:
+            await self.read(self._open)
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await asyncio.shield(self.read(self._close))
+        self._thread.shutdown(wait=False)
+
+    async def pages(self, table: TableName) -> AsyncIterator[Sequence[Row]]:
+        if table not in self._columns:
+            return
+        rows = await self.read(lambda db: db.execute(*self._select(table)))
+        while page := await self.read(lambda _: self._page(table, rows)):
+            yield page
+
+    async def facts(self, *, exact: bool = True) -> Mapping[str, Any]:
+        return await self.read(lambda db: self._facts(db, exact=exact))
+
+    async def numbers(self) -> Numbers:
+        """The last numbers that were given."""
+        return await self.read(self._numbers)
+
+    async def beside(self, joint: str) -> Sequence[str]:
+        folder = self._path.with_name(f"{self._path.stem}.tenants")
+        return [each.stem for each in folder.glob("*.db")]
+
+    async def rank(self, cursor: str) -> int:
+        """How many events stand in the feed up to this cursor; `UserError`."""
+        place = parse_feed_cursor(cursor)
+        sql = f"{count_sql('events')} AND id <= ?"
+        return await self.read(lambda db: int(query(db, sql, (place,))[0][0]))
+
+    async def examine(self, *, limit_s: float | None = None) -> Examination:
+        if limit_s is None:
+            return await self.read(self._examine)
+        return await self.read(lambda db: self._examine_quickly(db, limit_s))
+
+    def view(self) -> Store:
+        check_current(self.url, found=self._format, known=load_migrations(SHIPPED)[-1].number)
+        return cast("Store", _View(self))
+
+    @property
+    def now_ms(self) -> int:
+        """On the lease clock."""
+        return self._lease_clock.now_ms()
+
+    # In the thread
+
+    async def read(self, work: Callable[[apsw.Connection], T]) -> T:
+        """What `work` finds in the file as it was."""
+
+        def run() -> T:
+            # Opening and closing do without a connection.
+            return work(cast("apsw.Connection", self._db))
+
+        try:
+            return await asyncio.wrap_future(self._thread.submit(run))
+        except apsw.Error as exc:
+            raise unavailable(self._path, exc) from exc
+        except UNREADABLE as exc:
+            raise StoreDamaged(self.url, exc) from exc
+
+    def _open(self, _: object) -> None:
+        check_engine(apsw.sqlite_lib_version())
+        if not self._path.is_file():
+            raise StoreUnavailable(f"there is no store at {self._path}")
+        self._db = db = connect_to_read(self._path)
+        migrations = load_migrations(SHIPPED)
+        db.execute("BEGIN")
+        self._format = check_format(db, self.url, migrations)
+        self._columns, self.missing = _columns_of(db, self._format)
+        if self._format:
+            for self._boot, self._offset_ms in db.execute("SELECT boot, offset_ms FROM machine"):
+                pass
+
+    def _close(self, _: object) -> None:
+        db, self._db = self._db, None
+        if db is not None:
+            db.close(force=True)
+
+    def _select(self, table: TableName) -> tuple[str, tuple[int, ...]]:
+        sql = select_sql(table, self._columns[table])
+        return sql, (self._offset_ms,) if "?1" in sql else ()
+
+    def _page(self, table: TableName, rows: Iterable[Row]) -> Sequence[Row]:
+        page: list[Row] = []
+        size = 0
+        try:
+            for row in islice(rows, PAGE_ROWS):
+                page.append(row)
+                size += weight(row)
+                if size > PAGE_BYTES:
+                    break
+            return from_file(table, page)
+        except _BROKEN_ROW as exc:
+            problem = f"a row of its table {table} cannot be read ({exc})"
+            raise NotCopyable(self.url, problem) from exc
+
+    def _facts(self, db: apsw.Connection, *, exact: bool) -> Mapping[str, Any]:
+        there = [table for table in TABLES if table in self._columns]
+        counts: dict[str, Any] = dict.fromkeys(TABLES, 0)
+        if exact:
+            counts.update({table: query(db, count_sql(table))[0][0] for table in there})
+        else:
+            counts.update(count_tables(db, there))
+        estimated = counts.setdefault("estimated", [])
+        leases = taken = 0
+        # After a restart of the machine nobody has anything.
+        if self._boot == self._lease_clock.boot:
+            if "sessions" in estimated and "place_us" in self._columns["sessions"]:
+                ((leases,),) = query(db, _FIRST_LEASES, (self.now_ms,))
+                estimated.append("leases")
+            elif "sessions" in self._columns:
+                ((leases,),) = query(db, _LEASES, (self.now_ms,))
+            if "messages" in estimated and "state" in self._columns["messages"]:
+                ((taken,),) = query(db, _FIRST_TAKEN, (self.now_ms,))
+                estimated.append("taken")
+            elif "state" in self._columns.get("messages", ()):
+                ((taken,),) = query(db, _TAKEN, (self.now_ms,))
+        return {
+            "engine": "sqlite",
+            "version": apsw.sqlite_lib_version(),
+            "format": self._format,
+            **counts,
+            "leases": leases,
+            "taken": taken,
+            "unfinished": None,
+        }
+
+    def _numbers(self, db: apsw.Connection) -> Numbers:
+        if not self._columns:
+            return Numbers()
+        given = dict(query(db, "SELECT name, seq FROM sqlite_sequence"))
+        ((free,),) = query(db, "SELECT max(seq) FROM events WHERE session = 0")
+        entries = 0
+        if "search_entries" in self._columns:
+            ((entries,),) = query(db, "SELECT max(id) FROM search_entries")
+        return Numbers(
+            **{name: int(given.get(name) or 0) for name in _NUMBERED},
+            search_entries=entries or 0,
+            free_events=free or 0,
+        )
+
+    def _examine_quickly(self, db: apsw.Connection, limit_s: float) -> Examination:
+        missing = [f"{each} is missing" for each in self.missing]
+        deadline = time.monotonic() + limit_s
+        db.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+        try:
+            told = query(db, "PRAGMA quick_check(20)")
+        except apsw.InterruptError:
+            return Examination(
+                faults=missing,
+                checked=(),
+                not_checked=[
+                    f"pages and rows of the file, which took longer than {limit_s:g} s",
+                    LEFT_TO_VERIFY,
+                ],
+            )
+        finally:
+            db.set_progress_handler(None)
+        return Examination(
+            faults=[*missing, *(str(text) for (text,) in told if text != "ok")],
+            checked=["pages and rows of the file"],
+            not_checked=["whether indexes have all rows", LEFT_TO_VERIFY],
+        )
+
+    def _examine(self, db: apsw.Connection) -> Examination:
+        return Examination(
+            faults=self._faults(db),
+            checked=["pages, rows and indexes of the file", "what rows belong to"],
+            not_checked=(),
+        )
+
+    def _faults(self, db: apsw.Connection) -> list[str]:
+        found = [str(told) for (told,) in query(db, "PRAGMA integrity_check(20)") if told != "ok"]
+        found += [f"{each} is missing" for each in self.missing]
+        for table, column, home in _BELONGING:
+            if not {table, home} <= self._columns.keys():
+                continue
+            sql = (
+                f"SELECT count(*) FROM {table} WHERE {column} > 0 AND NOT EXISTS"
+                f" (SELECT 1 FROM {home} WHERE num = {column})"
+            )
+            ((count,),) = query(db, sql)
+            if count:
+                found.append(f"{count} of the rows in {table} belong to none of the {home}")
+        return found
+
+
+_BELONGING = (
+    ("events", "session", "sessions"),
+    ("steps", "session", "sessions"),
+    ("search_entries", "space", "search_spaces"),
+)
+
+
+class _View:
+    """Sessions and their events as they were."""
+
+    def __init__(self, source: SqliteSnapshot) -> None:
+        self._source = source
+        self.url = source.url
+
+    async def list(
+        self, where: SessionFilter = SessionFilter(), *, limit: int = 50, cursor: str | None = None
+    ) -> SessionPage:
+        now_ms = self._source.now_ms
+        return await self._source.read(
+            lambda db: sessions.read_page(db, where, limit, cursor, now_ms)
+        )
+
+    async def get(self, session_id: str) -> SessionRow:
+        now_ms = self._source.now_ms
+        return await self._source.read(lambda db: sessions.read_session(db, session_id, now_ms))
+
+    async def events(
+        self,
+        session_id: str,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        with_items: bool = False,
+    ) -> Sequence[Event]:
+        return await self._source.read(
+            lambda db: journal.read_events(db, session_id, after, limit, with_items)
+        )
+
+    async def digests(
+        self, session_id: str, *, after: int = 0, limit: int = 1000
+    ) -> Sequence[EventDigest]:
+        return await self._source.read(
+            lambda db: journal.read_digests(db, session_id, after, limit)
+        )
+
+    async def get_document(self, collection: str, key: str) -> Document | None:
+        return await self._source.read(lambda db: documents.read_document(db, collection, key))
+
+    async def list_documents(
+        self, collection: str, *, prefix: str = "", after: str = "", limit: int = 100
+    ) -> Sequence[Document]:
+        return await self._source.read(
+            lambda db: documents.read_documents(db, collection, prefix, after, limit)
+        )
+
+
+def _columns_of(db: apsw.Connection, number: int) -> tuple[dict[str, set[str]], list[str]]:
+    """The columns of the tables that are whole, and what is missing in a file of that format."""
+    found: dict[str, set[str]] = {}
+    missing: list[str] = []
+    for table, expected in expected_columns(number).items():
+        there = {str(row[1]) for row in query(db, f"PRAGMA table_xinfo({table})")}
+        lost = [f"the table {table}"] if not there else []
+        lost = lost or [f"the column {name} of {table}" for name in sorted(expected - there)]
+        missing += lost
+        if table in TABLES and not lost:
+            found[table] = there
+    return found, missing
+
+
+def _own_thread() -> ThreadPoolExecutor:
+    """A thread for one connection, which begins with its first work."""
+    return ThreadPoolExecutor(1, thread_name_prefix="ekiden-sqlite-snapshot")
+
+
+def connect_to_read(path: Path) -> apsw.Connection:
+    """A connection that only reads, and leaves the file's mode as it is; raises `apsw.Error`."""
+    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        if db.readonly("main"):
+            raise apsw.ReadOnlyError
+        db.set_busy_timeout(_BUSY_MS)
+        query(db, "SELECT count(*) FROM sqlite_schema")
+        db.execute("PRAGMA query_only = ON; PRAGMA temp_store = MEMORY")
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
+        db.close()
+        return connect_to_look(path, busy_s=_BUSY_MS / 1000)
+    except BaseException:
+        db.close()
+        raise
+    return db

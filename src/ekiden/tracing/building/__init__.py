@@ -1,0 +1,1 @@
+"""From the events of a session to spans."""

@@ -1,0 +1,248 @@
+"""From events to spans: one reader of one session's events, in their order.
+
+Nothing is recorded for traces. What an event adds depends on those before it only, so the spans of
+the first events keep their ids, and their places, whatever follows.
+
+* A **run** begins with what somebody says, or with a handoff that is asked for while nobody runs
+  the session. One that ended in an error, at a limit or by a stop, and is resumed, goes on as a
+  span of its own with a link to the first; one that waits stays open until it goes on.
+* A **stay** of an agent begins with its `agent_start`, or with the first thing that it does, and
+  ends with a handoff, a rollback or the run.
+* A **handoff** is below the stay of who hands over, from when it was wanted to when it was
+  confirmed, refused or undone, and has a link to the stay that it led to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from ekiden.core.conversation.usage import Usage
+from ekiden.core.events import PRIVATE, Event, EventType
+from ekiden.tracing.building.facts import (
+    is_rewind,
+    is_transfer,
+    part,
+    split_details,
+    text,
+    tokens_of,
+    usage_of,
+)
+from ekiden.tracing.building.handoffs import take_handoff
+from ekiden.tracing.building.parts import CostOf, Part
+from ekiden.tracing.building.questions import take_answer, take_inbox, take_question, take_task
+from ekiden.tracing.building.scene import Scene
+from ekiden.tracing.ids import TraceContext, trace_id_of
+from ekiden.tracing.spans import NOTHING, Span
+
+_ENDED_BADLY: Final = frozenset({"failed", "out_of_budget"})
+
+
+class SpanBuilder(Scene):
+    """The spans of one session so far; `add` takes its events in order."""
+
+    def add(self, event: Event) -> None:
+        """Take the next event."""
+        details = event.details or NOTHING
+        self.begin(event, details)
+        if _begins_run(event, details, is_open=self.run is not None):
+            self.begin_run(event)
+        before = self.run
+        _TAKES[event.type](self, event, details)
+        run = self.run or before
+        if run is not None and PRIVATE in details:
+            run.is_private = True
+
+
+def spans_of(
+    events: Iterable[Event],
+    session_id: str,
+    context: TraceContext | None = None,
+    *,
+    cost: CostOf | None = None,
+) -> list[Span]:
+    """The spans of a session, each after the one that it is below; `events` are in order.
+
+    Events do not tell when their session was made, of which its trace id is: without a `context`
+    the id is another one than that of `read_trace`, which has them from the store. For example::
+
+        spans = spans_of(await session.events(), session.session_id)
+    """
+    context = context or TraceContext(trace_id=trace_id_of(session_id, 0))
+    builder = SpanBuilder(session_id, context, cost=cost)
+    for event in events:
+        builder.add(event)
+    return builder.spans()
+
+
+def _begins_run(event: Event, details: Mapping[str, Any], *, is_open: bool) -> bool:
+    if event.type == "handoff":
+        return bool(details.get("begins_run")) and is_transfer(event, details)
+    if event.type != "message" or event.step is not None or not event.items:
+        return False
+    if "closes" in details:
+        return False
+    # What an agent says without a step is said live, and part of what the person began.
+    return not (is_open and all(each.get("role") == "assistant" for each in event.items))
+
+
+def _take_message(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+    if is_rewind(event, details):
+        scene.end_run("rewound")
+        scene.moment(event, "message", "rewind", parent=scene.session)
+    elif (event.step or "").startswith("0."):
+        _say(scene, event, "items", parent=scene.session)
+    elif "asks" in details or "tells" in details:
+        take_question(scene, event, details)
+    elif "answer" in details and not event.items:
+        take_answer(scene, event, details)
+    elif scene.run is not None and scene.run.first == event.seq:
+        sender = text(part(details.get("message")).get("from_agent"), "user")
+        _say(scene, event, sender, parent=scene.run)
+    elif "closes" in details or ("state" in details and "by" in details and not event.items):
+        _say(scene, event, "state" if "state" in details else "closes", parent=scene.place())
+    else:
+        _take_work(scene, event, details)
+
+
+def _take_work(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+    """What an agent that is code said, or something that happened while one worked."""
+    stay = scene.working_stay(event)
+    if event.items and event.step is None and scene.run is not None:
+        scene.run.details["live"] = True
+    name = text(details.get("published")) or text(details.get("warning"))
+    name = name or ("trigger" if "trigger" in details else "")
+    if not name:
+        name = stay.name if event.items else "state" if "state" in details else "note"
+    _say(scene, event, name, parent=stay)
+
+
+def _say(scene: Scene, event: Event, name: str, *, parent: Part) -> None:
+    said = scene.moment(event, "message", name, parent=parent)
+    if not event.items:
+        return
+    is_answer = any(each.get("role") == "assistant" or "call_id" in each for each in event.items)
+    said.content["output" if is_answer else "input"] = list(event.items)
+    scene.heard.extend(event.items)
+    for item in event.items:
+        if item.get("type") == "function_call":
+            scene.remember_call(item)
+
+
+def _take_start(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+    stay = scene.stay
+    if stay is not None and stay.agent == event.agent and stay.is_started:
+        scene.end_stay()
+    stay = scene.working_stay(event)
+    stay.is_started = True
+    scene.tells_of(event, stay)
+
+
+def _take_end(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+    run = scene.working_run(event)
+    stay = scene.stay
+    scene.tells_of(event, stay or run)
+    run.last = event.seq
+    facts, words = split_details(details)
+    outcome = text(facts.pop("outcome", None), "done")
+    if outcome == "waiting":
+        for each in (run, stay):
+            if each is not None:
+                each.status = "waiting"
+                each.details["waiting_for"] = text(words.get("reason"), "somebody")
+        return
+    for each in (run, stay):
+        if each is not None:
+            each.details.pop("waiting_for", None)
+            each.tell(event.seq, facts, words)
+    error = event.error
+    if outcome in _ENDED_BADLY or event.type == "agent_error":
+        error = error or f"out of budget: {text(facts.get('limit'), 'the limit was reached')}"
+    scene.end_run(outcome, error)
+
+
+def _take_call(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+    stay = scene.working_stay(event)
+    model = text(details.get("model"))
+    call = scene.new(event, "llm_call", model or "model", parent=stay)
+    _count(scene, call, event, details, usage_of(details) or Usage(requests=1))
+    if scene.heard:
+        call.content["input"] = scene.heard
+        scene.heard = []
+    if event.items:
+        call.content["output"] = list(event.items)
+        for item in event.items:
+            if item.get("type") == "function_call":
+                scene.remember_call(item)
+    scene.end(call)
+
+
+def _count(
+    scene: Scene, call: Part, event: Event, details: Mapping[str, Any], usage: Usage
+) -> None:
+    call.tokens = tokens_of(usage)
+    if usage.cost:
+        call.cost = usage.cost
+    elif scene.cost is not None:
+        call.cost = scene.cost(text(details.get("model"), "?"), usage, event.at_us)
+
+
+def _take_tool(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+    stay = scene.working_stay(event)
+    call = scene.new(event, "tool_call", text(details.get("tool"), "?"), parent=stay)
+    for item in event.items:
+        if item.get("type") == "function_call":
+            scene.remember_call(item)
+        elif item.get("type") == "function_call_output":
+            call_id = item.get("call_id")
+            if isinstance(call_id, str):
+                call.details["call_id"] = call_id
+                asked = scene.calls.pop(call_id, None)
+                if asked is not None and asked[1] is not None:
+                    call.content["arguments"] = asked[1]
+            call.content["result"] = item.get("output")
+    scene.heard.extend(event.items)
+    scene.end(call)
+
+
+def _take_confirmation(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+    stay = scene.working_stay(event)
+    scene.moment(event, "tool_confirmation", text(details.get("tool"), "?"), parent=stay)
+
+
+def _take_guardrail(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+    stay = scene.working_stay(event)
+    check = scene.moment(event, "guardrail", text(details.get("guardrail"), "?"), parent=stay)
+    if details.get("result") == "failed":
+        check.fail(None)
+    if event.items:
+        check.content["output"] = list(event.items)
+        scene.heard.extend(event.items)
+
+
+def _take_route(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
+    run = scene.working_run(event)
+    choice = scene.new(event, "route", text(details.get("agent"), "nobody"), parent=run)
+    handoff, scene.arriving = scene.arriving, None
+    if handoff is not None:
+        handoff.links = (choice.id,)
+    usage = usage_of(details)
+    if usage is not None:
+        _count(scene, choice, event, details, usage)
+    scene.end(choice)
+
+
+_TAKES: Final[Mapping[EventType, Callable[[Scene, Event, Mapping[str, Any]], None]]] = {
+    "agent_complete": _take_end,
+    "agent_error": _take_end,
+    "agent_start": _take_start,
+    "guardrail": _take_guardrail,
+    "handoff": take_handoff,
+    "inbox": take_inbox,
+    "llm_call": _take_call,
+    "message": _take_message,
+    "route": _take_route,
+    "task": take_task,
+    "tool_call": _take_tool,
+    "tool_confirmation": _take_confirmation,
+}

@@ -1,0 +1,380 @@
+"""What is under way in a session, by its events so far, and which of them are undone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ekiden.core.conversation.items import Item
+from ekiden.core.events import PRIVATE, Event
+from ekiden.tracing.building.facts import is_rewind, split_details, text
+from ekiden.tracing.building.parts import CostOf, Part
+from ekiden.tracing.ids import TraceContext, session_span_id, span_id_of
+from ekiden.tracing.spans import NOTHING, Span, SpanKind
+
+_LOOSE_ENDS = 10_000
+"""So many calls without an answer are kept, to tell what a tool was given."""
+
+
+class Undoing:
+    """Events of a session that undo others, collected in order."""
+
+    __slots__ = ("_others", "_rewinds")
+
+    def __init__(self) -> None:
+        self._rewinds: list[tuple[int, int, int]] = []
+        self._others: list[tuple[int, int, int, frozenset[int]]] = []
+
+    def look(self, event: Event, details: Mapping[str, Any]) -> None:
+        """The event happened; the range that it undoes, if any, ends before it."""
+        if "undoes" not in details:
+            return
+        span = _range(details["undoes"], event.seq)
+        if span is None:
+            return
+        if is_rewind(event, details):
+            self._rewinds.append((event.seq, *span))
+        elif event.type == "handoff" or (event.step or "").endswith(".popped"):
+            keeps = details.get("keeps")
+            kept = frozenset(_numbers(keeps)) if isinstance(keeps, list) else frozenset()
+            self._others.append((event.seq, *span, kept))
+
+    def undone(self) -> dict[int, int]:
+        """By event number: the number of the event that undid it.
+
+        A step back that was itself taken back undoes nothing, and neither does a rollback that
+        was. The time it takes grows with the events, not with the ranges.
+        """
+        marks = _Marks()
+        for seq, first, last in reversed(self._rewinds):
+            if seq not in marks.by:
+                marks.mark(first, last, seq, frozenset())
+        rewound = set(marks.by)
+        for seq, first, last, kept in self._others:
+            if seq not in rewound:
+                marks.mark(first, last, seq, kept)
+        return marks.by
+
+
+class _Marks:
+    """Numbers that are marked once each; a row of marked ones is jumped over."""
+
+    def __init__(self) -> None:
+        self.by: dict[int, int] = {}
+        self._next: dict[int, int] = {}
+
+    def mark(self, first: int, last: int, seq: int, kept: frozenset[int]) -> None:
+        number = self._free(first)
+        while number <= last:
+            if number not in kept:
+                self.by[number] = seq
+                self._next[number] = number + 1
+            number = self._free(number + 1)
+
+    def _free(self, number: int) -> int:
+        """The first number from here on that is not marked."""
+        way = []
+        while number in self._next:
+            way.append(number)
+            number = self._next[number]
+        for each in way:
+            self._next[each] = number
+        return number
+
+
+def _range(value: Any, seq: int) -> tuple[int, int] | None:
+    if not isinstance(value, list) or len(value) != 2:
+        return None
+    numbers = _numbers(value)
+    if len(numbers) != 2:
+        return None
+    first, last = max(numbers[0], 1), min(numbers[1], seq - 1)
+    return (first, last) if first <= last else None
+
+
+def _numbers(values: Sequence[Any]) -> list[int]:
+    return [each for each in values if isinstance(each, int) and not isinstance(each, bool)]
+
+
+class Scene:
+    """The spans of one session so far."""
+
+    def __init__(
+        self,
+        session_id: str,
+        context: TraceContext,
+        *,
+        correlation_id: str | None = None,
+        started_at_us: int = 0,
+        runs: int = 0,
+        cost: CostOf | None = None,
+        details: Mapping[str, Any] = NOTHING,
+        links: tuple[str, ...] = (),
+        is_live: bool = False,
+    ) -> None:
+        """`started_at_us` is when the session was made, and counts if it has no events. `runs` is
+        how many runs there were before the first event; `details` and `links` are those of the
+        session's span. With `is_live` only what is under way is
+        kept, and `take` tells what began and ended."""
+        self.session_id = session_id
+        self.context = context
+        self.created_at_us = 0
+        """When the store made the session, if whoever keeps this among others needs to know."""
+        self.correlation_id = correlation_id or session_id
+        self.cost = cost
+        self.last_seq = 0
+        self.now_us = 0
+        self.runs = runs
+        self.run: Part | None = None
+        self.stay: Part | None = None
+        self.open_handoffs: dict[str, Part] = {}
+        self.arriving: Part | None = None
+        """The handoff whose target was not heard of yet."""
+        self.waits: dict[str, Part] = {}
+        """Questions under way, by the id of the message or of the inbox item."""
+        self.tasks: dict[str, Part] = {}
+        """Those of the plan, by id."""
+        self.latest_task: Part | None = None
+        self.plan: Part | None = None
+        self.calls: dict[str, tuple[str, Any]] = {}
+        """Calls of models that are not answered: the tool and its arguments."""
+        self.heard: list[Item] = []
+        """What was said since a model was last asked."""
+        self.session = Part(
+            session_span_id(session_id), "session", session_id, seq=0, at_us=started_at_us,
+            parent=None,
+        )  # fmt: skip
+        self.session.parent_id = context.parent_id
+        self.session.details.update(details)
+        self.session.links = links
+        self._parts: list[Part] = [self.session]
+        self._told: dict[int, Part] = {}
+        self._undoing = Undoing()
+        self._is_private = False
+        """Whether the event that is looked at is one of a private run."""
+        self._ended_run: Part | None = None
+        self.known: dict[str, Part] = {}
+        """Handoffs and questions by their ids: each is one span, whatever comes later."""
+        self._news: list[tuple[bool, Part]] | None = [] if is_live else None
+
+    def begin(self, event: Event, details: Mapping[str, Any]) -> None:
+        """The next event is looked at."""
+        self._is_private = PRIVATE in details
+        if not self.last_seq:
+            self.session.start = event.at_us - duration_of(event)
+            self.now_us = event.at_us
+        self.last_seq = event.seq
+        if event.at_us > self.now_us:
+            self.now_us = event.at_us
+        self.session.last = event.seq
+        self._undoing.look(event, details)
+
+    def new(
+        self,
+        event: Event,
+        kind: SpanKind,
+        name: str,
+        *,
+        parent: Part,
+        key: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> Part:
+        """A span that begins with the event."""
+        facts, words = split_details((event.details or NOTHING) if details is None else details)
+        made = Part(
+            span_id_of(self.session_id, key or f"e{event.seq}"),
+            kind,
+            name,
+            seq=event.seq,
+            at_us=self.now_us - duration_of(event),
+            parent=parent,
+            agent=event.agent,
+            details=facts,
+            content=words,
+            error=event.error,
+        )
+        self.keep(made)
+        self._told[event.seq] = made
+        return made
+
+    def moment(self, event: Event, kind: SpanKind, name: str, *, parent: Part) -> Part:
+        """A span that begins and ends with the event: it took as long as the event says."""
+        made = self.new(event, kind, name, parent=parent)
+        self.end(made)
+        return made
+
+    def keep(self, made: Part) -> None:
+        """The span is part of the trace."""
+        made.is_private = self._is_private
+        if self._news is None:
+            self._parts.append(made)
+        else:
+            self._news.append((True, made))
+
+    def tells_of(self, event: Event, of: Part) -> None:
+        """The event tells of a span that is there already."""
+        self._told[event.seq] = of
+        of.last = event.seq
+        if self._is_private:
+            of.is_private = True
+
+    def end(self, over: Part, outcome: str | None = None) -> None:
+        """The span is over, and so is what was under way below it."""
+        if over.end is not None:
+            return
+        over.end = self.now_us if self.now_us > over.start else over.start
+        if outcome is not None:
+            over.details["outcome"] = outcome
+        if over.status == "waiting":
+            over.status = "ok"
+        if over.open_parts:
+            for each in over.open_parts.values():
+                self.end(each, "withdrawn")
+            over.open_parts = None
+        if self._news is not None:
+            self._news.append((False, over))
+
+    def begin_run(self, event: Event) -> Part:
+        """A run begins with the event."""
+        if self.run is not None:
+            self.end_run("abandoned")
+        self.runs += 1
+        return self._open_run(event)
+
+    def _open_run(self, event: Event) -> Part:
+        run = Part(
+            span_id_of(self.session_id, f"r{event.seq}"),
+            "run",
+            f"run {self.runs}",
+            seq=event.seq,
+            at_us=self.now_us - duration_of(event),
+            parent=self.session,
+            agent=event.agent,
+            details={"run": self.runs},
+        )
+        self.run, self.stay = run, None
+        self.calls.clear()
+        self.keep(run)
+        return run
+
+    def end_run(self, outcome: str | None = None, error: str | None = None) -> None:
+        """The run is over, with whoever has it."""
+        self.end_stay(outcome, error)
+        run = self.run
+        if run is None:
+            return
+        if error is not None:
+            run.fail(error)
+        self.end(run, outcome)
+        self._ended_run, self.run = run, None
+        self.plan = self.latest_task = None
+        self.tasks.clear()
+
+    def end_stay(self, outcome: str | None = None, error: str | None = None) -> None:
+        """The stay is over."""
+        stay, self.stay = self.stay, None
+        if stay is not None:
+            if error is not None:
+                stay.fail(error)
+            self.end(stay, outcome)
+
+    def working_run(self, event: Event) -> Part:
+        """The run that the event is part of: one that was left is resumed by it."""
+        if self.run is None:
+            before = self._ended_run
+            self.runs = max(self.runs, 1)
+            run = self._open_run(event)
+            if before is not None:
+                run.details["resumes"] = before.id
+                run.links = (before.id,)
+                run.is_private = before.is_private
+            return run
+        if self.run.status == "waiting":
+            self.run.status = "ok"
+            if self.stay is not None and self.stay.status == "waiting":
+                self.stay.status = "ok"
+        return self.run
+
+    def working_stay(self, event: Event) -> Part:
+        """The stay of the event's agent, which begins with it if it did not before."""
+        run = self.working_run(event)
+        stay = self.stay
+        if stay is not None and stay.agent == event.agent:
+            return stay
+        self.end_stay()
+        stay = Part(
+            span_id_of(self.session_id, f"a{event.seq}"),
+            "agent",
+            text(event.agent, "?"),
+            seq=event.seq,
+            at_us=self.now_us - duration_of(event),
+            parent=run,
+            agent=event.agent,
+        )
+        handoff, self.arriving = self.arriving, None
+        if handoff is not None:
+            handoff.links = (stay.id,)
+            if handoff.details.get("to") == event.agent:
+                stay.details["handoff"] = handoff.details.get("id")
+                stay.links = (handoff.id,)
+        self.stay = stay
+        self.keep(stay)
+        return stay
+
+    def place(self) -> Part:
+        """Where something belongs that is nobody's work: what is under way."""
+        return self.stay or self.run or self.session
+
+    def remember_call(self, item: Item) -> None:
+        """A model or code asked for a tool."""
+        if len(self.calls) < _LOOSE_ENDS:
+            call_id = item.get("call_id")
+            if isinstance(call_id, str):
+                self.calls[call_id] = (text(item.get("name"), "?"), item.get("arguments"))
+
+    def spans(self) -> list[Span]:
+        """All spans, each after the one that it is below; in the order of their beginning.
+
+        The builder is done with then.
+        """
+        undone = self._undoing.undone()
+        self._settle_session()
+        trace_id = self.context.trace_id
+        return [
+            each.span(trace_id, self.session_id, self.correlation_id, undone.get(each.first, 0))
+            for each in self._parts
+        ]
+
+    def span(self, of: Part) -> Span:
+        """One span as it is now, whatever becomes of it."""
+        span = of.span(self.context.trace_id, self.session_id, self.correlation_id)
+        span.details, span.content = dict(span.details), dict(span.content)
+        return span
+
+    def span_of(self, seq: int) -> Part:
+        """The span that the event of this number tells of."""
+        return self._told.get(seq, self.session)
+
+    def take(self) -> list[tuple[bool, Part]]:
+        """What began (`True`) and ended since the last call, in order."""
+        taken, self._news = self._news or [], []
+        self._told.clear()
+        return taken
+
+    def _settle_session(self) -> None:
+        """A session goes on while a run does; else it ended with the last one, for now."""
+        session, run = self.session, self.run
+        if run is not None and run.end is None and run.details.get("live"):
+            self.end_run()  # Nobody says when a spoken conversation is over.
+            run = None
+        session.status = "ok" if run is None else run.status
+        ended = self._ended_run
+        if run is None and ended is not None and ended.status == "error":
+            session.status = "error"
+        session.end = max(self.now_us, session.start) if run is None and self.last_seq else None
+
+
+def duration_of(event: Event) -> int:
+    """The microseconds that it took; 0 if it does not tell."""
+    took = event.duration_us
+    return took if took is not None and took > 0 else 0

@@ -1,0 +1,1 @@
+"""OpenTelemetry: spans in its words, sent with its own exporter."""

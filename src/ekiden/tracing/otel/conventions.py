@@ -1,0 +1,348 @@
+"""Spans in the words of OpenTelemetry's GenAI semantic conventions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from ekiden.core.handoff import transfer_tool_name
+from ekiden.core.values.jsonio import dumps
+from ekiden.tracing.redacting import LEFT_OUT, covered, without_content
+from ekiden.tracing.spans import Span
+
+_TEXTS = ("text", "refusal", "transcript")
+
+
+def genai_messages(items: Any, cover: Callable[[str], str]) -> list[dict[str, Any]]:
+    """The items as messages; what is none is left out. Every text in them went through `cover`.
+
+    Each has a `role` (``user``, ``assistant``, ``system``, ``tool``) and `parts`: texts, calls of
+    tools and their results. Of pictures, sounds and files only their kind is told.
+    """
+    if isinstance(items, str):
+        return [_message("user", _text(cover(items)))]
+    if isinstance(items, Mapping):
+        items = [items]
+    if not isinstance(items, Sequence):
+        return []
+    found = [_read(item, cover) for item in items if isinstance(item, Mapping)]
+    return [message for message in found if message is not None]
+
+
+def as_json(messages: Sequence[Mapping[str, Any]], most: int) -> str:
+    """The messages as JSON of at most that length: the last ones, as many as there is room for."""
+    kept: list[str] = []
+    room = most - 2
+    for message in reversed(messages):
+        text = dumps(message)
+        room -= len(text) + 1
+        if room < 0:
+            break
+        kept.append(text)
+    return f"[{','.join(reversed(kept))}]"
+
+
+def _read(item: Mapping[str, Any], cover: Callable[[str], str]) -> dict[str, Any] | None:
+    kind = item.get("type")
+    if kind == "function_call":
+        call = {"type": "tool_call", "id": item.get("call_id"), "name": item.get("name")}
+        return _message("assistant", {**call, "arguments": _covered(item.get("arguments"), cover)})
+    if kind == "function_call_output":
+        answer = {"type": "tool_call_response", "id": item.get("call_id")}
+        return _message("tool", {**answer, "result": _covered(item.get("output"), cover)})
+    role = item.get("role")
+    if not isinstance(role, str):
+        return None
+    content = item.get("content")
+    parts = [_text(cover(content))] if isinstance(content, str) else _parts(content, cover)
+    return {"role": role, "parts": parts} if parts else None
+
+
+def _parts(content: Any, cover: Callable[[str], str]) -> list[dict[str, Any]]:
+    if not isinstance(content, Sequence):
+        return []
+    found = []
+    for part in content:
+        if not isinstance(part, Mapping):
+            continue
+        text = next((part[name] for name in _TEXTS if isinstance(part.get(name), str)), None)
+        found.append({"type": str(part.get("type", "?"))} if text is None else _text(cover(text)))
+    return found
+
+
+def _covered(value: Any, cover: Callable[[str], str]) -> str | None:
+    if value is None or isinstance(value, str):
+        return None if value is None else cover(value)
+    return cover(dumps(value))
+
+
+def _message(role: str, part: dict[str, Any]) -> dict[str, Any]:
+    return {"role": role, "parts": [part]}
+
+
+def _text(content: str) -> dict[str, Any]:
+    return {"type": "text", "content": content}
+
+
+Attribute: TypeAlias = str | int | float | bool | tuple[str, ...]
+
+SYSTEM: Final = "ekiden"
+"""The provider of what no vendor provides."""
+UNKNOWN: Final = "_OTHER"
+
+_MAX_CONTENT = 16_000
+_MAX_PART = 4_000
+_MAX_FACT = 1_000
+_MAX_LISTED = 100
+_INT64 = 2**63
+
+_PROVIDERS: tuple[tuple[str, str], ...] = (
+    ("gpt-", "openai"),
+    ("chatgpt", "openai"),
+    ("o1", "openai"),
+    ("o3", "openai"),
+    ("o4", "openai"),
+    ("claude", "anthropic"),
+    ("gemini", "gcp.gemini"),
+    ("mistral", "mistral_ai"),
+    ("deepseek", "deepseek"),
+    ("grok", "x_ai"),
+    ("command", "cohere"),
+    ("kimi", "moonshot_ai"),
+)
+"""What the names of models begin with, and whose they are in the conventions."""
+_PREFIXES: Mapping[str, str] = {
+    "google": "gcp.gemini",
+    "gemini": "gcp.gemini",
+    "vertex": "gcp.vertex_ai",
+    "mistral": "mistral_ai",
+    "xai": "x_ai",
+    "azure": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+}
+"""Providers that are called otherwise there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """A span as the conventions describe it."""
+
+    name: str
+    is_client: bool
+    """Whether it is a call that leaves the process."""
+    attributes: Mapping[str, Attribute]
+    error_type: str | None
+    """Of few values; `None`: nothing went wrong."""
+    error: str | None
+    """What went wrong; in words only with content."""
+
+
+def describe_span(span: Span, *, content: bool = False) -> Described:
+    """The span in the words of the conventions.
+
+    Without `content` there is nothing in it that people, models or tools wrote; with it, keys and
+    tokens are still covered.
+    """
+    if not content:
+        span = without_content(span)
+    name, operation, own = _NAMED.get(span.kind, _other)(span)
+    attributes: dict[str, Attribute] = {
+        "gen_ai.conversation.id": span.session_id,
+        "ekiden.span.kind": span.kind,
+        "ekiden.correlation_id": span.correlation_id,
+        **({} if operation is None else {"gen_ai.operation.name": operation}),
+        **({} if span.agent_name is None else {"gen_ai.agent.name": _short(span.agent_name)}),
+        **own,
+    }
+    told = _TOLD.get(span.kind, frozenset())
+    for key, value in span.details.items():
+        plain = None if key in told else _fact(value)
+        if plain is not None:
+            attributes.setdefault(f"ekiden.{key}", plain)
+    if span.cost is not None:
+        attributes["ekiden.cost"] = span.cost
+    attributes.update(_content(span))
+    error_type = _error_type(span)
+    if error_type is not None:
+        attributes["error.type"] = error_type
+    return Described(
+        name=name,
+        is_client=operation == "chat",
+        attributes=attributes,
+        error_type=error_type,
+        error=None if span.error is None else _covered_text(span.error),
+    )
+
+
+_Named: TypeAlias = tuple[str, str | None, dict[str, Attribute]]
+
+
+def _agent(span: Span) -> _Named:
+    name = _short(span.agent_name or span.name)
+    return f"invoke_agent {name}", "invoke_agent", {"gen_ai.provider.name": SYSTEM}
+
+
+def _model_call(span: Span) -> _Named:
+    model = _short(str(span.details.get("model") or ""))
+    provider, bare = provider_of(model)
+    attributes: dict[str, Attribute] = {"gen_ai.provider.name": provider}
+    if bare:
+        attributes |= {"gen_ai.request.model": bare, "gen_ai.response.model": bare}
+    response_id = span.details.get("response_id")
+    if isinstance(response_id, str):
+        attributes["gen_ai.response.id"] = _short(response_id)
+    tokens = span.tokens
+    counts = {
+        "gen_ai.usage.input_tokens": tokens.input,
+        "gen_ai.usage.output_tokens": tokens.output,
+        "gen_ai.usage.cache_read.input_tokens": tokens.cached,
+        "gen_ai.usage.reasoning.output_tokens": tokens.reasoning,
+    }
+    attributes |= {name: count for name, count in counts.items() if count}
+    return f"chat {bare}".rstrip(), "chat", attributes
+
+
+def _tool(span: Span) -> _Named:
+    tool = _short(str(span.details.get("tool") or span.name))
+    attributes: dict[str, Attribute] = {
+        "gen_ai.tool.name": tool,
+        "gen_ai.tool.type": "function",
+    }
+    call_id = span.details.get("call_id")
+    if isinstance(call_id, str):
+        attributes["gen_ai.tool.call.id"] = _short(call_id)
+    return f"execute_tool {tool}", "execute_tool", attributes
+
+
+def _handoff(span: Span) -> _Named:
+    target = str(span.details.get("to") or "")
+    tool = transfer_tool_name(target) if target else "transfer"
+    attributes: dict[str, Attribute] = {
+        "gen_ai.tool.name": tool,
+        "gen_ai.tool.type": "function",
+        "ekiden.handoff.source": _short(str(span.details.get("from") or "")),
+        "ekiden.handoff.target": _short(target),
+    }
+    for name in ("id", "status", "policy"):
+        value = span.details.get(name)
+        if isinstance(value, str):
+            attributes[f"ekiden.handoff.{name}"] = _short(value)
+    return f"execute_tool {tool}", "execute_tool", attributes
+
+
+def _guardrail(span: Span) -> _Named:
+    name = span.details.get("guardrail")
+    return (f"guardrail {_short(name)}" if isinstance(name, str) else "guardrail"), None, {}
+
+
+def _confirmation(span: Span) -> _Named:
+    tool = span.details.get("tool")
+    return (f"confirm {_short(tool)}" if isinstance(tool, str) else "confirm"), None, {}
+
+
+def _other(span: Span) -> _Named:
+    return span.kind, None, {}
+
+
+_NAMED: Mapping[str, Any] = {
+    "agent": _agent,
+    "llm_call": _model_call,
+    "tool_call": _tool,
+    "handoff": _handoff,
+    "guardrail": _guardrail,
+    "tool_confirmation": _confirmation,
+}
+
+
+_TOLD: Mapping[str, frozenset[str]] = {
+    "llm_call": frozenset({"model", "response_id"}),
+    "tool_call": frozenset({"tool", "call_id"}),
+    "handoff": frozenset({"from", "to", "id", "status", "policy"}),
+}
+"""Details that are attributes of the conventions already."""
+
+
+def provider_of(model: str) -> tuple[str, str]:
+    """Whose model it is, in the conventions' words, and its name without the provider."""
+    provider, colon, bare = model.partition(":")
+    if colon and provider.isidentifier():
+        return _PREFIXES.get(provider, provider), bare
+    for prefix, owner in _PROVIDERS:
+        if model.startswith(prefix):
+            return owner, model
+    return UNKNOWN, model
+
+
+def _content(span: Span) -> dict[str, Attribute]:
+    """What was said, as the conventions name it; the rest as ``ekiden.content.…``."""
+    found: dict[str, Attribute] = {}
+    for key, value in span.content.items():
+        if value is None or value == "":
+            continue
+        if span.kind in ("llm_call", "agent", "run") and key in ("input", "output"):
+            messages = genai_messages(value, lambda text: _covered_text(text, _MAX_PART))
+            if messages:
+                found[f"gen_ai.{key}.messages"] = as_json(messages, _MAX_CONTENT)
+                continue
+        name = _TOOL_WORDS.get(key) if span.kind in ("tool_call", "handoff") else None
+        found[name or f"ekiden.content.{key}"] = _covered_text(_as_text(value))
+    return found
+
+
+_TOOL_WORDS: Mapping[str, str] = {
+    "arguments": "gen_ai.tool.call.arguments",
+    "result": "gen_ai.tool.call.result",
+}
+
+
+def _error_type(span: Span) -> str | None:
+    """The code of the error, or the name of the exception: of few values, and no words."""
+    if span.status != "error":
+        return None
+    code = span.details.get("code")
+    if isinstance(code, str) and code:
+        return _short(code)
+    named = without_content(span).error
+    if named is not None and named != LEFT_OUT:
+        return named
+    return _DEFAULT_ERRORS.get(span.kind, UNKNOWN)
+
+
+_DEFAULT_ERRORS: Mapping[str, str] = {
+    "tool_call": "tool.failed",
+    "handoff": "handoff.failed",
+    "guardrail": "guardrail.failed",
+}
+
+
+def _fact(value: Any) -> Attribute | None:
+    """A fact as an attribute; an object is told as JSON."""
+    if isinstance(value, bool | float) or (isinstance(value, int) and -_INT64 <= value < _INT64):
+        return value
+    if isinstance(value, str):
+        return _short(value)
+    if value is None or value == [] or value == {}:
+        return None
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return tuple(_short(each) for each in value[:_MAX_LISTED])
+    return _short(_as_text(value))
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        return str(type(value).__name__)
+
+
+def _short(text: str) -> str:
+    return _covered_text(text, _MAX_FACT)
+
+
+def _covered_text(text: str, most: int = _MAX_CONTENT) -> str:
+    """The text without keys and tokens, cut, and as every encoder takes it."""
+    shown = covered(text, most)
+    return shown if shown.isascii() else shown.encode("utf-8", "replace").decode()

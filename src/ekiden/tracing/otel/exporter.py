@@ -1,0 +1,220 @@
+"""OpenTelemetry: our spans as real ones, sent with the standard OTLP/HTTP exporter.
+
+Ids and times are ours: the same trace has the same ids wherever and however often it is sent. All
+that the exporter and the SDK read from the environment counts: ``OTEL_EXPORTER_OTLP_ENDPOINT``,
+``…_HEADERS``, ``…_COMPRESSION``, ``…_TIMEOUT`` and the like, ``OTEL_SERVICE_NAME``,
+``OTEL_RESOURCE_ATTRIBUTES``, ``OTEL_TRACES_SAMPLER``, the limits of attributes, and
+``OTEL_SDK_DISABLED``.
+
+A span is sent once it has ended. A session never ends, so it is no span here: its runs stand where
+it would stand, at the top of the trace, or below whoever asked for it. A handoff ends when its
+target has taken over, and has a link to the target's ``invoke_agent`` span by then, which may be
+sent days later under the id that the link names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Final
+
+from ekiden.tracing.ids import session_span_id
+from ekiden.tracing.otel.conventions import describe_span
+from ekiden.tracing.otel.sending import OtlpSender, need_otel
+from ekiden.tracing.spans import Span, SpanKind
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.trace import SpanContext
+
+CAPTURE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+SCOPE: Final = "ekiden"
+BATCH: Final = 512
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_YES = frozenset({"true", "1", "span_only", "span_and_event"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtlpReport:
+    """What came of an export."""
+
+    sent: int = 0
+    """Spans that the collector took."""
+    open: int = 0
+    """Spans that have not ended, which are not sent."""
+    refused: int = 0
+    """Spans that the collector will never take."""
+    problem: str | None = None
+    """Why it ended before its end; `None`: everything was sent, refused or is open."""
+    is_disabled: bool = False
+    """Whether ``OTEL_SDK_DISABLED`` says that nothing is to be sent."""
+
+
+def export_otlp(
+    spans: Iterable[Span], endpoint: str | None = None, *, content: bool | None = None
+) -> OtlpReport:
+    """Send all spans that have ended, and wait for that; it blocks.
+
+    `endpoint` is a collector's address, ``http://127.0.0.1:4318``, or that of its traces,
+    ``…/v1/traces``; without it the environment counts. With `content` what was said goes along,
+    keys and tokens covered; by default only if `CAPTURE` says so. Sending the same spans again is
+    harmless: they have the same ids. `UserError` without the extra ``otel`` or for an address that
+    is none; what a collector does is told in the report::
+
+        trace = await read_trace(store, "customer-42")
+        report = await asyncio.to_thread(export_otlp, trace.spans)
+    """
+    given = list(spans)
+    is_open = sum(span.ended_at_us is None for span in given if span.kind != "session")
+    if is_disabled():
+        return OtlpReport(open=is_open, is_disabled=True)
+    sender = OtlpSender(endpoint=endpoint)
+    sent = refused = 0
+    try:
+        for batch in batches(OtelSpans(content=content).readable(given, tops=tops_of(given))):
+            result = sender.send(batch)
+            sent, refused = sent + result.sent, refused + result.refused
+            if result.problem is not None:
+                return OtlpReport(sent=sent, open=is_open, refused=refused, problem=result.problem)
+    finally:
+        sender.close()
+    return OtlpReport(sent=sent, open=is_open, refused=refused)
+
+
+class OtelSpans:
+    """Makes OpenTelemetry's spans of ours, with the resource and the limits of this process."""
+
+    def __init__(
+        self, *, content: bool | None = None, attributes: Mapping[str, str] | None = None
+    ) -> None:
+        """`attributes` are put on every span. `UserError` without the extra ``otel``."""
+        need_otel()
+        from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+        from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+        self.content = captures_content() if content is None else content
+        self._attributes = dict(attributes or {})
+        self._resource = _resource()
+        self._limits = SpanLimits()
+        # Made only because it reads from the environment what is to be sampled.
+        provider = TracerProvider(resource=self._resource, shutdown_on_exit=False)
+        self._sampler = provider.sampler
+        self._scope = InstrumentationScope(SCOPE, _version())
+
+    def readable(
+        self, spans: Iterable[Span], *, tops: Mapping[str, str | None]
+    ) -> list[ReadableSpan]:
+        """The spans that have ended and are sampled.
+
+        `tops` tells what the sessions are below, by the ids of their spans.
+        """
+        return [
+            self._span(span, tops)
+            for span in spans
+            if span.kind != "session" and span.ended_at_us is not None and self._is_sampled(span)
+        ]
+
+    def _is_sampled(self, span: Span) -> bool:
+        from opentelemetry.sdk.trace.sampling import Decision
+
+        decision = self._sampler.should_sample(None, int(span.trace_id, 16), span.kind).decision
+        return decision is Decision.RECORD_AND_SAMPLE
+
+    def _span(self, span: Span, tops: Mapping[str, str | None]) -> ReadableSpan:
+        from opentelemetry.attributes import BoundedAttributes
+        from opentelemetry.sdk.trace import ReadableSpan
+        from opentelemetry.trace import Link, Status, StatusCode
+        from opentelemetry.trace import SpanKind as OtelKind
+
+        described = describe_span(span, content=self.content)
+        parent_id = span.parent_id
+        if parent_id in tops or parent_id == session_span_id(span.session_id):
+            parent_id = tops.get(parent_id or "")
+        status = Status()
+        if described.error_type is not None:
+            status = Status(StatusCode.ERROR, described.error or described.error_type)
+        # A question leads to a session, which is no span here; what answers it is below it.
+        links = () if span.kind == "message" else span.links
+        relation = {"ekiden.link": _RELATIONS.get(span.kind, "related")}
+        return ReadableSpan(
+            name=described.name,
+            context=_context(span.trace_id, span.span_id),
+            parent=None if parent_id is None else _context(span.trace_id, parent_id),
+            resource=self._resource,
+            attributes=BoundedAttributes(
+                self._limits.max_span_attributes,
+                {**described.attributes, **self._attributes},
+                max_value_len=self._limits.max_span_attribute_length,
+            ),
+            links=tuple(Link(_context(span.trace_id, each), relation) for each in links),
+            kind=OtelKind.CLIENT if described.is_client else OtelKind.INTERNAL,
+            status=status,
+            start_time=span.started_at_us * 1000,
+            end_time=(span.ended_at_us or span.started_at_us) * 1000,
+            instrumentation_scope=self._scope,
+        )
+
+
+def tops_of(spans: Iterable[Span]) -> dict[str, str | None]:
+    """What the sessions among the spans are below, by the ids of their spans."""
+    return {span.span_id: span.parent_id for span in spans if span.kind == "session"}
+
+
+def batches(spans: Sequence[ReadableSpan]) -> Iterator[Sequence[ReadableSpan]]:
+    """The spans in parts of a size that collectors take."""
+    for start in range(0, len(spans), BATCH):
+        yield spans[start : start + BATCH]
+
+
+def captures_content() -> bool:
+    """Whether the environment wants what was said in spans."""
+    return os.environ.get(CAPTURE, "").strip().lower() in _YES
+
+
+def is_wanted() -> bool:
+    """Whether the environment says where traces are to be sent, and does not say that none are."""
+    is_told = any(os.environ.get(name, "").strip() for name in _ENDPOINTS)
+    exporter = os.environ.get("OTEL_TRACES_EXPORTER", "").strip().lower()
+    return (is_told or exporter == "otlp") and exporter != "none" and not is_disabled()
+
+
+def is_disabled() -> bool:
+    """Whether the environment wants nothing to be sent."""
+    return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+
+
+_RELATIONS: Mapping[SpanKind, str] = {
+    "handoff": "target",
+    "agent": "handoff",
+    "run": "resumes",
+}
+"""What a link of a span of this kind leads to."""
+
+
+def _context(trace_id: str, span_id: str) -> SpanContext:
+    from opentelemetry.trace import SpanContext, TraceFlags
+
+    return SpanContext(
+        int(trace_id, 16), int(span_id, 16), is_remote=False, trace_flags=TraceFlags(1)
+    )
+
+
+def _resource() -> Resource:
+    """What the environment says of this process; it is called ``ekiden`` if nothing is said."""
+    from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
+
+    told = Resource.create()
+    own = {SERVICE_VERSION: _version()} if SERVICE_VERSION not in told.attributes else {}
+    if str(told.attributes.get(SERVICE_NAME, "unknown_service")).startswith("unknown_service"):
+        own[SERVICE_NAME] = SCOPE
+    return told.merge(Resource(own))
+
+
+def _version() -> str:
+    try:
+        return version("ekiden")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,355 @@
+"""Sending every span of a store to a collector as it ends, across restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ekiden.core.errors import SessionNotFound, StoreUnavailable
+from ekiden.core.events import Event
+from ekiden.storage.base import EventPage, SessionRow, Store
+from ekiden.storage.records import is_copied
+from ekiden.tracing.building.builder import SpanBuilder
+from ekiden.tracing.building.parts import Part
+from ekiden.tracing.otel.exporter import OtelSpans, OtlpReport, batches, is_disabled
+from ekiden.tracing.otel.place import FeedPosition, PlaceLost
+from ekiden.tracing.otel.sending import OtlpSender, Sent
+from ekiden.tracing.reading import builder_for, trace_context
+from ekiden.tracing.spans import Span
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+
+_PAGE = 1000
+_MOST_SESSIONS = 1000
+
+_log = logging.getLogger("ekiden.tracing")
+
+
+class EndedSpans:
+    """The spans of one session that an event ends; which those are depends on the events alone, so
+    whoever begins anew finds the same."""
+
+    def __init__(self, builder: SpanBuilder, *, first: int = 1, is_wanted: bool = True) -> None:
+        """Events before `first` happened elsewhere. Without `is_wanted` nothing is told."""
+        self._builder = builder
+        self._first = first
+        self._is_wanted = is_wanted
+        self._held: Part | None = None
+        """A handoff that is over before its target was heard of: its link is not known yet."""
+        self.last_seq = 0
+
+    @property
+    def top(self) -> tuple[str, str | None]:
+        """The id of the session's span, and of what it is below."""
+        return self._builder.session.id, self._builder.session.parent_id
+
+    def add(self, event: Event) -> list[Span]:
+        """Take the next event."""
+        self.last_seq = event.seq
+        if event.seq < self._first or not self._is_wanted:
+            return []
+        builder = self._builder
+        builder.add(event)
+        over = [part for began, part in builder.take() if not began]
+        held = self._held
+        if held is not None and (builder.arriving is not held or builder.run is None):
+            over.append(held)
+            self._held = None
+        if builder.arriving in over and builder.run is not None:
+            self._held = builder.arriving
+        return [builder.span(part) for part in over if part is not self._held]
+
+
+@dataclass(slots=True, kw_only=True)
+class Ended:
+    """Spans that ended, with what their sessions are below."""
+
+    spans: list[Span] = field(default_factory=list)
+    tops: dict[str, str | None] = field(default_factory=dict)
+
+
+class SessionsEnding:
+    """Reads the events of a store's feed, of any sessions; what it does not know any more of a
+    session it reads from the store."""
+
+    def __init__(self, store: Store, *, most: int = _MOST_SESSIONS) -> None:
+        self._store = store
+        self._most = most
+        self._known: OrderedDict[str, EndedSpans] = OrderedDict()
+
+    async def read(self, events: Iterable[Event]) -> Ended:
+        """What these events end; they follow those of the last call.
+
+        Of a session that is gone there is nothing. One whose events cannot be understood is left
+        out, with a line in the log.
+        """
+        by_session: dict[str, list[Event]] = {}
+        for event in events:
+            if event.session_id:
+                by_session.setdefault(event.session_id, []).append(event)
+        found = Ended()
+        for session_id, own in by_session.items():
+            session = await self._session(session_id, own[0].seq)
+            if session is None:
+                continue
+            try:
+                for event in own:
+                    found.spans += session.add(event)
+            except Exception:
+                _log.exception("session %s cannot be traced", session_id)
+                self._known.pop(session_id, None)
+                continue
+            top, above = session.top
+            found.tops[top] = above
+        return found
+
+    async def _session(self, session_id: str, seq: int) -> EndedSpans | None:
+        """The session as it was before the event of this number; `None` if it is gone."""
+        known = self._known.get(session_id)
+        if known is None or known.last_seq != seq - 1:
+            known = await self._replayed(session_id, seq)
+            if known is None:
+                self._known.pop(session_id, None)
+                return None
+            self._known[session_id] = known
+            if len(self._known) > self._most:
+                self._known.popitem(last=False)
+        self._known.move_to_end(session_id)
+        return known
+
+    async def _replayed(self, session_id: str, seq: int) -> EndedSpans | None:
+        try:
+            row = await self._store.get(session_id)
+        except SessionNotFound:
+            return None
+        context = await trace_context(self._store, row)
+        session = EndedSpans(
+            builder_for(row, context, is_live=True),
+            first=await self._first_own(row),
+            is_wanted=context.is_sampled,
+        )
+        while session.last_seq < seq - 1:
+            limit = min(seq - 1 - session.last_seq, _PAGE)
+            page = await self._store.events(session_id, after=session.last_seq, limit=limit)
+            if not page:
+                break
+            try:
+                for event in page:
+                    session.add(event)
+            except Exception:
+                _log.exception("session %s cannot be traced", session_id)
+                return None
+        return session
+
+    async def _first_own(self, row: SessionRow) -> int:
+        """The number of the first event that is no copy; as `own_events` has it."""
+        last = row.meta.get("forked_at") if "forked_from" in row.meta else None
+        if not isinstance(last, int):
+            return 1
+        for event in await self._store.events(row.id, after=max(last - 1, 0), limit=1):
+            return last + is_copied(row, event)
+        return last
+
+
+_IDLE_S = 1.0
+"""How long a lost hint can delay a span."""
+
+_sending_log = logging.getLogger("ekiden.otel")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowPolicy:
+    """How patient a follower is."""
+
+    page: int = 200
+    """Events that are read at a time."""
+    first_pause_s: float = 1.0
+    """After a first failure; each pause is twice as long as the one before."""
+    longest_pause_s: float = 60.0
+    lease_s: float = 30.0
+    """After so long another process goes on for one that died."""
+
+
+class OtelFollower:
+    """Sends the spans of a store to a collector until it is stopped.
+
+    One runs beside a server or a worker, for each store; of several processes on one store one
+    sends, and the others stand by. A store that no follower knew sends what happens from then on;
+    `ekiden trace SESSION --otlp` sends what was before, and so does `from_start`::
+
+        follower = OtelFollower(store)
+        task = asyncio.create_task(follower.run())
+        ...
+        follower.stop()
+        await task
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        endpoint: str | None = None,
+        content: bool | None = None,
+        attributes: Mapping[str, str] | None = None,
+        name: str = "default",
+        from_start: bool = False,
+        policy: FollowPolicy | None = None,
+    ) -> None:
+        """`endpoint` and `content` as for `export_otlp`; `attributes` are put on every span, such
+        as a tenant; `name` tells followers of one store that send to different collectors apart.
+        `UserError` without the extra ``otel``."""
+        self._store = store
+        self._policy = policy or FollowPolicy()
+        self._from_start = from_start
+        self._maker = OtelSpans(content=content, attributes=attributes)
+        self._sender = OtlpSender(endpoint=endpoint)
+        self._place = FeedPosition(store, name, lease_s=self._policy.lease_s)
+        self._stopping = asyncio.Event()
+        self._once = False
+        self._sent = self._refused = 0
+        self._pause_s = 0.0
+
+    @property
+    def report(self) -> OtlpReport:
+        """What this follower did, and what keeps it from going on."""
+        return OtlpReport(sent=self._sent, refused=self._refused, problem=self._place.problem)
+
+    def stop(self) -> None:
+        """End soon, also in the middle of a batch, which the next follower sends again."""
+        self._stopping.set()
+        self._sender.close()
+
+    async def run(self, *, once: bool = False) -> OtlpReport:
+        """Send until `stop`; with `once` until everything there is was sent, or a batch failed.
+
+        Failures are never raised: each outage is logged once, and what is to be sent waits. Only
+        with `once` the store's `StoreUnavailable` is raised.
+        """
+        self._once = once
+        if is_disabled():
+            return OtlpReport(is_disabled=True)
+        try:
+            while not self._stopping.is_set():
+                await self._attempt()
+                if once:
+                    break
+        finally:
+            self._sender.close()
+        return self.report
+
+    async def _attempt(self) -> None:
+        """Become the one that sends, and send; or wait for that."""
+        try:
+            if await self._place.claim(from_start=self._from_start):
+                await self._follow()
+            else:
+                await self._wait(self._policy.lease_s / 3)
+        except PlaceLost:
+            _sending_log.warning("another process sends traces now")
+        except StoreUnavailable as exc:
+            if self._once:
+                raise
+            _sending_log.warning("traces wait for the store: %s", exc)
+            await self._wait(self._next_pause())
+
+    async def _follow(self) -> None:
+        sessions = SessionsEnding(self._store)
+        try:
+            while not self._stopping.is_set():
+                # Begun before looking, so that a change between looking and waiting is not missed.
+                hint = asyncio.create_task(self._store.wait_for_change(_IDLE_S))
+                try:
+                    await self._place.keep()
+                    page = await self._store.feed(after=self._place.cursor, limit=self._policy.page)
+                    if page.events:
+                        if not await self._send_page(page, sessions):
+                            return
+                    elif self._once:
+                        return
+                    else:
+                        await self._wait(_IDLE_S, hint)
+                finally:
+                    hint.cancel()
+                    await asyncio.gather(hint, return_exceptions=True)
+        finally:
+            with suppress(StoreUnavailable):
+                await self._place.release()
+
+    async def _send_page(self, page: EventPage, sessions: SessionsEnding) -> bool:
+        """Send what the events end, and note that; whether it was taken."""
+        ended = await sessions.read(page.events)
+        ready = await asyncio.to_thread(self._maker.readable, ended.spans, tops=ended.tops)
+        sent = refused = 0
+        for batch in batches(ready):
+            result = await self._insist(batch)
+            if result is None:
+                return False
+            sent, refused = sent + result.sent, refused + result.refused
+        if refused:
+            _sending_log.warning(
+                "the collector refused %d spans for good; they are left out", refused
+            )
+        self._sent += sent
+        self._refused += refused
+        if ready:
+            await self._place.move(page.next_cursor, sent=sent, refused=refused)
+        else:
+            self._place.cursor = page.next_cursor
+        return True
+
+    async def _insist(self, batch: Sequence[ReadableSpan]) -> Sent | None:
+        """Send the batch until it is taken; `None` if somebody does not want to wait for that."""
+        while not self._stopping.is_set():
+            result = await asyncio.to_thread(self._sender.send, batch)
+            if result.problem is None:
+                self._went_well()
+                return result
+            if self._stopping.is_set():
+                return None
+            if self._place.problem is None:
+                _sending_log.warning("%s; traces wait", result.problem)
+            await self._place.note(result.problem)
+            if self._once:
+                return None
+            await self._rest(result.retry_after_s)
+        return None
+
+    def _went_well(self) -> None:
+        self._pause_s = 0.0
+        if self._place.problem is not None:
+            _sending_log.warning("the collector takes traces again")
+
+    async def _rest(self, wanted_s: float | None) -> None:
+        """Leave the collector alone for a while, and stay the one that sends."""
+        left_s = max(self._next_pause(), wanted_s or 0.0)
+        while left_s > 0 and not self._stopping.is_set():
+            part_s = min(left_s, self._policy.lease_s / 4)
+            await self._wait(part_s)
+            left_s -= part_s
+            await self._place.keep()
+
+    def _next_pause(self) -> float:
+        """A pause, longer than the last one and not for all the same."""
+        policy = self._policy
+        longer = max(2 * self._pause_s, policy.first_pause_s)
+        self._pause_s = min(longer, policy.longest_pause_s)
+        return self._pause_s * random.uniform(0.5, 1.0)
+
+    async def _wait(self, seconds: float, hint: asyncio.Task[None] | None = None) -> None:
+        """For the hint, for `stop`, or so long."""
+        if self._once:
+            return
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            waits = {stopping} if hint is None else {stopping, hint}
+            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            await asyncio.gather(stopping, return_exceptions=True)

@@ -1,0 +1,352 @@
+"""Runs that a service starts for others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ekiden.core.conversation.model import ModelDelta, ModelEvent, ModelRequest
+from ekiden.core.errors import SessionBusy, SessionNotFound, StaleDocument, UnknownAgent, UserError
+from ekiden.core.errors.server import RunNotFound, ServerStopping, TooManyRequests
+from ekiden.core.events import Event
+from ekiden.core.runs import RunError, parse_run_id
+from ekiden.project import load_project
+from ekiden.project.runs.runs import RunOrder, Runs
+from ekiden.project.service import Desk, Service
+from ekiden.project.tenants import tenant_store
+from ekiden.storage.base import DocumentWrite
+from tests.support.cases import each_case
+from tests.support.relay_team import relay_team
+
+
+@pytest.fixture
+async def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
+    monkeypatch.setenv("RELAY_FOLDER", str(tmp_path))
+    project = load_project(tmp_path, home=tmp_path / "home")
+    project.team = relay_team()
+    async with Service(project, store=str(tmp_path / "s.db")) as service:
+        yield service
+
+
+@pytest.fixture
+async def desk(service: Service) -> Desk:
+    return await service.desk()
+
+
+def order(text: str = "hello", **more: object) -> RunOrder:
+    return RunOrder(input=text, **more)
+
+
+async def test_a_run_goes_on_by_itself_and_is_read_when_it_is_over(desk: Desk) -> None:
+    started = await desk.runs.start(order(session_id="a", title="A title", user_id="kim"))
+    assert (started.run_id, started.after) == ("a:1", 0)
+    record = await desk.runs.wait("a:1", timeout_s=60)
+    assert (record.status, record.output) == ("done", "you said: hello")
+    row = await desk.store.get("a")
+    assert (row.user_id, row.meta["title"]) == ("kim", "A title")
+
+
+async def test_a_caller_that_is_cancelled_does_not_stop_what_it_began(
+    desk: Desk, tmp_path: Path
+) -> None:
+    (tmp_path / "go").touch()
+    caller = asyncio.create_task(desk.runs.start(order("hello hold:go", session_id="a")))
+    while not desk.runs.active:  # noqa: ASYNC110 - a turn of the loop, not a time
+        await asyncio.sleep(0)
+    caller.cancel()
+    await asyncio.gather(caller, return_exceptions=True)
+    async with desk.tails.follow("a") as tail:
+        async for shown in tail:
+            if getattr(shown, "type", None) == "agent_complete":
+                break
+    assert (await desk.runs.wait("a:1", timeout_s=60)).status == "done"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        (order(to="nobody"), UnknownAgent),
+        (order(session_id="../x"), UserError),
+        (order(session_id="x" * 200), UserError),
+    ],
+)
+async def test_what_cannot_be_run_is_refused_before_anything_is_stored(
+    desk: Desk, wrong: RunOrder, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        await desk.runs.start(wrong)
+    with pytest.raises(error):
+        await desk.runs.start_watched(wrong)
+    assert desk.runs.active == 0
+
+
+async def test_the_document_that_goes_along_decides_whether_the_message_is_said(
+    desk: Desk,
+) -> None:
+    def along(number: int) -> DocumentWrite:
+        body = {"number": number}
+        return DocumentWrite(collection="once", key="k", body=body, expected_version=0)
+
+    await desk.runs.start(order(session_id="a", along=along))
+    await desk.runs.wait("a:1", timeout_s=60)
+    document = await desk.store.get_document("once", "k")
+    assert document is not None
+    assert document.body == {"number": 1}
+    before = (await desk.store.get("a")).seq
+    with pytest.raises(StaleDocument):
+        await desk.runs.start(order(session_id="a", along=along))
+    assert (await desk.store.get("a")).seq == before
+
+
+async def test_a_session_that_is_run_is_busy(desk: Desk, tmp_path: Path) -> None:
+    await desk.runs.start(order("hello hold:go", session_id="a"))
+    with pytest.raises(SessionBusy):
+        await desk.runs.start(order(session_id="a"))
+    (tmp_path / "go").touch()
+    assert (await desk.runs.wait("a:1", timeout_s=60)).status == "done"
+
+
+async def test_waiting_ends_with_the_time_as_the_run_stands(desk: Desk, tmp_path: Path) -> None:
+    await desk.runs.start(order("hello hold:go", session_id="a"))
+    assert (await desk.runs.wait("a:1", timeout_s=0.01)).status == "running"
+    (tmp_path / "go").touch()
+    assert (await desk.runs.wait("a:1", timeout_s=60)).status == "done"
+
+
+async def test_who_begins_when_too_many_wait_is_told_to_come_again(service: Service) -> None:
+    lazy = Desk(service.project, tenant_store(service.store_url, "lazy"), workers=0)
+    await lazy.open()
+    try:
+        runs = Runs(lazy.store, lazy.team, lazy.tails, lazy.config, most=0, most_queued=2)
+        for name in ("a", "b"):
+            assert (await runs.start(order(session_id=name))).run_id == f"{name}:1"
+        for _ in range(2):
+            with pytest.raises(TooManyRequests) as refused:
+                await runs.start(order(session_id="c"))
+            assert refused.value.retry_after_s > 0
+    finally:
+        await lazy.close()
+
+
+async def test_a_service_that_stops_takes_nothing_new_and_loses_nothing(
+    service: Service, tmp_path: Path
+) -> None:
+    desk = await service.desk()
+    await desk.runs.start(order("hello hold:go", session_id="a"))
+    await service.stop(grace_s=0.05)
+    with pytest.raises(ServerStopping):
+        await desk.runs.start(order())
+    with pytest.raises(ServerStopping):
+        await desk.runs.resume("a")
+    with pytest.raises(ServerStopping):
+        await service.desk()
+    (tmp_path / "go").touch()
+    async with Service(service.project, store=service.store_url) as another:
+        again = await another.desk()
+        assert (await again.runs.wait("a:1", timeout_s=60)).output == "you said: hello hold:go"
+
+
+async def test_a_failed_run_says_why(desk: Desk) -> None:
+    class Broken:
+        async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+            raise RuntimeError("no luck")
+            yield
+
+    for agent in desk.team:
+        agent.model = Broken()
+    await desk.runs.start(order(session_id="a"))
+    record = await desk.runs.wait("a:1", timeout_s=60)
+    assert (record.status, record.output) == ("failed", None)
+    assert record.error == RunError(code="run.failed", message="RuntimeError: no luck")
+
+
+async def test_resuming_what_is_over_or_unknown_is_refused(desk: Desk) -> None:
+    await desk.runs.start(order(session_id="a"))
+    await desk.runs.wait("a:1", timeout_s=60)
+    with pytest.raises(UserError):
+        await desk.runs.resume("a")
+    with pytest.raises(SessionNotFound):
+        await desk.runs.resume("b")
+
+
+@each_case("wrong", ["", "a", ":1", "a:", "a:x", "a:-1", "a:１", "a:" + "9" * 30])
+def test_what_is_no_id_of_a_run_is_not_found(wrong: str) -> None:
+    with pytest.raises(RunNotFound):
+        parse_run_id(wrong)
+
+
+def test_a_session_may_have_colons_in_its_id() -> None:
+    assert parse_run_id("a:b:7") == ("a:b", 7)
+
+
+async def test_tenants_have_stores_of_their_own(service: Service, tmp_path: Path) -> None:
+    ours, theirs = await service.desk(), await service.desk("acme")
+    await ours.runs.start(order(session_id="a"))
+    await ours.runs.wait("a:1", timeout_s=60)
+    with pytest.raises(SessionNotFound):
+        await theirs.store.get("a")
+    assert ours.app != theirs.app
+    assert (tmp_path / "s.tenants" / "acme.db").exists()
+    assert set(service.desks) == {"default", "acme"}
+
+
+@pytest.mark.parametrize("name", ["", "A", "../x", "a" * 33, "_a", "a-b", "ü"])
+def test_a_tenant_has_a_plain_name(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError):
+        tenant_store(str(tmp_path / "s.db"), name)
+
+
+def test_a_tenant_in_postgresql_has_a_schema() -> None:
+    url = "postgresql://me@127.0.0.1:1/db?schema=desk&sslmode=disable"
+    assert "schema=desk__acme" in tenant_store(url, "acme").url
+    assert "schema=ekiden__acme" in tenant_store("postgresql://me@127.0.0.1:1/db", "acme").url
+
+
+async def test_who_watches_desks_sees_those_that_are_there_and_those_that_come(
+    service: Service,
+) -> None:
+    seen: list[str] = []
+    service.each_desk(lambda desk: seen.append(desk.tenant))
+    await service.desk("acme")
+    await service.desk("acme")
+    assert seen == ["default", "acme"]
+
+
+async def test_a_run_that_waits_for_people_is_stopped_and_they_are_not_asked_any_more(
+    desk: Desk,
+) -> None:
+    await desk.runs.start(order("please refund it", session_id="a"))
+    record = await desk.runs.wait("a:1", timeout_s=60)
+    [question] = record.questions
+    stopped = await desk.runs.cancel("a:1")
+    assert (stopped.status, stopped.outcome, stopped.questions) == ("stopped", None, ())
+    assert (await desk.inbox.get(question)).status == "cancelled"
+    await desk.runs.resume("a")
+    again = await desk.runs.wait("a:1", timeout_s=60)
+    assert again.status == "waiting"
+    assert again.questions != (question,)
+    await desk.runs.start(order("hello", session_id="a"))
+    assert (await desk.runs.wait("a:2", timeout_s=60)).status == "done"
+    assert (await desk.runs.read("a:1")).status in ("stopped", "waiting")
+
+
+async def test_a_run_that_nobody_has_begun_is_stopped(service: Service, tmp_path: Path) -> None:
+    lazy = Desk(service.project, tenant_store(service.store_url, "lazy"), workers=0)
+    await lazy.open()
+    try:
+        await lazy.runs.start(order(session_id="a"))
+        assert (await lazy.runs.read("a:1")).status == "queued"
+        assert (await lazy.runs.cancel("a:1")).status == "stopped"
+    finally:
+        await lazy.close()
+
+
+async def test_resuming_what_is_being_run_leaves_it_alone(desk: Desk, tmp_path: Path) -> None:
+    await desk.runs.start(order("hello hold:go", session_id="a"))
+    with pytest.raises(SessionBusy):
+        await desk.runs.resume("a")
+    (tmp_path / "go").touch()
+    record = await desk.runs.wait("a:1", timeout_s=60)
+    assert (record.status, record.output) == ("done", "you said: hello hold:go")
+
+
+async def test_a_message_does_not_break_off_what_is_in_line(
+    service: Service, tmp_path: Path
+) -> None:
+    lazy = Desk(service.project, tenant_store(service.store_url, "lazy"), workers=0)
+    await lazy.open()
+    try:
+        await lazy.runs.start(order("one", session_id="a"))
+        with pytest.raises(SessionBusy):
+            await lazy.runs.start(order("two", session_id="a"))
+        assert (await lazy.runs.read("a:1")).status == "queued"
+    finally:
+        await lazy.close()
+
+
+async def test_a_line_that_became_shorter_takes_more(desk: Desk, tmp_path: Path) -> None:
+    none = Runs(desk.store, desk.team, desk.tails, desk.config, most=0, most_queued=3)
+    for name in "abc":
+        await none.start(order(session_id=name))
+    for name in "abc":
+        assert (await none.wait(f"{name}:1", timeout_s=60)).status == "done"
+    assert (await none.start(order(session_id="d"))).run_id == "d:1"
+
+
+async def test_deltas_of_the_run_before_are_not_shown(desk: Desk, tmp_path: Path) -> None:
+    await desk.runs.start(order("first hold:go", session_id="a"))
+    second = asyncio.create_task(
+        desk.runs.start_watched(order("second", session_id="a", on_busy="wait"))
+    )
+    while not desk.tails.wants("a"):  # noqa: ASYNC110 - a turn of the loop, not a time
+        await asyncio.sleep(0)
+    (tmp_path / "go").touch()
+    started, watching = await second
+    assert started.run_id == "a:2"
+    texts = [each.text async for each in watching if isinstance(each, ModelDelta)]
+    assert "".join(texts) == "you said: second"
+
+
+async def test_a_run_is_waited_for_and_not_what_came_after_it(desk: Desk, tmp_path: Path) -> None:
+    await desk.runs.start(order("one", session_id="a"))
+    await desk.runs.wait("a:1", timeout_s=60)
+    await desk.runs.start(order("two hold:go", session_id="a"))
+    assert (await desk.runs.wait("a:1", timeout_s=60)).output == "you said: one"
+    (tmp_path / "go").touch()
+    assert (await desk.runs.wait("a:2", timeout_s=60)).status == "done"
+
+
+async def test_stopping_a_run_leaves_messages_that_wait_for_the_session(
+    desk: Desk, tmp_path: Path
+) -> None:
+    await desk.runs.start(order("one hold:never", session_id="a"))
+    waits = asyncio.create_task(desk.runs.start(order("two", session_id="a", on_busy="wait")))
+    assert (await desk.runs.cancel("a:1")).status == "stopped"
+    assert (await waits).run_id == "a:2"
+    assert (await desk.runs.wait("a:2", timeout_s=60)).output == "you said: two"
+
+
+async def test_a_run_that_the_worker_took_up_is_stopped(desk: Desk, tmp_path: Path) -> None:
+    await desk.runs.start(order("please refund it hold:go", session_id="a"))
+    (tmp_path / "go").touch()
+    [question] = (await desk.runs.wait("a:1", timeout_s=60)).questions
+    (tmp_path / "go").unlink()
+    await desk.inbox.answer(question, choice="approve", by="kim", via="test")
+    while (await desk.runs.read("a:1")).status != "running":
+        await desk.store.wait_for_change(0.05)
+    assert (await desk.runs.cancel("a:1")).status == "stopped"
+
+
+async def test_who_waits_is_told_at_once_when_the_server_stops(
+    service: Service, tmp_path: Path
+) -> None:
+    desk = await service.desk()
+    await desk.runs.start(order("hello hold:go", session_id="a"))
+    waiting = asyncio.create_task(desk.runs.wait("a:1", timeout_s=60))
+    await asyncio.sleep(0)
+    await desk.end_streams()
+    assert (await waiting).status == "running"
+    (tmp_path / "go").touch()
+
+
+async def test_an_earlier_run_that_a_message_broke_off_is_stopped_and_its_stream_ends(
+    desk: Desk,
+) -> None:
+    await desk.runs.start(order("please refund it", session_id="a"))
+    await desk.runs.wait("a:1", timeout_s=60)
+    watching = desk.runs.watch("a:1", through_waits=True, quiet_s=0.05)
+    seen = []
+    async for shown in watching:
+        if isinstance(shown, Event):
+            seen.append(shown.seq)
+        if shown is None and "a:2" not in seen:
+            seen.append("a:2")
+            await desk.runs.start(order("never mind", session_id="a"))
+    await desk.runs.wait("a:2", timeout_s=60)
+    numbers = [each for each in seen if each != "a:2"]
+    second = [each async for each in desk.runs.watch("a:2") if isinstance(each, Event)]
+    assert numbers == list(range(1, second[0].seq))
+    assert (await desk.runs.read("a:1")).status == "stopped"

@@ -1,0 +1,70 @@
+"""The components of a cursor: each field is stored, and no two share a key."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from ekiden.core.conversation.usage import Usage
+from ekiden.handoff.records.requests import TriedHandoff
+from ekiden.runtime.state.cursor import Cursor, OpenQuestion
+
+CHANGED: dict[str, dict[str, Any]] = {
+    "progress": {
+        "run": 2, "turn": 3, "phase": "act", "started": True, "first": 4, "calls": 5,
+        "mistakes": 1, "errors": 2,
+    },
+    "view": {"base": "1.1.filter", "after": 7},
+    "handoffs": {
+        "chain": ["user", "a"], "open": [Cursor().way_back("s.h1", "a", "b", call_id="c", seq=3)],
+        "received": {"from": "a"}, "tried": (TriedHandoff("1.1.h", "s.h2", "a", "b"),),
+        "route": {"cause": "new"}, "rollbacks": 1, "count": 2, "tools": ["t"], "since_s": 1.5,
+        "work": 3, "left": {"a": 1}, "passed": ["digest"],
+    },
+    "questions": {
+        "open": {"1.1.a1": OpenQuestion("query", "msg_1", "b")}, "person_us": 5,
+        "always": {("a", "t", ""): "eve"},
+    },
+    "guardrails": {"checks": 1, "found": [{"type": "input"}], "repairs": {"g": 1}},
+    "triggers": {"fired": [0], "published": ["paid"], "tool_errors": ["E: x"]},
+    "budget": {
+        "narrowed": {"tokens": 5.0}, "limits": {"turns": 2}, "spent_s": 1.25,
+        "usage": Usage(requests=1), "others": Usage(requests=1), "purse": "p", "levels": ["run"],
+        "by_agent": {"a": [1, 2.0, 3.0]},
+    },
+    "audit": {"head": "hash", "count": 3},
+}  # fmt: skip
+
+
+def changed() -> Cursor:
+    cursor = Cursor()
+    for component, values in CHANGED.items():
+        for name, value in values.items():
+            setattr(getattr(cursor, component), name, value)
+    return cursor
+
+
+def test_every_field_of_every_component_is_stored_and_loaded() -> None:
+    cursor = changed()
+    components = {each.name: fields(getattr(cursor, each.name)) for each in fields(Cursor)}
+    known = {name: {each.name for each in found} for name, found in components.items()}
+    assert {name: set(values) for name, values in CHANGED.items()} == known
+    assert Cursor.from_json(cursor.to_json()) == cursor
+
+
+def test_no_two_components_store_under_the_same_key() -> None:
+    cursor, keys = changed(), []
+    for each in fields(Cursor):
+        data: dict[str, Any] = {}
+        getattr(cursor, each.name).to_json(data)
+        keys += data
+    assert sorted(keys) == sorted(cursor.to_json())
+
+
+def test_a_step_that_failed_is_discarded_but_what_it_used_stays_used() -> None:
+    cursor = changed()
+    cursor.discard(Cursor().next_run(agent="a", first=1).to_json())
+    fresh = Cursor().next_run(agent="a", first=1)
+    for name in ("usage", "others", "by_agent", "spent_s"):
+        setattr(fresh.budget, name, getattr(cursor.budget, name))
+    assert (cursor, cursor.budget.spent_s) == (fresh, 1.25)
