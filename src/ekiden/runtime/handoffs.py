@@ -232,8 +232,9 @@ class HandoffController:
             raise UserError("an answer needs words: the text is empty")
         await self._store.open()
         around = self._around()
-        agent = around.find((await self._store.get(session_id)).agent)
-        if not agent.traits.is_human:
+        row = await self._store.get(session_id)
+        agent = around.find(row.agent)
+        if not agent.traits.is_human or row.status == "idle":
             raise SessionNotWaiting(session_id, agent=agent.name)
         item = await answer_case(self._store, session_id, text, by=by, give_back=give_back)
         claim, row = await claimed(self._store, session_id, self._config)

@@ -168,7 +168,7 @@ class Session:
         """How the session stands, or how it stood after event number `at`; `SessionNotFound`,
         and `UserError` if it has no such event.
 
-        It is a copy: to change something, `ekiden.runtime.update_state` is there.
+        It is a copy: to change something, `ekiden.update_state` is there.
         """
         row = await self.row()
         events = await self.store.events(self.session_id, limit=row.seq)

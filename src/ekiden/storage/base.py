@@ -1,6 +1,6 @@
 """The roles of a store: sessions with leases, their journal, documents and queues.
 
-Rules that every back end keeps, and `ekiden.testing.StoreContract` checks:
+Rules that every back end keeps, and `ekiden.testing.store_contract.StoreContract` checks:
 
 * A session is owned by at most one `Claim`. Claiming raises the session's epoch; every write of the
   owner says which epoch and owner it speaks for, and is refused with `LeaseLost` (and changes

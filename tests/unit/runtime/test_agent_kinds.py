@@ -187,3 +187,26 @@ def test_an_agent_is_of_one_kind() -> None:
         Agent("research", kind="test-graph", plan=PlanSettings(members=(Agent("a"),)))
     with pytest.raises(UserError, match="no `kind` to read it"):
         Agent("research", implementation=Graph(str))
+
+
+class LazyKind(AgentKind):
+    traits = KindTraits(name="test-lazy")
+
+    async def take_turn(self, run: RunState) -> None:
+        return None
+
+
+async def test_a_turn_that_does_nothing_fails_instead_of_being_repeated_for_ever() -> None:
+    register_agent_kind(LazyKind())
+    with pytest.raises(UserError, match="took its turn and recorded nothing"):
+        await Runner.run(Agent("lazy", kind="test-lazy"), "hi")
+
+
+class NoTurn(AgentKind):
+    traits = KindTraits(name="test-no-turn")
+
+
+@pytest.mark.parametrize(("kind", "words"), [(1, "has `traits`"), (NoTurn(), "no `take_turn`")])
+def test_what_is_no_kind_is_refused(kind: Any, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        register_agent_kind(kind)

@@ -16,6 +16,7 @@ from ekiden.handoff import handoff, person
 from ekiden.handoff.records.query import HandoffQuery, open_requests
 from ekiden.handoff.records.records import records_of
 from ekiden.handoff.records.requests import REQUESTS, Asked, document_of
+from ekiden.inbox import Inbox
 from ekiden.runtime import HandoffController, RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.base import NewSession
@@ -82,6 +83,21 @@ async def test_an_agent_that_fails_with_what_it_was_given_back_leaves_it_to_peop
     assert (last.status, last.code) == ("rolled_back", "TARGET_FAILED")
 
 
+@pytest.mark.parametrize("give_back", [False, True])
+async def test_what_a_person_says_is_not_lost_by_a_handoff_that_was_refused_meanwhile(
+    give_back: bool,
+) -> None:
+    triage = desk(asking(), say("You get it tomorrow."))
+    session = await waiting(triage)
+    controller = HandoffController(triage, session.store)
+    for to in ("person:support", "nobody"):
+        refused = await controller.start("s", to=to, reason="again")
+        assert refused.status == "failed"
+    result = await controller.answer("s", "Pay tomorrow.", by="anna", give_back=give_back)
+    assert result.final_output == ("You get it tomorrow." if give_back else "Pay tomorrow.")
+    assert not (await Inbox(session.store).list()).items
+
+
 @pytest.mark.parametrize("text", ["", "  \n"])
 async def test_an_answer_without_words_is_refused(text: str) -> None:
     triage = desk(asking())
@@ -105,7 +121,7 @@ async def test_a_person_answers_once() -> None:
     session = await waiting(triage)
     controller = HandoffController(triage, session.store)
     await controller.answer("s", "yes", by="anna")
-    with pytest.raises(UserError, match="send a message"):
+    with pytest.raises(SessionNotWaiting, match="send it a message"):
         await controller.answer("s", "and yes", by="anna")
     assert (await session.row()).owner is None
 

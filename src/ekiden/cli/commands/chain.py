@@ -26,7 +26,8 @@ async def chain(
     from ekiden.core.values.documents import to_json
 
     async with place.open() as ekiden:
-        found = await ekiden.sessions.chain(session or await newest_session(ekiden))
+        chosen = await newest_session(ekiden) if session is None else session
+        found = await ekiden.sessions.chain(chosen)
     if as_json:
         emit(to_json(found))
     else:

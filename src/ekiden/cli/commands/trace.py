@@ -124,7 +124,7 @@ async def trace(
     if follow and place.is_server:
         raise UsageError("--follow is not for servers; `ekiden watch --session ID` shows events")
     async with place.open() as ekiden:
-        chosen = session or await newest_session(ekiden)
+        chosen = await newest_session(ekiden) if session is None else session
         if format is not None:
             lines = await _exported(ekiden, chosen, format, children=children, content=content)
             _write_lines(lines, output)

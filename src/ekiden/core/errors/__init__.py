@@ -410,8 +410,8 @@ class SessionNotWaiting(SessionError):
 
     def __init__(self, session_id: str, *, agent: str) -> None:
         super().__init__(
-            f"session {session_id!r} does not wait for a person: agent {agent!r} has it; send it a "
-            "message, or hand the session to people first",
+            f"session {session_id!r} does not wait for a person: {agent!r} has it; send it a "
+            "message, or hand it to people",
             session_id=session_id,
         )
 

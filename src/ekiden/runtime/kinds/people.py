@@ -25,7 +25,7 @@ from ekiden.storage.base import Store
 
 _MAX_SUBJECT = 500
 _TOLD = ".closed"
-"""Behind the key of a decision that nobody took: the run failed by it."""
+"""Behind the key of a decision that is used up: who comes back to the case asks anew."""
 
 
 async def wait_for_person(run: RunState) -> None:
@@ -39,10 +39,11 @@ async def wait_for_person(run: RunState) -> None:
             await run.commit()
         answer = decided(run, key)
         back = answer.choice == GIVE_BACK
-        if run.config.output_guardrails or run.agent.output_guardrails:
-            # If one does not let the words through, who resumes the run asks anew.
+        if back or run.config.output_guardrails or run.agent.output_guardrails:
+            # If the way back is refused, or the words are not let through, they are asked anew.
             run.remember(f"{key}{_TOLD}", True)
         await answer_as_person(run, answer.text, by=answer.by, give_back=back)
+        run.memo = {**run.memo, f"{key}{_TOLD}": True}
         return
     if not cursor.progress.started or (run.is_reachable and key not in cursor.questions.open):
         if not cursor.progress.started:
@@ -56,9 +57,14 @@ async def wait_for_person(run: RunState) -> None:
 def _case_key(run: RunState) -> str:
     """The step of the people's decision.
 
-    They are asked anew after a way back that was refused, which is counted, and when the run failed
+    While they are asked, and once they decided, it stays the same, whatever handoffs somebody else
+    wants meanwhile. They are asked anew after a way back that was refused, and when the run failed
     because nobody was to decide any more.
     """
+    begin = run.step_key("p")
+    for key in (*run.cursor.questions.open, *reversed(tuple(run.memo))):
+        if key.startswith(begin) and not key.endswith(_TOLD) and f"{key}{_TOLD}" not in run.memo:
+            return key
     first = key = run.step_key(f"p{run.cursor.handoffs.count}")
     number = 1
     while f"{key}{_TOLD}" in run.memo:

@@ -19,6 +19,7 @@ from ekiden.core.agent_kinds import (
     KindTraits,
     add_traits,
 )
+from ekiden.core.errors import UserError
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.turn.turn import think
 
@@ -105,6 +106,23 @@ class _Runner(AgentKind):
         await run_elsewhere(run)
 
 
+class _Registered(AgentKind):
+    """A kind of somebody else: a turn that does nothing would be repeated for ever."""
+
+    def __init__(self, kind: AgentKind) -> None:
+        self.traits = kind.traits
+        self._kind = kind
+
+    async def take_turn(self, run: RunState) -> None:
+        agent, events = run.agent, run.next_seq
+        await self._kind.take_turn(run)
+        if run.next_seq == events and run.agent is agent and run.outcome is None:
+            raise UserError(
+                f"an agent of the kind {self.traits.name!r} took its turn and recorded nothing: "
+                "let it answer, hand over or wait, for instance with `run_code`"
+            )
+
+
 _kinds: dict[str, AgentKind] = {
     kind.traits.name: kind
     for kind in (_Model(), _Router(), _Supervisor(), _Code(), _Person(), _Runner())
@@ -120,8 +138,12 @@ def register_agent_kind(kind: AgentKind) -> None:
     Every process that runs such agents registers it before it makes them. A second one of the same
     name replaces the first; `UserError` for the name of a built-in kind.
     """
+    if not isinstance(getattr(kind, "traits", None), KindTraits):
+        raise UserError(f"a kind of agents has `traits`, a KindTraits; {kind!r:.80} has none")
+    if getattr(type(kind), "take_turn", None) in (None, AgentKind.take_turn):
+        raise UserError(f"the kind {kind.traits.name!r} has no `take_turn` of its own")
     add_traits(kind.traits)
-    _kinds[kind.traits.name] = kind
+    _kinds[kind.traits.name] = _Registered(kind)
 
 
 def kind_of(agent: Agent[Any]) -> AgentKind:
