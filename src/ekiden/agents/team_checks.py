@@ -19,6 +19,10 @@ from ekiden.agents.report import shown
 from ekiden.core.handoff import transfer_tool_name
 from ekiden.core.text.suggest import suggestion
 
+ROUTER = "router-agent"
+_MAX_SUGGESTIONS = 20
+"""To compare a name with a thousand others takes some milliseconds."""
+
 
 def member_names(source: AgentDefinition, everybody: Sequence[AgentDefinition]) -> list[str]:
     """Who gets tasks of the supervisor `source`, without those who cannot.
@@ -119,11 +123,6 @@ def problem_at(
         code=f"agent.{code}",
         message=message,
     )
-
-
-ROUTER = "router-agent"
-_MAX_SUGGESTIONS = 20
-"""To compare a name with a thousand others takes some milliseconds."""
 
 
 def check_team(

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ekiden.project.routing import AddressedMessage
     from ekiden.project.settings import Settings
 
+_LONGEST = 60
+
 
 def settings_here() -> Settings:
     """The settings of the current folder."""
@@ -117,9 +119,6 @@ def relative(problem: Problem) -> Problem:
         return replace(problem, path=problem.path.relative_to(Path.cwd()))
     except ValueError:
         return problem
-
-
-_LONGEST = 60
 
 
 def title_of(text: str) -> str:

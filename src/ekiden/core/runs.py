@@ -13,6 +13,8 @@ from ekiden.core.values.documents import Value, written
 
 LimitName: TypeAlias = Literal["turns", "tokens", "seconds", "money"]
 LimitScope: TypeAlias = Literal["run", "agent", "handoff", "tenant"]
+ACTIVE: Final[frozenset[str]] = frozenset({"queued", "running"})
+"""Somebody works on it, or will."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +81,6 @@ RunStatus: TypeAlias = Literal[
 ]
 """`queued`: nobody works on it yet; `waiting`: for people; `stopped`: somebody stopped it, and it
 can be resumed. The others are outcomes."""
-
-ACTIVE: Final[frozenset[str]] = frozenset({"queued", "running"})
-"""Somebody works on it, or will."""
 
 
 def _usage(counts: Mapping[str, Any] | None) -> Usage:

@@ -3,7 +3,14 @@
 from typing import TYPE_CHECKING
 
 from ekiden.core.lazy import lazy_names
-from ekiden.runtime.config import CallModelData, Limits, ModelInputData, Price, RunConfig
+from ekiden.runtime.config import (
+    CallModelData,
+    Circumstances,
+    Limits,
+    ModelInputData,
+    Price,
+    RunConfig,
+)
 from ekiden.runtime.kinds.registry import AgentKind, register_agent_kind
 from ekiden.runtime.loop.advance import advance
 from ekiden.runtime.loop.opening import submit, taken_up
@@ -14,7 +21,6 @@ from ekiden.runtime.runner import (
     get_default_agent_runner,
     set_default_agent_runner,
 )
-from ekiden.runtime.state.circumstances import Circumstances
 from ekiden.runtime.state.state import RunState
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from ekiden.handoff.records.requests import (
     sweep_requests,
     tried_in,
 )
+from ekiden.runtime.config import Circumstances
 from ekiden.runtime.handoff.live_runs import is_hopeless, live_run, on_display
 from ekiden.runtime.handoff.requests import make, settle_rollback, undo
 from ekiden.runtime.loop.advance import advance
@@ -29,7 +30,6 @@ from ekiden.runtime.loop.loading import opened_for_handoff
 from ekiden.runtime.loop.opening import claimed, owned, parked_if_left
 from ekiden.runtime.outcome.unmade_requests import is_taken_up, questions_about, store_withdrawal
 from ekiden.runtime.questions.inboxes import read_item
-from ekiden.runtime.state.circumstances import Circumstances
 from ekiden.runtime.state.cursor import Cursor, open_questions
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.closing import has_calls_left

@@ -13,6 +13,8 @@ from ekiden.integrations.realtime.config import RealtimeModelSettings
 from ekiden.integrations.realtime.errors import RealtimeServerError
 from ekiden.integrations.realtime.model_events import RealtimeModelEvent, RealtimeModelToolCallEvent
 
+_ALREADY_ACTIVE = "conversation_already_has_active_response"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeSetup:
@@ -148,9 +150,6 @@ class RealtimeModel(Protocol):
         """A connection whose model has `setup`; `RealtimeUnavailable`, or `UserError` for what is
         missing on this side."""
         ...
-
-
-_ALREADY_ACTIVE = "conversation_already_has_active_response"
 
 
 class ResponseGate:

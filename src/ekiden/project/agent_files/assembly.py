@@ -28,6 +28,9 @@ from ekiden.project.agent_files.guardrails import FileGuardrails, file_guardrail
 from ekiden.project.demo_model import is_demo
 from ekiden.project.settings.model import MemoryDefaults
 
+_NOWHERE: Place = (1, 1)
+_MEMORY = MemoryDefaults()
+
 
 def let_remember(
     definition: AgentDefinition,
@@ -81,9 +84,6 @@ def _problem(definition: AgentDefinition, code: str, message: str) -> Problem:
 
 ResolveTool: TypeAlias = Callable[[str], FunctionTool]
 """A tool by the name that a file gives it; `EkidenError` if there is none."""
-
-_NOWHERE: Place = (1, 1)
-_MEMORY = MemoryDefaults()
 
 
 def remote_agent(definition: AgentDefinition, remote: RemoteDefinition) -> Agent[Any]:

@@ -46,9 +46,8 @@ from ekiden.project.runs.watching import RunWatch, ended
 from ekiden.routing.decision import Strategy
 from ekiden.runtime import Circumstances, HandoffController, RunConfig, advance
 from ekiden.runtime import submit as store_message
-from ekiden.runtime.loop.opening import begun, resumed
+from ekiden.runtime.loop.opening import begun, read_input, resumed
 from ekiden.runtime.questions.withdrawing import take_back
-from ekiden.runtime.state.answers import read_input
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import Session
 from ekiden.sessions.progress import first_event, run_number

@@ -17,6 +17,9 @@ from ekiden.storage.base import SessionRow, Store
 
 _LEAVING_S = 2.0
 """How long what was cancelled at the end may take; then the process ends without it."""
+_PATIENCE_S = 5.0
+"""How long one waits for another process to stop a run."""
+_LOOK_EVERY_S = 0.25
 
 
 @dataclass(slots=True, eq=False)
@@ -70,11 +73,6 @@ class RunTasks:
             task.cancel()
         if left:
             await asyncio.wait(left, timeout=_LEAVING_S)
-
-
-_PATIENCE_S = 5.0
-"""How long one waits for another process to stop a run."""
-_LOOK_EVERY_S = 0.25
 
 
 async def is_stopped(

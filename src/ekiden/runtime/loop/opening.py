@@ -8,18 +8,24 @@ from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any
 
+from ekiden.core.conversation.items import Item, read_items, user_message
 from ekiden.core.conversation.messages import error_json
-from ekiden.core.errors import EkidenError, SessionBusy, SessionError, StoreError, StoreUnavailable
+from ekiden.core.errors import (
+    EkidenError,
+    SessionBusy,
+    SessionError,
+    StoreError,
+    StoreUnavailable,
+    UserError,
+)
 from ekiden.core.events import Event
 from ekiden.core.values.ids import new_id
-from ekiden.runtime.config import RunConfig
+from ekiden.runtime.config import Circumstances, RunConfig
 from ekiden.runtime.handoff.live_runs import on_display
 from ekiden.runtime.loop.loading import first_step, left_step
 from ekiden.runtime.outcome.finish import describe, park
 from ekiden.runtime.questions.sessions import ANSWERS
-from ekiden.runtime.state.answers import read_input
 from ekiden.runtime.state.calls import to_the_end
-from ekiden.runtime.state.circumstances import Circumstances
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.state.leases import Hold, keeper_of, owner_name
 from ekiden.runtime.state.recording import REDACTED
@@ -293,3 +299,12 @@ async def _park(run: RunState, status: SessionStatus) -> None:
     if run.outcome is None and not run.is_free:
         with suppress(SessionError, StoreError):
             await to_the_end(park(run, status))
+
+
+def read_input(value: str | Iterable[Any]) -> tuple[Item, ...]:
+    """A run's input as items of our own; `UserError` says which one cannot be used and why."""
+    if isinstance(value, str):
+        return (user_message(value),)
+    if value is None or isinstance(value, (bytes, dict)) or not isinstance(value, Iterable):
+        raise UserError(f"a run's input is text or a list of items, not {type(value).__name__}")
+    return tuple([dict(each) for each in read_items(value, "the input")])

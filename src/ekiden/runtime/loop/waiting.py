@@ -17,14 +17,13 @@ from ekiden.core.errors import SessionBusy, SessionError, StoreError, StoreUnava
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.runs import Waiting
-from ekiden.runtime.config import RunConfig
+from ekiden.runtime.config import Circumstances, RunConfig
 from ekiden.runtime.loop.helper_budgets import check_helpers, revive_helpers
 from ekiden.runtime.loop.opening import claimed, taken_up
 from ekiden.runtime.outcome.finish import finish, store_end
 from ekiden.runtime.questions.inboxes import read_item
 from ekiden.runtime.questions.timekeeping import run_timers, seconds_to_timer
 from ekiden.runtime.questions.withdrawing import is_left
-from ekiden.runtime.state.circumstances import Circumstances
 from ekiden.runtime.state.cursor import OpenQuestion, open_questions
 from ekiden.runtime.state.spending import keep_limit
 from ekiden.runtime.state.state import RunState

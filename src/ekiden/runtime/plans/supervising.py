@@ -30,8 +30,7 @@ from ekiden.runtime.guardrails.output import approve
 from ekiden.runtime.outcome.finish import told_outside, warn
 from ekiden.runtime.plans.steps import PlanSteps, plan_model
 from ekiden.runtime.questions.asking import Asking, Parked, pause
-from ekiden.runtime.state.costs import UnknownPrice
-from ekiden.runtime.state.spending import Spent, narrowed
+from ekiden.runtime.state.spending import Spent, UnknownPrice, narrowed
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.turn.assign import last_request
 from ekiden.runtime.turn.turn import conclude, start_agent

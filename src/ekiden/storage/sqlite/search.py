@@ -61,6 +61,15 @@ _BEST = (
     " ORDER BY hits.shared DESC, e.key LIMIT {limit:d}) AS best"
     " JOIN search_entries AS e ON e.id = best.id ORDER BY best.shared DESC, best.key"
 )
+_ENTRY = "e.key, e.text, e.body, e.model, e.updated_us"
+_OF_MODEL = "FROM search_entries WHERE space = ? AND model = ? AND dims = ?"
+_NEAREST = (
+    f"SELECT {_ENTRY}, near.far FROM"
+    " (SELECT id, key, round(coalesce(vec_distance_cosine(vector, ?), 1.0), 6) AS far"
+    f" {_OF_MODEL} ORDER BY far, key LIMIT {{limit:d}}) AS near"
+    " JOIN search_entries AS e ON e.id = near.id ORDER BY near.far, e.key"
+)
+_BY_ID = f"SELECT {_ENTRY} FROM search_entries AS e WHERE e.space = ? AND e.id = ?"
 
 
 class PreparedEntry(NamedTuple):
@@ -246,16 +255,6 @@ def _entry(name: str, row: Row) -> SearchEntry:
     entry, vector = found_entry(name, row), row[5]
     return entry if vector is None else replace(entry, vector=from_bytes(vector))
 
-
-_ENTRY = "e.key, e.text, e.body, e.model, e.updated_us"
-_OF_MODEL = "FROM search_entries WHERE space = ? AND model = ? AND dims = ?"
-_NEAREST = (
-    f"SELECT {_ENTRY}, near.far FROM"
-    " (SELECT id, key, round(coalesce(vec_distance_cosine(vector, ?), 1.0), 6) AS far"
-    f" {_OF_MODEL} ORDER BY far, key LIMIT {{limit:d}}) AS near"
-    " JOIN search_entries AS e ON e.id = near.id ORDER BY near.far, e.key"
-)
-_BY_ID = f"SELECT {_ENTRY} FROM search_entries AS e WHERE e.space = ? AND e.id = ?"
 
 _versions: WeakKeyDictionary[apsw.Connection, str | None] = WeakKeyDictionary()
 

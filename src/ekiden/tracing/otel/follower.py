@@ -30,6 +30,8 @@ _PAGE = 1000
 _MOST_SESSIONS = 1000
 
 _log = logging.getLogger("ekiden.tracing")
+_IDLE_S = 1.0
+"""How long a lost hint can delay a span."""
 
 
 class EndedSpans:
@@ -157,9 +159,6 @@ class SessionsEnding:
             return last + is_copied(row, event)
         return last
 
-
-_IDLE_S = 1.0
-"""How long a lost hint can delay a span."""
 
 _sending_log = logging.getLogger("ekiden.otel")
 

@@ -1,8 +1,8 @@
 """Where a run stands, in components: what is stored of it between two steps."""
 
+from ekiden.runtime.state.cursor.active_agent import ConversationView, GuardrailChecks, TriggerSigns
 from ekiden.runtime.state.cursor.budget import RunBudget, had_before
 from ekiden.runtime.state.cursor.cursor import Cursor
-from ekiden.runtime.state.cursor.guardrails import GuardrailChecks
 from ekiden.runtime.state.cursor.handoffs import (
     USER,
     Compensation,
@@ -18,8 +18,6 @@ from ekiden.runtime.state.cursor.questions import (
     open_questions,
     without_grants,
 )
-from ekiden.runtime.state.cursor.triggers import TriggerSigns
-from ekiden.runtime.state.cursor.view import ConversationView
 
 __all__ = [
     "USER",

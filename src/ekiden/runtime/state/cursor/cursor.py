@@ -8,12 +8,10 @@ from functools import cache
 from typing import Any
 
 from ekiden.audit.chain import AuditChain
+from ekiden.runtime.state.cursor.active_agent import ConversationView, GuardrailChecks, TriggerSigns
 from ekiden.runtime.state.cursor.budget import NO_LIMITS, RunBudget
-from ekiden.runtime.state.cursor.guardrails import GuardrailChecks
 from ekiden.runtime.state.cursor.handoffs import Handoffs, PendingHandoff
 from ekiden.runtime.state.cursor.questions import Questions
-from ekiden.runtime.state.cursor.triggers import TriggerSigns
-from ekiden.runtime.state.cursor.view import ConversationView
 from ekiden.sessions.progress import Progress
 from ekiden.storage.base import OwnJson
 
