@@ -1,4 +1,4 @@
-"""What can only be wrong among several agents."""
+"""Checks across agents: supervisors, handoffs, names."""
 
 from __future__ import annotations
 

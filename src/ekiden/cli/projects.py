@@ -1,4 +1,4 @@
-"""The project of the current folder, for whom a command works, and what a session is called."""
+"""The project of the current folder, the user of a command, and titles of sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of a session, decisions of routing and tasks of plans as lines that people read."""
+"""Events, routing decisions and tasks as lines for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of what an agent is given, what it answers, and what it hands over, and their errors."""
+"""Guardrails of inputs, answers and handoffs, their results and their errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs: what is said to a team, how a run stands, and how it can end."""
+"""Runs: their status, their outcomes, their errors and their ids."""
 
 from __future__ import annotations
 

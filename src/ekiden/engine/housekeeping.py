@@ -1,4 +1,4 @@
-"""What a worker does beside its sessions: what is due, what waits to be sent, what is old."""
+"""Background tasks of a worker: timers, outboxes, pruning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which workers there are: each writes into the store that it is there, every few seconds."""
+"""The registry of workers: each writes a heartbeat into the store, every few seconds."""
 
 from __future__ import annotations
 

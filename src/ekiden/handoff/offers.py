@@ -1,4 +1,4 @@
-"""Which handoffs an agent has this turn; tools and handoffs are one list to the model."""
+"""The handoffs that an agent is offered this turn, in one list of names with its tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making handoffs: `handoff(agent)` is one way to that agent."""
+"""`handoff(agent)`: makes a handoff, its tool and its arguments."""
 
 from __future__ import annotations
 

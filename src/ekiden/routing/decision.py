@@ -1,4 +1,4 @@
-"""What a router says: who, why, how sure, and what else it looked at."""
+"""A router's decision: who, why, how sure, and what else it considered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runtime: `advance` and the doors to it."""
+"""The runtime: `advance` and its callers."""
 
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,6 @@ from ekiden.runtime.results import RunResult
 from ekiden.runtime.runner import (
     AgentRunner,
     Runner,
-    get_default_agent_runner,
     set_default_agent_runner,
 )
 from ekiden.runtime.state.state import RunState
@@ -59,7 +58,6 @@ __all__ = [
     "Runner",
     "StreamEvent",
     "advance",
-    "get_default_agent_runner",
     "register_agent_kind",
     "run_code",
     "set_default_agent_runner",

@@ -1,4 +1,4 @@
-"""Reading a session's events as the conversation that an agent sees."""
+"""A session's events as the conversation that an agent sees, without what was withheld."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a span is shown: keys and tokens never are, and words only where they are wanted."""
+"""Redaction of spans: never keys and tokens; words only where they are wanted."""
 
 from __future__ import annotations
 

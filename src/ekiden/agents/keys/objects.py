@@ -1,4 +1,4 @@
-"""Kinds that have others inside: mappings with known keys, and lists."""
+"""Kinds of keys with others inside: mappings and lists; and those that several keys share."""
 
 from __future__ import annotations
 

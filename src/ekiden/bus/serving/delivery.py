@@ -1,4 +1,4 @@
-"""A message that is with a service, and who is next among those that are not begun."""
+"""A message that a service handles, and the queue of those that are not begun."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deadlocks among those who wait for each other: found, recorded and broken."""
+"""Deadlocks: found, recorded and broken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The waits that are stored: open messages that somebody waits for, and who is blocked by them."""
+"""Stored waits: open messages with a waiter, and the agents that they block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to people as people see them, also as they come."""
+"""Inbox items for people: lists, single items, changes while watching."""
 
 from __future__ import annotations
 

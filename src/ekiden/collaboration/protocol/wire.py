@@ -1,4 +1,4 @@
-"""Messages of the protocol as the bus carries them: written in one form, read with suspicion."""
+"""Messages of the protocol as the bus carries them: canonical form, strict reading."""
 
 from __future__ import annotations
 

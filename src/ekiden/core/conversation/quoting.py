@@ -1,4 +1,4 @@
-"""Text of others, and conversations that a caller sends along, as data of the user."""
+"""Quoting text of others, and conversations that a caller sends along, as data."""
 
 from __future__ import annotations
 

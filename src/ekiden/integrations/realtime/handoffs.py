@@ -1,4 +1,4 @@
-"""What an agent offers in a live session; `realtime_handoff(agent)` makes a handoff."""
+"""Handoffs of a live session: `realtime_handoff(agent)`, and what an agent is offered."""
 
 from __future__ import annotations
 

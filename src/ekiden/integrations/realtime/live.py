@@ -1,4 +1,4 @@
-"""A live session in memory: what its parts read and change, and what is shown of it."""
+"""A live session in memory: its turn, its parts, and the buffer of its events."""
 
 from __future__ import annotations
 

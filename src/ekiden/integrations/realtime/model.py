@@ -1,4 +1,4 @@
-"""The role of a realtime model: what a session tells one, one answer at a time."""
+"""The role of a realtime model: the messages to one, and one answer at a time."""
 
 from __future__ import annotations
 

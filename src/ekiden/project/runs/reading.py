@@ -1,4 +1,4 @@
-"""Runs as they are stored: how one stands, what it waits for, and which events are its own."""
+"""Stored runs: their status, what they wait for, and their events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tasks of this process that work on runs, and stopping runs that nobody here works on."""
+"""Run tasks of this process, and stopping runs that no process works on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that are right one by one and do not fit each other, or the project's agents."""
+"""Settings that are valid one by one and contradict each other, or the project's agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where settings files are, what text is in them, and what is wrong with it."""
+"""Settings files: where they are, their text, and problems with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of all sessions: found by what they are, or in the order in which they became visible."""
+"""Events of all sessions: found by filter, or in the order in which they became visible."""
 
 from __future__ import annotations
 

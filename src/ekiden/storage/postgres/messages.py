@@ -1,4 +1,4 @@
-"""Putting messages into queues, and bringing them to their end."""
+"""Putting messages into queues, and settling them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of the tables as values of the contract, and back; Python strings as PostgreSQL text."""
+"""Table rows as values of the store's contract and back, and Python strings as PostgreSQL text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commits, many sessions at once, and reading events and steps."""
+"""Commits of many sessions at once; reading, finding and following events and steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues: SQL for putting, taking and acknowledging messages, and looking at them."""
+"""Queues: SQL for putting, taking, acknowledging and finding messages."""
 
 from __future__ import annotations
 

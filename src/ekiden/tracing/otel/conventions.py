@@ -1,4 +1,4 @@
-"""Spans in the words of OpenTelemetry's GenAI semantic conventions."""
+"""Spans and messages in OpenTelemetry's GenAI semantic conventions."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
 """Where a run stands, in components: what is stored of it between two steps."""
 
-from ekiden.runtime.state.cursor.active_agent import ConversationView, GuardrailChecks, TriggerSigns
+from ekiden.runtime.state.cursor.active_agent import ConversationView
 from ekiden.runtime.state.cursor.budget import RunBudget, had_before
 from ekiden.runtime.state.cursor.cursor import Cursor
 from ekiden.runtime.state.cursor.handoffs import (
     USER,
     Compensation,
-    Handoffs,
     PendingHandoff,
     has_open_handoffs,
     opened_in,
@@ -14,7 +13,6 @@ from ekiden.runtime.state.cursor.handoffs import (
 from ekiden.runtime.state.cursor.questions import (
     Grant,
     OpenQuestion,
-    Questions,
     open_questions,
     without_grants,
 )
@@ -25,13 +23,9 @@ __all__ = [
     "ConversationView",
     "Cursor",
     "Grant",
-    "GuardrailChecks",
-    "Handoffs",
     "OpenQuestion",
     "PendingHandoff",
-    "Questions",
     "RunBudget",
-    "TriggerSigns",
     "had_before",
     "has_open_handoffs",
     "open_questions",

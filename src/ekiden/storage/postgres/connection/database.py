@@ -1,4 +1,4 @@
-"""Connections: a pool that opens when it is needed and mends itself."""
+"""The connection pool: opens on demand, replaces broken connections, checks unknown commits."""
 
 from __future__ import annotations
 

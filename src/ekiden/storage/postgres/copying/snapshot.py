@@ -1,4 +1,4 @@
-"""Reading a whole PostgreSQL schema as it was at one moment, and which schemas there are."""
+"""Reading a whole PostgreSQL schema at one moment, and listing the schemas with stores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ekiden.storage.copying import (
 from ekiden.storage.postgres.connection.address import PostgresAddress
 from ekiden.storage.postgres.connection.database import Database
 from ekiden.storage.postgres.connection.errors import FOREIGN, translated
-from ekiden.storage.postgres.copy_rows import (
+from ekiden.storage.postgres.copying.rows import (
     count_sql,
     count_tables,
     from_schema,

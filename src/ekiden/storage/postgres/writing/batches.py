@@ -1,4 +1,4 @@
-"""What is written beside a step, and batches: each stored exactly once."""
+"""Writes that accompany a step, and batches: each stored exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The statements that store a step; those of several sessions go as one when they come fast."""
+"""The statements that store a step, and commits of several sessions sent as one."""
 
 from __future__ import annotations
 

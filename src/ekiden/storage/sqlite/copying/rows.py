@@ -1,4 +1,4 @@
-"""Rows of a whole SQLite file in the form of `ekiden.storage.copying`, and how many there are."""
+"""Rows of a whole SQLite file in the form of `ekiden.storage.copying`, and their number."""
 
 from __future__ import annotations
 
