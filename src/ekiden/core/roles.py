@@ -1,4 +1,4 @@
-"""Small roles that let lower floors use what higher floors provide."""
+"""Small roles that let lower layers use what higher layers provide."""
 
 from __future__ import annotations
 
