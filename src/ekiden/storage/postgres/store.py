@@ -11,7 +11,7 @@ from ekiden.storage.copying import TableName
 from ekiden.storage.postgres.connection.address import parse_address
 from ekiden.storage.postgres.connection.changes import Changes
 from ekiden.storage.postgres.connection.database import Database
-from ekiden.storage.postgres.copying.rows import count_tables, refuse_unfinished
+from ekiden.storage.postgres.copy_rows import count_tables, refuse_unfinished
 from ekiden.storage.postgres.documents import Documents
 from ekiden.storage.postgres.feed import Feed, mend_feed
 from ekiden.storage.postgres.journal import Journal

@@ -1,7 +1,14 @@
 """Where a run stands, in components: what is stored of it between two steps."""
 
-from ekiden.runtime.state.cursor.active_agent import ConversationView
-from ekiden.runtime.state.cursor.budget import RunBudget, had_before
+from ekiden.runtime.state.cursor.components import (
+    ConversationView,
+    Grant,
+    OpenQuestion,
+    RunBudget,
+    had_before,
+    open_questions,
+    without_grants,
+)
 from ekiden.runtime.state.cursor.cursor import Cursor
 from ekiden.runtime.state.cursor.handoffs import (
     USER,
@@ -9,12 +16,6 @@ from ekiden.runtime.state.cursor.handoffs import (
     PendingHandoff,
     has_open_handoffs,
     opened_in,
-)
-from ekiden.runtime.state.cursor.questions import (
-    Grant,
-    OpenQuestion,
-    open_questions,
-    without_grants,
 )
 
 __all__ = [

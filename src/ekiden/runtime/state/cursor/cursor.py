@@ -8,10 +8,15 @@ from functools import cache
 from typing import Any
 
 from ekiden.audit.chain import AuditChain
-from ekiden.runtime.state.cursor.active_agent import ConversationView, GuardrailChecks, TriggerSigns
-from ekiden.runtime.state.cursor.budget import NO_LIMITS, RunBudget
+from ekiden.runtime.state.cursor.components import (
+    NO_LIMITS,
+    ConversationView,
+    GuardrailChecks,
+    Questions,
+    RunBudget,
+    TriggerSigns,
+)
 from ekiden.runtime.state.cursor.handoffs import Handoffs, PendingHandoff
-from ekiden.runtime.state.cursor.questions import Questions
 from ekiden.sessions.progress import Progress
 from ekiden.storage.base import OwnJson
 

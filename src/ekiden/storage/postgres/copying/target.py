@@ -11,7 +11,7 @@ from ekiden.core.values.jsonio import dumps
 from ekiden.storage.copying import MARK, TABLES, Numbers, Row, TableName
 from ekiden.storage.postgres.connection.address import PostgresAddress
 from ekiden.storage.postgres.connection.errors import UNIQUE_VIOLATION, UNSTORABLE
-from ekiden.storage.postgres.copying.rows import count_sql, read_mark, to_schema, written_columns
+from ekiden.storage.postgres.copy_rows import count_sql, read_mark, to_schema, written_columns
 from ekiden.storage.postgres.copying.snapshot import PATIENCE_S, connected, told
 from ekiden.storage.postgres.migrate import migrate
 
