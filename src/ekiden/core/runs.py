@@ -36,7 +36,7 @@ class HandedOff:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The session is parked until somebody answers or something happens."""
+    """The session is suspended until somebody answers or something happens."""
 
     reason: str
     kind: Literal["waiting"] = "waiting"

@@ -137,7 +137,7 @@ class RunConfig:
     """How many tools of a turn run at the same time."""
     approver: Approver | Literal["inbox"] | None = None
     """Asked before a tool with `confirmation` runs; ``"inbox"``: the people who look into it, while
-    the session is parked; `None`: such a tool never runs."""
+    the session is suspended; `None`: such a tool never runs."""
     operator: Name = "operator"
     """The role of the people who are asked when no other is named."""
     escalation: Sequence[EscalationStep] = ()

@@ -79,13 +79,13 @@ async def is_stopped(
     store: Store,
     session_id: str,
     number: int,
-    stop_parked: Callable[[str], Awaitable[None]],
+    stop_suspended: Callable[[str], Awaitable[None]],
     *,
     began: float,
 ) -> bool:
     """Stop the run if nobody has it, or ask the process that has it; whether it is stopped then.
 
-    If its owner dies or lets go of it meanwhile, `stop_parked` stops it here. If nobody does in
+    If its owner dies or lets go of it meanwhile, `stop_suspended` stops it here. If nobody does in
     time, the request stays in the store until somebody has seen to it. The time is that since
     `began`, as the loop tells it.
     """
@@ -96,7 +96,7 @@ async def is_stopped(
         row = await store.get(session_id)
         if not _is_over(row, number) and (row.owner is None or not has_asked):
             with suppress(SessionBusy, UnknownAgent):
-                await stop_parked(session_id)
+                await stop_suspended(session_id)
                 row = await store.get(session_id)
         if _is_over(row, number):
             if has_asked:

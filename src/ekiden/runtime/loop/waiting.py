@@ -1,7 +1,7 @@
 """Waiting for answers: a worker leaves the session, everybody else runs whoever is to answer.
 
 In a process without workers nobody else would run the agents that are asked. So whoever runs the
-asking session runs theirs, too, and parks it only when all that is left is to wait for people.
+asking session runs theirs, too, and suspends it only when all that is left is to wait for people.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Advance: TypeAlias = Callable[[RunState], AsyncGenerator[Any, None]]
 
 
 async def wait_for_answers(run: RunState, advance: Advance) -> None:
-    """Store what was asked; then wait here while agents can answer, or park the session.
+    """Store what was asked; then wait here while agents can answer, or suspend the session.
 
     Afterwards the run has an outcome (`Waiting`), or there is an answer to be collected.
     """
@@ -66,10 +66,10 @@ async def wait_for_answers(run: RunState, advance: Advance) -> None:
         if await _is_answered(run):
             return
     await check_helpers(run)
-    await park(run)
+    await suspend(run)
 
 
-async def park(run: RunState) -> None:
+async def suspend(run: RunState) -> None:
     """Leave the session until it is woken; what woke it meanwhile leaves it ready."""
     reason = await waiting_reason(run.store, run.cursor.questions.open)
     if run.status == "waiting":
@@ -93,7 +93,7 @@ async def break_deadlocks(run: RunState) -> None:
 
 
 async def waiting_reason(store: Store, questions: Mapping[str, OpenQuestion]) -> str:
-    """Whom a parked run waits for in the end: ``person:role`` if it takes a person."""
+    """Whom a suspended run waits for in the end: ``person:role`` if it takes a person."""
     agents = []
     for question in questions.values():
         if question.kind == "inbox":

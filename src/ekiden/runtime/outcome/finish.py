@@ -176,7 +176,7 @@ def describe(exc: BaseException) -> str:
     return cover(shown)
 
 
-async def park(run: RunState, status: SessionStatus) -> None:
+async def suspend(run: RunState, status: SessionStatus) -> None:
     """Give the session free in the middle of a run that was cancelled; it can be resumed."""
     run.discard()
     if run.cursor.questions.open and status == "idle":

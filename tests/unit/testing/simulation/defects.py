@@ -284,7 +284,7 @@ DEFECTS: dict[str, Defect] = {
     "a handoff that is half done": Defect(
         plant=_handoff_is_half_done, rules=frozenset({"handoff"}), first=1
     ),
-    "a wake that is lost between look and park": Defect(
+    "a wake that is lost between look and suspend": Defect(
         plant=_wake_is_lost, rules=frozenset({"liveness"}), first=45
     ),
     "an inbox that takes two answers": Defect(
