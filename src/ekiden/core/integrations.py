@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias
 from ekiden.core.errors import UserError
 from ekiden.core.text.suggest import suggestion
 
-Role: TypeAlias = Literal["agents", "engine", "live", "memory", "mirror", "server"]
-"""What an integration can be: agents elsewhere, an engine, live sessions, a back end of memories,
-a mirror of sessions, or routes of the server."""
+Role: TypeAlias = Literal["agents", "encoder", "engine", "live", "memory", "mirror", "server"]
+"""What an integration can be: agents elsewhere, an encoder of texts, an engine, live sessions, a
+back end of memories, a mirror of sessions, or routes of the server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +60,13 @@ _BUILT_IN: tuple[Integration, ...] = (
         needs=("a2a", "sse_starlette"),
     ),
     Integration(name="agui", module=f"{_OWN}.agui", roles=("server",)),
+    Integration(
+        name="bert_encoder",
+        module=f"{_OWN}.bert_encoder",
+        roles=("encoder",),
+        extra="local",
+        needs=("numpy",),
+    ),
     Integration(
         name="mcp_server",
         module=f"{_OWN}.mcp_server",

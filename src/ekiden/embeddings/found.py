@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ekiden.core.errors import UserError
+from ekiden.core.integrations import integration
 
 if TYPE_CHECKING:
-    from ekiden.embeddings.bert import BertEmbedder
+    from ekiden.embeddings.base import KnowingEmbedder
 
 _VARIABLE = "EKIDEN_ENCODER"
 _NONE = frozenset({"none", "off", "0"})
@@ -28,7 +29,7 @@ _PACKAGES = (
 _log = logging.getLogger("ekiden.embeddings")
 
 
-def second_encoder() -> BertEmbedder | None:
+def second_encoder() -> KnowingEmbedder | None:
     """The first of: ``EKIDEN_ENCODER``, ``~/.ekiden/encoders/*`` by name, an installed package.
 
     ``EKIDEN_ENCODER`` is a folder, or ``none`` to do without; it raises `UserError` if the folder
@@ -56,7 +57,7 @@ def encoders_folder() -> Path:
         return Path(".ekiden", "encoders")
 
 
-def _named(named: str) -> BertEmbedder:
+def _named(named: str) -> KnowingEmbedder:
     try:
         folder = Path(os.path.expanduser(named)).absolute()
         if not folder.is_dir():
@@ -85,7 +86,6 @@ def _installed() -> Iterator[Path]:
 
 
 @lru_cache(maxsize=4)
-def _embedder(folder: Path) -> BertEmbedder:
-    from ekiden.embeddings.bert import BertEmbedder
-
-    return BertEmbedder(folder)
+def _embedder(folder: Path) -> KnowingEmbedder:
+    encoder: KnowingEmbedder = integration("bert_encoder").load().BertEmbedder(folder)
+    return encoder

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from ekiden.core.errors import UserError
-from ekiden.embeddings import bert
-from ekiden.embeddings.bert import BertEmbedder
 from ekiden.embeddings.found import second_encoder
+from ekiden.integrations.bert_encoder import encoder as bert
+from ekiden.integrations.bert_encoder.encoder import BertEmbedder
 from tests.unit.embeddings import tiny_bert
 from tests.unit.embeddings.tiny_bert import CONFIG, PIECES, safetensors, tensors, write
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from ekiden.core.errors import UserError
-from ekiden.embeddings.safetensors import SafeTensors
-from ekiden.embeddings.wordpiece import MAX_PIECES, read_json
+from ekiden.integrations.bert_encoder.safetensors import SafeTensors
+from ekiden.integrations.bert_encoder.wordpiece import MAX_PIECES, read_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from ekiden.embeddings.bert_weights import Dense, EncoderWeights, Layer, Norm, Shape
-from ekiden.embeddings.safetensors import SafeTensors
-from ekiden.embeddings.wordpiece import Pieces, WordPiece
+from ekiden.integrations.bert_encoder.safetensors import SafeTensors
+from ekiden.integrations.bert_encoder.weights import Dense, EncoderWeights, Layer, Norm, Shape
+from ekiden.integrations.bert_encoder.wordpiece import Pieces, WordPiece
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
