@@ -94,7 +94,7 @@ conformance: setup  ## Another SDK's own tests, fetched and run unmodified
 mutations: setup  ## Plant defects on purpose, and see which test catches each
 	$(BIN)/python -m tests.mutations.run
 
-check: setup  ## Lint, format, types, floors
+check: setup  ## Lint, format, types, layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -n 2 || $(BIN)/mypy  # On a busy machine its workers may come too late.

@@ -58,7 +58,7 @@ def main() -> None:
     options.add_argument("--sessions", type=int, default=10_000)
     options.add_argument("--idle", type=float, default=10.0, help="seconds")
     options.add_argument("--store", help="an empty store; else a new SQLite file")
-    options.add_argument("--phase", choices=["park", "idle", "answer"], help=argparse.SUPPRESS)
+    options.add_argument("--phase", choices=["suspend", "idle", "answer"], help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.phase is not None:
         print(json.dumps(asyncio.run(_phase(given))))
@@ -66,7 +66,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         full = given.store or str(Path(folder) / "full.db")
         figures = {"sessions": given.sessions, "load_before": os.getloadavg()[0]}
-        figures |= _in_own_process("park", full, given)
+        figures |= _in_own_process("suspend", full, given)
         without = _empty(given.store, Path(folder))
         empty = _in_own_process("idle", without, given)
         waiting = _in_own_process("idle", full, given)
@@ -134,15 +134,15 @@ def _in_own_process(phase: str, store: str, given: argparse.Namespace) -> dict[s
 async def _phase(given: argparse.Namespace) -> dict[str, Any]:
     async with open_store(given.store) as store:
         match given.phase:
-            case "park":
-                return await _park(store, given.sessions)
+            case "suspend":
+                return await _suspend(store, given.sessions)
             case "idle":
                 return await _idle(store, given.idle)
             case _:
                 return await _answer(store, given.sessions)
 
 
-async def _park(store: Store, count: int) -> dict[str, Any]:
+async def _suspend(store: Store, count: int) -> dict[str, Any]:
     names = iter(range(count))
 
     async def submit_some() -> None:
@@ -155,11 +155,11 @@ async def _park(store: Store, count: int) -> dict[str, Any]:
     submitted = time.perf_counter()
     worker = _worker(store)
     await worker.run(until_idle=True)
-    parked = time.perf_counter()
+    suspended = time.perf_counter()
     assert worker.finished == count
     return {
         "submit_ms": round((submitted - began) * 1e3 / count, 3),
-        "park_ms": round((parked - submitted) * 1e3 / count, 3),
+        "suspend_ms": round((suspended - submitted) * 1e3 / count, 3),
     }
 
 

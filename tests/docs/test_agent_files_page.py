@@ -12,8 +12,7 @@ import ekiden.agents
 from ekiden.agents.keys.objects import Object
 from ekiden.agents.keys.table import AGENT
 from ekiden.core.checks import kinds
-from ekiden.project.agent_files import assembly, edges
-from ekiden.project.agent_files import guardrails as guarding
+from ekiden.project.agent_files import assembly, edges, guardrails
 from tests.docs.pages import page
 
 PAGE = page("agent-files.md").text
@@ -21,7 +20,7 @@ SOURCES = [
     *sorted(Path(str(ekiden.agents.__file__)).parent.rglob("*.py")),
     Path(str(assembly.__file__)),
     Path(str(edges.__file__)),
-    Path(str(guarding.__file__)),
+    Path(str(guardrails.__file__)),
     Path(str(kinds.__file__)),
 ]
 _CODE = re.compile(r"(?:agent\.)?(?P<name>[a-z][a-z0-9]*(?:_[a-z0-9]+)+)")

@@ -38,7 +38,7 @@ class Record:
         return [_said(event) for event in self.events]
 
     def without_cancellations(self) -> Record:
-        """As if nobody had parked the session: without the events of that, numbered anew."""
+        """As if nobody had suspended the session: without the events of that, numbered anew."""
         return self._without(lambda event: event.details == {"outcome": "cancelled"})
 
     def without_tries(self) -> Record:

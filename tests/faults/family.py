@@ -31,10 +31,10 @@ class Family:
     def logs(self) -> dict[str, Any]:
         """What happened in each, as it would in any unharmed run of the same scenario.
 
-        Whether somebody came as far as parking a session depends on who was quicker.
+        Whether somebody came as far as suspending a session depends on who was quicker.
         """
         return {
-            name: [self._told(said[1:]) for said in record.log if not _is_parking(said)]
+            name: [self._told(said[1:]) for said in record.log if not _is_suspending(said)]
             for name, record in self.members.items()
         }
 
@@ -56,7 +56,7 @@ class Family:
         return f"{self.names.get(session, session)}:{step}"
 
 
-def _is_parking(said: Said) -> bool:
+def _is_suspending(said: Said) -> bool:
     details = said[4]
     return isinstance(details, dict) and details.get("outcome") == "waiting"
 

@@ -226,12 +226,12 @@ IN_RUNTIME = (
         tests=("tests/unit/inbox/test_answering.py",),
     ),
     Mutation(
-        name="parks-over-what-it-has-not-seen",
+        name="suspends-over-what-it-has-not-seen",
         area="wakes",
         file="runtime/state/committing.py",
         text='            seen_wakes=self._wakes if status == "waiting" else None,\n',
         replacement="            seen_wakes=None,\n",
-        why="an answer that comes while a run parks wakes nobody",
+        why="an answer that comes while a run suspends wakes nobody",
         tests=("tests/unit/runtime/asking/test_always.py",),
     ),
     Mutation(

@@ -102,12 +102,12 @@ IN_STORES = (
         tests=(_SQLITE, "-k", "settle"),
     ),
     Mutation(
-        name="sqlite-parks-over-a-wake",
+        name="sqlite-suspends-over-a-wake",
         area="wakes",
         file="storage/sqlite/journal.py",
         text="status = iif(v.column7 = 'waiting' AND v.column13 <> sessions.wakes, 'ready',",
         replacement="status = iif(v.column7 = 'waiting' AND v.column13 < 0, 'ready',",
-        why="an answer that came between looking and parking wakes nobody: the session waits on",
+        why="an answer that came between looking and suspending wakes nobody: the session waits on",
         tests=(_SQLITE, "-k", "wake"),
     ),
     Mutation(
@@ -116,7 +116,7 @@ IN_STORES = (
         file="storage/sqlite/settling.py",
         text="wakes = wakes + v.column2,",
         replacement="wakes = wakes + 0 * v.column2,",
-        why="whoever is about to park does not learn that it was woken",
+        why="whoever is about to suspend does not learn that it was woken",
         tests=(_SQLITE, "-k", "wake"),
     ),
     Mutation(
@@ -174,12 +174,12 @@ IN_STORES = (
         tests=(_POSTGRES, "-k", "settle"),
     ),
     Mutation(
-        name="postgres-parks-over-a-wake",
+        name="postgres-suspends-over-a-wake",
         area="wakes",
         file="storage/postgres/writing/gathering.py",
         text="{status} = 'waiting' and sessions.wakes <> {seen_wakes} then 'ready' ",
         replacement="{status} = 'waiting' and {seen_wakes} < 0 then 'ready' ",
-        why="an answer that came between looking and parking wakes nobody: the session waits on",
+        why="an answer that came between looking and suspending wakes nobody: the session waits on",
         tests=(_POSTGRES, "-k", "wake"),
     ),
     Mutation(

@@ -12,11 +12,10 @@ from ekiden.agents.definition import (
     Problem,
 )
 from ekiden.core.lazy import lazy_names
-from ekiden.core.text.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from ekiden.agents.discovery import AgentFolder, agent_folders
-    from ekiden.agents.load import LoadedAgents, Shadowed, load_agent_files
+    from ekiden.agents.discovery import agent_folders
+    from ekiden.agents.load import LoadedAgents, load_agent_files
     from ekiden.agents.reading import AgentFile, read_agent_file, read_agent_text
     from ekiden.agents.schema import agent_file_schema
     from ekiden.agents.team_checks import check_team
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentDefinition",
     "AgentFile",
-    "AgentFolder",
     "AgentWatcher",
     "GuardrailDefinition",
     "HandoffDefinition",
@@ -34,11 +32,9 @@ __all__ = [
     "Origin",
     "Peer",
     "Problem",
-    "Shadowed",
     "agent_file_schema",
     "agent_folders",
     "check_team",
-    "did_you_mean",
     "load_agent_files",
     "read_agent_file",
     "read_agent_text",
@@ -48,10 +44,8 @@ __getattr__ = lazy_names(
     __name__,
     {
         "AgentFile": "ekiden.agents.reading",
-        "AgentFolder": "ekiden.agents.discovery",
         "AgentWatcher": "ekiden.agents.watch",
         "LoadedAgents": "ekiden.agents.load",
-        "Shadowed": "ekiden.agents.load",
         "agent_file_schema": "ekiden.agents.schema",
         "agent_folders": "ekiden.agents.discovery",
         "check_team": "ekiden.agents.team_checks",

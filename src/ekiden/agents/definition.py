@@ -24,6 +24,9 @@ from ekiden.core.profile import (
     Triggers,
 )
 
+FIRST_LINE = 2
+"""Of front matter, in the file: the line after ``---``."""
+
 
 def printable(text: str) -> str:
     """The text with control characters and the like as escapes: safe for a terminal and a log."""
@@ -34,9 +37,6 @@ def printable(text: str) -> str:
 
 Place: TypeAlias = tuple[int, int]
 """Line and column in a file, from 1."""
-
-FIRST_LINE = 2
-"""Of front matter, in the file: the line after ``---``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""From a path to the text of a file, and where in it the front matter is."""
+"""Reading a file's text, and finding the front matter in it."""
 
 from __future__ import annotations
 

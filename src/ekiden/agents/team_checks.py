@@ -1,4 +1,4 @@
-"""What can only be wrong among several agents."""
+"""Checks across agents: supervisors, handoffs, names."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ from ekiden.agents.keys.handoffs import BEST
 from ekiden.agents.report import shown
 from ekiden.core.handoff import transfer_tool_name
 from ekiden.core.text.suggest import suggestion
+
+ROUTER = "router-agent"
+_MAX_SUGGESTIONS = 20
+"""To compare a name with a thousand others takes some milliseconds."""
 
 
 def member_names(source: AgentDefinition, everybody: Sequence[AgentDefinition]) -> list[str]:
@@ -119,11 +123,6 @@ def problem_at(
         code=f"agent.{code}",
         message=message,
     )
-
-
-ROUTER = "router-agent"
-_MAX_SUGGESTIONS = 20
-"""To compare a name with a thousand others takes some milliseconds."""
 
 
 def check_team(

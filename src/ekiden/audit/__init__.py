@@ -6,16 +6,15 @@ from ekiden.audit.chain import GENESIS, AuditChain, ChainHead, chained, head_of,
 from ekiden.core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ekiden.audit.export import Manifest, export_audit
+    from ekiden.audit.export import export_audit
     from ekiden.audit.findings import BrokenLink, Fault, Verification
     from ekiden.audit.query import AuditPage, AuditQuery, audit_records, find_records
-    from ekiden.audit.record import AuditActor, AuditActorKind, AuditRecord, records_of
+    from ekiden.audit.record import AuditActor, AuditRecord, records_of
     from ekiden.audit.verify import verify_audit
 
 __all__ = [
     "GENESIS",
     "AuditActor",
-    "AuditActorKind",
     "AuditChain",
     "AuditPage",
     "AuditQuery",
@@ -23,7 +22,6 @@ __all__ = [
     "BrokenLink",
     "ChainHead",
     "Fault",
-    "Manifest",
     "Verification",
     "audit_records",
     "chained",
@@ -39,13 +37,11 @@ __getattr__ = lazy_names(
     __name__,
     {
         "AuditActor": "ekiden.audit.record",
-        "AuditActorKind": "ekiden.audit.record",
         "AuditPage": "ekiden.audit.query",
         "AuditQuery": "ekiden.audit.query",
         "AuditRecord": "ekiden.audit.record",
         "BrokenLink": "ekiden.audit.findings",
         "Fault": "ekiden.audit.findings",
-        "Manifest": "ekiden.audit.export",
         "Verification": "ekiden.audit.findings",
         "audit_records": "ekiden.audit.query",
         "export_audit": "ekiden.audit.export",

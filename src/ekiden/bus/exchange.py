@@ -1,4 +1,4 @@
-"""One bus at work in one event loop."""
+"""One bus in one event loop: its parts, broadcasts, and escalation to people."""
 
 from __future__ import annotations
 

@@ -16,6 +16,9 @@ from ekiden.core.values.jsonio import loads
 if TYPE_CHECKING:
     from ekiden.api.runs import LimitOptions
 
+STORE: str | None = None
+TEAM: str | None = None
+
 
 def json_or_text(text: str | None) -> Any:
     """What the words are as JSON; words that are none are text."""
@@ -245,8 +248,6 @@ JsonLinesOption: TypeAlias = Annotated[
     ),
 ]
 
-STORE: str | None = None
-TEAM: str | None = None
 LimitOption: TypeAlias = Annotated[
     int, Parameter(name="--limit", validator=Number(gte=1, lte=1000), help="How many.")
 ]

@@ -1,4 +1,4 @@
-"""Writing to the terminal, to a pipe, to a file, or as JSON."""
+"""Output: to a terminal, a pipe or a file, or as JSON."""
 
 from __future__ import annotations
 

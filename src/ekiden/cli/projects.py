@@ -1,4 +1,4 @@
-"""The project of the current folder, for whom a command works, and what a session is called."""
+"""The project of the current folder, the user of a command, and titles of sessions."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ekiden.project.project import Project
     from ekiden.project.routing import AddressedMessage
     from ekiden.project.settings import Settings
+
+_LONGEST = 60
 
 
 def settings_here() -> Settings:
@@ -117,9 +119,6 @@ def relative(problem: Problem) -> Problem:
         return replace(problem, path=problem.path.relative_to(Path.cwd()))
     except ValueError:
         return problem
-
-
-_LONGEST = 60
 
 
 def title_of(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Events of a session, decisions of routing and tasks of plans as lines that people read."""
+"""Events, routing decisions and tasks as lines for people."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ _LABELS = {"rule": "rule-match", "sticky": "kept"}
 _CERTAIN = frozenset({"named", "sticky", "default"})
 """Methods that do not guess, so that a percentage would say nothing."""
 _CAUSES = {"gave_up": "the agent before gave up", "switched": "the subject changed"}
+_LONGEST_OUTPUT = 600
+"""Characters of a tool's output that are shown."""
+_LONGEST_REASON = 300
 
 
 def route_line(details: Mapping[str, Any]) -> str:
@@ -37,10 +40,6 @@ def route_line(details: Mapping[str, Any]) -> str:
 def is_news(details: Mapping[str, Any]) -> bool:
     """Whether a decision tells a person anything: not if the conversation stays where it is."""
     return details.get("method") != "sticky"
-
-
-_LONGEST_OUTPUT = 600
-"""Characters of a tool's output that are shown."""
 
 
 class TranscriptLine(NamedTuple):
@@ -160,9 +159,6 @@ def shorten(text: str, longest: int = _LONGEST_OUTPUT) -> str:
     if len(text) <= longest:
         return text
     return f"{text[:longest]}… ({len(text) - longest} more characters)"
-
-
-_LONGEST_REASON = 300
 
 
 def task_line(event: Event) -> str | None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ekiden.client.wire import Wire
     from ekiden.core.agent import Agent
     from ekiden.core.team import Team
-    from ekiden.project.settings import Settings as Configuration
+    from ekiden.project.settings import Settings as ProjectSettings
     from ekiden.storage.base import Store
 
 
@@ -118,7 +118,7 @@ class Ekiden:
         store: str | PathLike[str] | Store,
         *,
         team: Team | Agent[Any] | None = None,
-        settings: Configuration | None = None,
+        settings: ProjectSettings | None = None,
         workers: int = 100,
         caller: str = "local",
     ) -> AsyncIterator[Ekiden]:
@@ -138,10 +138,10 @@ class Ekiden:
         from ekiden.project.project import project_of
         from ekiden.project.service import Desk
         from ekiden.project.settings import LoadedSettings
-        from ekiden.project.settings import Settings as Defaults
+        from ekiden.project.settings import Settings as ProjectSettings
         from ekiden.project.stores import open_store
 
-        if settings is not None and not isinstance(settings, Defaults):
+        if settings is not None and not isinstance(settings, ProjectSettings):
             raise UserError(f"settings are those of load_settings, not {type(settings).__name__}")
         if not isinstance(workers, int) or workers < 1:
             raise UserError(f"workers must be 1 or more, not {workers!r:.40}")
@@ -149,7 +149,7 @@ class Ekiden:
             store = fspath(store)
         if not (isinstance(store, str) or hasattr(store, "wait_for_change")):
             raise UserError(f"store is an address or a store, not {type(store).__name__}")
-        loaded = LoadedSettings(settings=settings or Defaults(), origins={})
+        loaded = LoadedSettings(settings=settings or ProjectSettings(), origins={})
         async with AsyncExitStack() as stack:
             opened = store
             if isinstance(opened, str):

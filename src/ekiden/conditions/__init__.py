@@ -2,6 +2,6 @@
 
 from ekiden.conditions.condition import Condition, compile_condition
 from ekiden.conditions.evaluation import Evaluation, Trace
-from ekiden.conditions.functions import FUNCTIONS, Function
+from ekiden.conditions.functions import FUNCTIONS
 
-__all__ = ["FUNCTIONS", "Condition", "Evaluation", "Function", "Trace", "compile_condition"]
+__all__ = ["FUNCTIONS", "Condition", "Evaluation", "Trace", "compile_condition"]

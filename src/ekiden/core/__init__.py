@@ -1,1 +1,1 @@
-"""The words that every floor speaks: ids, errors, items, agents, events, outcomes."""
+"""The words that every layer speaks: ids, errors, items, agents, events, outcomes."""

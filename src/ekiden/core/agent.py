@@ -317,7 +317,7 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         It works in a session of its own, with nothing of the caller's conversation but the
         ``input`` that the model writes, or what `parameters`, a pydantic model, asks for. What it
         asks people reaches them, and the answer reaches it, however deep it was called; the caller
-        is parked meanwhile. It spends from what the caller has left, and at most `budget` of it::
+        is suspended meanwhile. It spends what the caller has left, and at most `budget` of it::
 
             Agent("desk", tools=[translator.as_tool("translate", "Translate a text.")])
         """

@@ -186,7 +186,7 @@ class RunContextWrapper(Generic[TContext]):
         """What another agent answers: JSON, its text or its structured output.
 
         The question is stored, the agent gets a session of its own for it, and this session is
-        parked until the answer is there; then the code that asks is run again from its beginning
+        suspended until the answer is there; then the code that asks is run again from its beginning
         and finds the answer here. So whatever it does before must bear repetition, and variables
         that it sets are stored when it comes to its end: whoever is asked does not see them yet,
         so tell it in the question what it needs. Works in tools and in agents that are code.
@@ -280,7 +280,7 @@ class RunContextWrapper(Generic[TContext]):
     ) -> InboxAnswer:
         """What a person decides: ``answer.choice`` is one of `options`, or ``answer.text`` says it.
 
-        The question lies in the inbox, and the session is parked, until somebody answers, however
+        The question lies in the inbox, and the session is suspended until somebody answers, however
         long that takes; with `deadline_s`, until then, when `default` is taken for the answer by
         ``nobody``. An option is a text, or a mapping with a ``label``. `role` is who is asked; by
         default the operator. As with `ask`, the code is run

@@ -1,4 +1,4 @@
-"""Events: the one stream of which history, audit, trace and live view are readers."""
+"""Events, the one stream that history, audit, trace and live view read, and who observes them."""
 
 from __future__ import annotations
 

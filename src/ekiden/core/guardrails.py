@@ -1,4 +1,4 @@
-"""Checks of what an agent is given, what it answers, and what it hands over, and their errors."""
+"""Guardrails of inputs, answers and handoffs, their results and their errors."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 OnFailure: TypeAlias = Literal["reject", "repair", "warn"]
 """`reject`: the run ends. `repair`: whoever produced it is asked again with what is wrong, some
 times, then `reject`. `warn`: it goes on, marked."""
+_LISTED = 20
+"""So many violations are listed in a message."""
+_LONGEST_PATH = 200
+"""Characters of a path that others are told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,12 +306,6 @@ def _problem(output: GuardrailFunctionOutput) -> str | None:
         if not isinstance(each.message, str) or not isinstance(each.path, str):
             return "a Violation whose `message` or `path` is not text"
     return None
-
-
-_LISTED = 20
-"""So many violations are listed in a message."""
-_LONGEST_PATH = 200
-"""Characters of a path that others are told."""
 
 
 class GuardrailError(EkidenError):

@@ -1,4 +1,4 @@
-"""The terms of a handoff, what is asked for with one, and what came of it."""
+"""The terms of a handoff, the request for one, and its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent says of itself, for those who choose whom to ask."""
+"""What an agent declares of itself: labels, triggers, capabilities, approval, memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small roles that let lower floors use what higher floors provide."""
+"""Small roles that let lower layers use what higher layers provide."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Approver(Protocol):
     """
 
     async def approve(self, request: ConfirmationRequest) -> Approval | Literal["inbox"]:
-        """The answer, or that it is to be sought in the inbox, while the session is parked; the
+        """The answer, or that it is to be sought in the inbox, while the session is suspended; the
         caller keeps the time-out, and cancels this when it is over."""
         ...
 

@@ -1,4 +1,4 @@
-"""Runs: what is said to a team, how a run stands, and how it can end."""
+"""Runs: their status, their outcomes, their errors and their ids."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from ekiden.core.values.documents import Value, written
 
 LimitName: TypeAlias = Literal["turns", "tokens", "seconds", "money"]
 LimitScope: TypeAlias = Literal["run", "agent", "handoff", "tenant"]
+ACTIVE: Final[frozenset[str]] = frozenset({"queued", "running"})
+"""Somebody works on it, or will."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class HandedOff:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The session is parked until somebody answers or something happens."""
+    """The session is suspended until somebody answers or something happens."""
 
     reason: str
     kind: Literal["waiting"] = "waiting"
@@ -79,9 +81,6 @@ RunStatus: TypeAlias = Literal[
 ]
 """`queued`: nobody works on it yet; `waiting`: for people; `stopped`: somebody stopped it, and it
 can be resumed. The others are outcomes."""
-
-ACTIVE: Final[frozenset[str]] = frozenset({"queued", "running"})
-"""Somebody works on it, or will."""
 
 
 def _usage(counts: Mapping[str, Any] | None) -> Usage:

@@ -1,1 +1,1 @@
-"""Vectors of texts, computed on this machine."""
+"""Texts as vectors: on this machine, or by a vendor."""

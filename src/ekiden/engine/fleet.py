@@ -1,4 +1,4 @@
-"""Several stores served by one process: none of them can take all the places from the others."""
+"""Several stores served by one process, which share its places fairly."""
 
 from __future__ import annotations
 

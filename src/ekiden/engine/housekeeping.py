@@ -1,4 +1,4 @@
-"""What a worker does beside its sessions: what is due, what waits to be sent, what is old."""
+"""Background tasks of a worker: timers, outboxes, pruning."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ _log = logging.getLogger("ekiden.worker")
 
 TIMERS_S = 0.5
 """After so long timers are looked at, if none is due before."""
+_EVERY_S = 60.0
+_CIRCLES_S = 10.0
+"""How long a circle may last whose last member died before it looked."""
+_PRUNE_EVERY_US = 3600 * 1_000_000
+_COLLECTION = "housekeeping"
+_PRUNED = "pruned"
+_CIRCLES = "circles"
 
 
 class Timekeeping:
@@ -48,15 +55,6 @@ class Timekeeping:
         except Exception:
             _log.exception("a timer could not be seen to, trying again")
         return self._longest_s
-
-
-_EVERY_S = 60.0
-_CIRCLES_S = 10.0
-"""How long a circle may last whose last member died before it looked."""
-_PRUNE_EVERY_US = 3600 * 1_000_000
-_COLLECTION = "housekeeping"
-_PRUNED = "pruned"
-_CIRCLES = "circles"
 
 
 class Housekeeping:

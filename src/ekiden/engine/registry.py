@@ -1,4 +1,4 @@
-"""Which workers there are: each writes into the store that it is there, every few seconds."""
+"""The registry of workers: each writes a heartbeat into the store, every few seconds."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ _COUNTED = 100
 """More ready sessions of one agent, older than the latest thousand of all, are not counted."""
 
 WorkerState: TypeAlias = Literal["working", "draining", "gone"]
+_log = logging.getLogger("ekiden.worker")
+_TIDY_EVERY = 15
+"""Beats after which old entries are looked at, and sessions that nobody runs."""
+_WRITE_EVERY = 15
+"""Beats after which the entry is written again: somebody may have taken it for one of the dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,14 +193,6 @@ def _record(known: Document, beat: Document | None, now_us: int) -> WorkerRecord
         )
     except (KeyError, TypeError, ValueError):
         return None
-
-
-_log = logging.getLogger("ekiden.worker")
-
-_TIDY_EVERY = 15
-"""Beats after which old entries are looked at, and sessions that nobody runs."""
-_WRITE_EVERY = 15
-"""Beats after which the entry is written again: somebody may have taken it for one of the dead."""
 
 
 class Enlisting:

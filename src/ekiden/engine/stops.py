@@ -94,11 +94,11 @@ class Stops:
             await abandon(station.store, session_id, request.answers, only_ready=True)
         elif request.is_about(await station.store.get(session_id)):
             # Nobody worked on it, or whoever did had not begun yet and only let go of it.
-            await stop_parked(station.store, station.team, station.config, session_id)
+            await stop_suspended(station.store, station.team, station.config, session_id)
         return not request.is_about(await station.store.get(session_id))
 
 
-async def stop_parked(store: Store, team: Team, config: RunConfig, session_id: str) -> None:
+async def stop_suspended(store: Store, team: Team, config: RunConfig, session_id: str) -> None:
     """Stop a run that nobody works on: it waits, for others or for a worker.
 
     `SessionBusy` if somebody has it, `UnknownAgent` if others have to: it stays as it is.

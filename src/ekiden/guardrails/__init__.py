@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from ekiden.guardrails.errors import GuardrailUnusable, SchemaUnusable
     from ekiden.guardrails.schema import schema_guardrail
     from ekiden.guardrails.validators import (
-        Validator,
         handoff_validator_guardrail,
         input_validator_guardrail,
         tool_input_validator_guardrail,
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = [
     "GuardrailUnusable",
     "SchemaUnusable",
-    "Validator",
     "handoff_validator_guardrail",
     "input_validator_guardrail",
     "schema_guardrail",
@@ -35,7 +33,6 @@ __getattr__ = lazy_names(
     {
         "GuardrailUnusable": "ekiden.guardrails.errors",
         "SchemaUnusable": "ekiden.guardrails.errors",
-        "Validator": "ekiden.guardrails.validators",
         "handoff_validator_guardrail": "ekiden.guardrails.validators",
         "input_validator_guardrail": "ekiden.guardrails.validators",
         "schema_guardrail": "ekiden.guardrails.schema",

@@ -29,10 +29,8 @@ if TYPE_CHECKING:
         nest_history,
     )
     from ekiden.handoff.filters.redaction import redact
-    from ekiden.handoff.filters.report import FilterReport, FilterRow, NewRow
+    from ekiden.handoff.filters.report import FilterReport
     from ekiden.handoff.filters.summaries import (
-        SUMMARY_INSTRUCTIONS,
-        Summariser,
         summarise,
         summarise_with,
     )
@@ -46,16 +44,12 @@ __all__ = [
     "BEST",
     "PERSON",
     "RECOMMENDED_PROMPT_PREFIX",
-    "SUMMARY_INSTRUCTIONS",
     "FilterReport",
-    "FilterRow",
     "Handoff",
     "HandoffFilter",
     "HandoffInputData",
     "HandoffInputFilter",
     "HistoryMapper",
-    "NewRow",
-    "Summariser",
     "compose",
     "declared_handoff",
     "default_handoff",
@@ -88,8 +82,6 @@ __getattr__ = lazy_names(
         "declared_handoff": "ekiden.handoff.declared",
         "parse_filter": "ekiden.handoff.declared",
         "FilterReport": "ekiden.handoff.filters.report",
-        "FilterRow": "ekiden.handoff.filters.report",
-        "NewRow": "ekiden.handoff.filters.report",
         "HandoffFilter": "ekiden.handoff.filters.filters",
         "compose": "ekiden.handoff.filters.filters",
         "keep_first_and_last": "ekiden.handoff.filters.filters",
@@ -101,8 +93,6 @@ __getattr__ = lazy_names(
         "nest_handoff_history": "ekiden.handoff.filters.nesting",
         "nest_history": "ekiden.handoff.filters.nesting",
         "redact": "ekiden.handoff.filters.redaction",
-        "SUMMARY_INSTRUCTIONS": "ekiden.handoff.filters.summaries",
-        "Summariser": "ekiden.handoff.filters.summaries",
         "summarise": "ekiden.handoff.filters.summaries",
         "summarise_with": "ekiden.handoff.filters.summaries",
         "get_conversation_history_wrappers": "ekiden.handoff.filters.transcript",

@@ -1,4 +1,4 @@
-"""Which handoffs an agent has this turn; tools and handoffs are one list to the model."""
+"""The handoffs that an agent is offered this turn, in one list of names with its tools."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ CollisionPolicy: TypeAlias = Literal["error", "warn"]
 
 _T = TypeVar("_T", bound="Tool | AnyHandoff")
 _log = logging.getLogger("ekiden.handoff")
+_CACHE = "_ekiden_default_handoff"
 
 
 def resolve_tool_name_collisions(
@@ -76,9 +77,6 @@ def _describe(first: Tool | AnyHandoff, second: Tool | AnyHandoff) -> str:
 
 def _is_derived(entry: AnyHandoff) -> bool:
     return entry.tool_name == transfer_tool_name(entry.agent_name)
-
-
-_CACHE = "_ekiden_default_handoff"
 
 
 async def get_handoffs(agent: Agent[Any], context: RunContextWrapper[Any]) -> list[AnyHandoff]:

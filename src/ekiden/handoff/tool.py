@@ -1,4 +1,4 @@
-"""Making handoffs: `handoff(agent)` is one way to that agent."""
+"""`handoff(agent)`: makes a handoff, its tool and its arguments."""
 
 from __future__ import annotations
 
@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
 
 T = TypeVar("T")
+CONFIRM_HANDOFF = Confirmation(prompt_template="Make the handoff {tool_name} with {tool_args}?")
+BEST = "*"
+"""As a target: the member of the team that is best at the capabilities that are required."""
+_CODE_TARGET = "_ekiden_agent"
+PERSON = "person:"
+"""What the names of agents that are people begin with."""
 
 
 def validate_json(
@@ -242,12 +248,6 @@ def make_terms(
     return DEFAULT_TERMS if terms == DEFAULT_TERMS else terms
 
 
-CONFIRM_HANDOFF = Confirmation(prompt_template="Make the handoff {tool_name} with {tool_args}?")
-
-BEST = "*"
-"""As a target: the member of the team that is best at the capabilities that are required."""
-
-
 def _to_the_best(
     name: str,
     terms: HandoffTerms,
@@ -289,9 +289,6 @@ def code_target(function: Callable[[Any], Awaitable[Any]]) -> Agent[Any]:
     return made
 
 
-_CODE_TARGET = "_ekiden_agent"
-
-
 def person(role: str, *, description: str | None = None) -> Agent[Any]:
     """People of a role as a member of the team: what they are handed waits for one of them.
 
@@ -303,10 +300,6 @@ def person(role: str, *, description: str | None = None) -> Agent[Any]:
     if not name:
         raise UserError("a person needs a role, such as 'support'")
     return Agent(PERSON + name, person=name, description=description)
-
-
-PERSON = "person:"
-"""What the names of agents that are people begin with."""
 
 
 class EnabledCheck:

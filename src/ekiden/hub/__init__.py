@@ -2,12 +2,10 @@
 
 from ekiden.hub.hub import EventHub
 from ekiden.hub.stream import EventStream
-from ekiden.hub.subscription import EVERYTHING, EventFeed, HubEvent, Subscription
+from ekiden.hub.subscription import HubEvent, Subscription
 from ekiden.hub.tails import SessionTails, Tail
 
 __all__ = [
-    "EVERYTHING",
-    "EventFeed",
     "EventHub",
     "EventStream",
     "HubEvent",

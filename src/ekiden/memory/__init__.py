@@ -8,7 +8,6 @@ from ekiden.memory.backends import (
     register_backend,
 )
 from ekiden.memory.base import (
-    BackendFactory,
     BackendOptions,
     MemoryBackend,
     MirrorEntry,
@@ -19,7 +18,6 @@ from ekiden.memory.outbox import Delivery, all_mirrors, deliver
 from ekiden.memory.spaces import space_of
 
 __all__ = [
-    "BackendFactory",
     "BackendOptions",
     "Delivery",
     "Memory",

@@ -20,6 +20,16 @@ LOGINS: Final = "console_logins"
 MAX_AGE_S: Final = 30 * 24 * 3600
 _TOKEN_BYTES: Final = 32
 _PAGE: Final = 500
+KEYS: Final = "api_keys"
+USES: Final = "api_key_uses"
+"""When keys were used last, apart from the keys: writing it never gets in the way of a change."""
+_PREFIX_CHARS: Final = string.ascii_lowercase + string.digits
+_SECRET_CHARS: Final = string.ascii_letters + string.digits
+_PREFIX_LENGTH: Final = 8
+_SECRET_LENGTH: Final = 40
+_FORM: Final = re.compile(r"ek_([a-z0-9]{8})_([A-Za-z0-9]{32,80})", re.ASCII)
+_ID: Final = re.compile(r"(?:ek_)?([a-z0-9]{8})(?:_[A-Za-z0-9]{0,80})?", re.ASCII)
+_MAX_NAME: Final = 100
 
 
 def login_id(token: str) -> str:
@@ -70,18 +80,6 @@ messages, answers and tool calls that are stored as given; `admin`: all of it, a
 restore."""
 
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
-
-KEYS: Final = "api_keys"
-USES: Final = "api_key_uses"
-"""When keys were used last, apart from the keys: writing it never gets in the way of a change."""
-
-_PREFIX_CHARS: Final = string.ascii_lowercase + string.digits
-_SECRET_CHARS: Final = string.ascii_letters + string.digits
-_PREFIX_LENGTH: Final = 8
-_SECRET_LENGTH: Final = 40
-_FORM: Final = re.compile(r"ek_([a-z0-9]{8})_([A-Za-z0-9]{32,80})", re.ASCII)
-_ID: Final = re.compile(r"(?:ek_)?([a-z0-9]{8})(?:_[A-Za-z0-9]{0,80})?", re.ASCII)
-_MAX_NAME: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -185,12 +185,14 @@ def _set_up_local_models(settings: Settings) -> None:
     local = settings.local
     if local == type(local)():
         return
-    from ekiden.models import local as models
-
-    models.set_default_local_model(local.model)
-    models.set_default_local_settings(
-        models.LocalSettings(n_ctx=local.context, threads=local.threads)
+    from ekiden.models.local import (
+        LocalSettings,
+        set_default_local_model,
+        set_default_local_settings,
     )
+
+    set_default_local_model(local.model)
+    set_default_local_settings(LocalSettings(n_ctx=local.context, threads=local.threads))
 
 
 def _from_code(root: Path, loaded: LoadedSettings, name: str) -> Project:

@@ -1,4 +1,4 @@
-"""Whom a message is for: ``@name …``, by routing, or by what agents can do."""
+"""Who gets a message: the agent named with ``@name …``, the router's choice, or the best match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How runs are made and what they cost, as the settings say."""
+"""The configuration and the cost of runs, from the settings."""
 
 from __future__ import annotations
 

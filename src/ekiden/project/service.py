@@ -1,4 +1,4 @@
-"""The service behind the server: one project, and what a door does with a tenant's store."""
+"""The project behind a server, and the work of one tenant's store."""
 
 from __future__ import annotations
 

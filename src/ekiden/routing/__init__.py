@@ -6,8 +6,6 @@ from ekiden.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ekiden.routing.decision import (
-        STRATEGIES,
-        Method,
         RouteDecision,
         Score,
         Stage,
@@ -27,11 +25,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "STRATEGIES",
     "Fallback",
     "LlmSettings",
     "LlmStage",
-    "Method",
     "RouteDecision",
     "Router",
     "RoutingSettings",
@@ -48,8 +44,6 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "STRATEGIES": "ekiden.routing.decision",
-        "Method": "ekiden.routing.decision",
         "RouteDecision": "ekiden.routing.decision",
         "Score": "ekiden.routing.decision",
         "Stage": "ekiden.routing.decision",

@@ -1,4 +1,4 @@
-"""What a router says: who, why, how sure, and what else it looked at."""
+"""A router's decision: who, why, how sure, and what else it considered."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from unicodedata import category
 from ekiden.core.conversation.usage import Usage
 from ekiden.core.roles import RouteCause
 
+ROUTER_NAME = "router-agent"
+"""The system agent that routes."""
+STRATEGIES: tuple[Strategy, ...] = ("rule", "semantic", "llm", "hybrid")
+
 
 def plain_line(text: str, max_chars: int) -> str:
     """`text` as one line without control and invisible characters, cut at `max_chars`."""
@@ -20,11 +24,7 @@ def plain_line(text: str, max_chars: int) -> str:
     return line if len(line) <= max_chars else line[: max_chars - 1] + "…"
 
 
-ROUTER_NAME = "router-agent"
-"""The system agent that routes."""
-
 Strategy: TypeAlias = Literal["rule", "semantic", "llm", "hybrid"]
-STRATEGIES: tuple[Strategy, ...] = ("rule", "semantic", "llm", "hybrid")
 
 Method: TypeAlias = Literal["rule", "semantic", "llm", "named", "sticky", "default", "none"]
 """What decided: a stage, the person (`named`), nobody (`sticky`: it stays where it is), the

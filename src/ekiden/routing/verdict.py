@@ -1,4 +1,4 @@
-"""From what the stages said to a decision, and when a conversation changes hands."""
+"""From the results of the stages to a decision, and when a conversation changes agents."""
 
 from __future__ import annotations
 

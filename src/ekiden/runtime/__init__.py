@@ -1,9 +1,16 @@
-"""The runtime: `advance` and the doors to it."""
+"""The runtime: `advance` and its callers."""
 
 from typing import TYPE_CHECKING
 
 from ekiden.core.lazy import lazy_names
-from ekiden.runtime.config import CallModelData, Limits, ModelInputData, Price, RunConfig
+from ekiden.runtime.config import (
+    CallModelData,
+    Circumstances,
+    Limits,
+    ModelInputData,
+    Price,
+    RunConfig,
+)
 from ekiden.runtime.kinds.registry import AgentKind, register_agent_kind
 from ekiden.runtime.loop.advance import advance
 from ekiden.runtime.loop.opening import submit, taken_up
@@ -11,10 +18,8 @@ from ekiden.runtime.results import RunResult
 from ekiden.runtime.runner import (
     AgentRunner,
     Runner,
-    get_default_agent_runner,
     set_default_agent_runner,
 )
-from ekiden.runtime.state.circumstances import Circumstances
 from ekiden.runtime.state.state import RunState
 
 if TYPE_CHECKING:
@@ -53,7 +58,6 @@ __all__ = [
     "Runner",
     "StreamEvent",
     "advance",
-    "get_default_agent_runner",
     "register_agent_kind",
     "run_code",
     "set_default_agent_runner",

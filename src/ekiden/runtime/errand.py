@@ -22,14 +22,14 @@ from ekiden.handoff.records.requests import (
     sweep_requests,
     tried_in,
 )
+from ekiden.runtime.config import Circumstances
 from ekiden.runtime.handoff.live_runs import is_hopeless, live_run, on_display
 from ekiden.runtime.handoff.requests import make, settle_rollback, undo
 from ekiden.runtime.loop.advance import advance
 from ekiden.runtime.loop.loading import opened_for_handoff
-from ekiden.runtime.loop.opening import claimed, owned, parked_if_left
+from ekiden.runtime.loop.opening import claimed, owned, suspended_if_left
 from ekiden.runtime.outcome.unmade_requests import is_taken_up, questions_about, store_withdrawal
 from ekiden.runtime.questions.inboxes import read_item
-from ekiden.runtime.state.circumstances import Circumstances
 from ekiden.runtime.state.cursor import Cursor, open_questions
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.closing import has_calls_left
@@ -242,7 +242,7 @@ class Errand:
             await here.commit(status="ready", outcome="", release=True)
             fault_point("handoff.start.after_release")
             return
-        async with parked_if_left(here, self._around):
+        async with suspended_if_left(here, self._around):
             if self._around.handed_over is not None:
                 record = await self._record()
                 handoff_id = self._asked.id if record is None else record.id

@@ -23,7 +23,7 @@ from ekiden.core.values.ids import check_id, check_line, new_id
 from ekiden.handoff.records.lifecycle import FINAL
 from ekiden.handoff.records.records import HandoffRecord, read_handoff
 from ekiden.handoff.records.requests import Asked, asked_in, find_request, session_of
-from ekiden.runtime.config import RunConfig
+from ekiden.runtime.config import Circumstances, RunConfig
 from ekiden.runtime.errand import Errand
 from ekiden.runtime.handoff.request_checks import (
     actor,
@@ -42,7 +42,6 @@ from ekiden.runtime.kinds.people import answer_as_person, answer_case
 from ekiden.runtime.loop.advance import advance
 from ekiden.runtime.loop.opening import claimed, taken_up
 from ekiden.runtime.results import RunResult
-from ekiden.runtime.state.circumstances import Circumstances
 from ekiden.sessions.scopes import check_name, checked_value, is_shared_name
 from ekiden.storage.base import NewSession, Store
 

@@ -15,7 +15,7 @@ from ekiden.core.errors import SessionError, StoreError, UserError
 from ekiden.runtime.handoff.controller import refuse, transfer
 from ekiden.runtime.handoff.rollback import confirm_handoffs
 from ekiden.runtime.questions.answering import note_answers
-from ekiden.runtime.questions.asking import Parked
+from ekiden.runtime.questions.asking import Suspended
 from ekiden.runtime.questions.timekeeping import run_timers, seconds_to_timer
 from ekiden.runtime.questions.withdrawing import withdraw, withdraw_questions
 from ekiden.runtime.state.attempt import Attempt
@@ -37,7 +37,7 @@ async def hand_over(run: RunState, attempt: Attempt) -> LiveHandoff:
     try:
         with acting_as(run.agent.name), logging_for(run):
             is_made = await transfer(run, attempt)
-    except Parked:
+    except Suspended:
         await _ask(run)
         return "waiting"
     except UserError as exc:

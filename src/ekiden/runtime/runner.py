@@ -12,12 +12,11 @@ from ekiden.core.errors import UserError
 from ekiden.core.hooks import RunHooks
 from ekiden.core.runs import Waiting
 from ekiden.core.team import Team
-from ekiden.runtime.config import RunConfig
+from ekiden.runtime.config import Circumstances, RunConfig
 from ekiden.runtime.loop.advance import advance
 from ekiden.runtime.loop.loading import ended_run
 from ekiden.runtime.loop.opening import begun, resumed, taken_up
 from ekiden.runtime.results import RunResult, raise_failure
-from ekiden.runtime.state.circumstances import Circumstances
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import Session
 

@@ -1,4 +1,4 @@
-"""The application: routes, errors, and what every request goes through.
+"""The application: routes, errors, middleware, integrations, and the removal of what is old.
 
 Callers of `/a2a` and `/mcp` are told in JSON-RPC what is wrong with a body. Who may not call, or
 calls too often, is told so as everywhere: that is HTTP's business, and clients of both protocols
@@ -7,9 +7,11 @@ look at the status.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import re
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache
 from typing import Any, Final
 
@@ -18,14 +20,19 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ekiden import __version__
+from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import UnknownParameter
-from ekiden.project.service import Service
+from ekiden.core.integrations import integrations
+from ekiden.project.keys import Logins
+from ekiden.project.service import Desk, Service
 from ekiden.project.telemetry import Telemetry
+from ekiden.project.tenants import DEFAULT_TENANT
 from ekiden.server import console, problems, resources
 from ekiden.server.access.access import Gate
 from ekiden.server.access.gate import KeyGate, key_ring
 from ekiden.server.chores import Chores
 from ekiden.server.configuration import ServerConfig
+from ekiden.server.idempotency import prune
 from ekiden.server.metrics.counting import Counting
 from ekiden.server.metrics.metrics import Metrics
 from ekiden.server.middleware import stack
@@ -35,14 +42,14 @@ from ekiden.server.openapi import description, docs_page
 from ekiden.server.openapi.examples import TITLE
 from ekiden.server.route_groups import grouped, operation_id
 from ekiden.server.routes import events, health, login, metrics, runs
-from ekiden.server.standards import add_standards, standards_running
 from ekiden.server.streams.sse import Streams
-from ekiden.server.tidying import tidy
 
 _A2A = re.compile(r"/a2a(?:/[^/:]+)?/?")
 _MCP: Final = "/mcp"
 _PARSE_ERROR: Final = -32700
 _INVALID_REQUEST: Final = -32600
+_log = logging.getLogger("ekiden.server")
+EVERY_S: Final = 3600.0
 
 
 class RpcShape:
@@ -139,3 +146,39 @@ def _routes() -> tuple[BaseRoute, ...]:
         *grouped(metrics.router, prefix=""),
         *grouped(*resources.ROUTERS, runs.router, events.router, login.router),
     )
+
+
+def add_standards(app: FastAPI) -> None:
+    """Add the routes of those that are installed, and say which are not."""
+    for each in integrations("server"):
+        if each.is_installed:
+            each.load().install(app)
+        else:
+            _log.info("%s is not served: %s", each.name, each.way_to_install)
+
+
+@asynccontextmanager
+async def standards_running(app: FastAPI) -> AsyncIterator[None]:
+    """What they need as long as the application runs."""
+    async with AsyncExitStack() as stack:
+        for each in integrations("server"):
+            running = getattr(each.load(), "running", None) if each.is_installed else None
+            if running is not None:
+                await stack.enter_async_context(running(app))
+        yield
+
+
+def tidy(desk: Desk, chores: Chores) -> None:
+    """Look through what is kept at the desk, now and every hour, until `chores` are closed."""
+    chores.begin(lambda: _again_and_again(desk), what="old answers are removed no more")
+
+
+async def _again_and_again(desk: Desk) -> None:
+    while True:
+        try:
+            await prune(desk.store)
+            if desk.tenant == DEFAULT_TENANT:
+                await Logins(desk.store).prune()
+        except EkidenError as exc:
+            _log.warning("old answers were not removed, trying again: %s", exc.code)
+        await asyncio.sleep(EVERY_S)

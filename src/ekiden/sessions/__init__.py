@@ -14,7 +14,7 @@ from ekiden.sessions.conversation import (
     visible_items,
 )
 from ekiden.sessions.session import Session
-from ekiden.sessions.state import SessionState, state_at, state_of, variables_at
+from ekiden.sessions.state import SessionState, state_at, variables_at
 
 __all__ = [
     "Session",
@@ -29,7 +29,6 @@ __all__ = [
     "said",
     "standing",
     "state_at",
-    "state_of",
     "variables_at",
     "visible_events",
     "visible_items",

@@ -1,4 +1,4 @@
-"""Reading a session's events as the conversation that an agent sees."""
+"""A session's events as the conversation that an agent sees, without what was withheld."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ from typing import Any
 
 from ekiden.core.conversation.items import Item, function_output
 from ekiden.core.events import Event
+
+_POPPED = ".popped"
+_INTERNAL = frozenset(
+    {
+        "undoes", "keeps", "hash", "moves", "compensation", "attempt", "place", "tools", "budget",
+        "received", "state", "chain",
+    }
+)  # fmt: skip
 
 
 def is_draft(event: Event) -> bool:
@@ -74,9 +82,6 @@ def _covered(item: Item, refused: Mapping[str, str]) -> Item:
         return {**item, "arguments": "{}"}
     told = f"Error: the handoff to {refused[call_id]} was not made: a guardrail refused it"
     return function_output(call_id, told)
-
-
-_POPPED = ".popped"
 
 
 def undone(events: Iterable[Event]) -> list[tuple[int, int]]:
@@ -266,11 +271,3 @@ def chain_of(events: Sequence[Event]) -> list[Mapping[str, Any]]:
             row.update(status="rolled_back" if is_transfer(event) else row.get("status"))
             row["rewound"] = True
     return list(rows.values())
-
-
-_INTERNAL = frozenset(
-    {
-        "undoes", "keeps", "hash", "moves", "compensation", "attempt", "place", "tools", "budget",
-        "received", "state", "chain",
-    }
-)  # fmt: skip

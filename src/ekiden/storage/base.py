@@ -12,8 +12,8 @@ Rules that every back end keeps, and `ekiden.testing.store_contract.StoreContrac
   messages, what an event carries) must be JSON: dicts with text as keys, lists, text, finite
   numbers, booleans, `None`. Anything else is `UserError`, which names it, before anything is
   stored. Only `MemoryStore` does not look into events, which it keeps as they are.
-* A session that waits is woken by others: every wake raises its `wakes`, and one who parks it says
-  how many it has seen, so that no wake is lost between looking and parking.
+* A session that waits is woken by others: every wake raises its `wakes`; who suspends it says
+  how many it has seen, so that no wake is lost between looking and suspending.
 * A message stays open until it is settled, once: the first settlement counts.
 * A database that cannot be reached is `StoreUnavailable`, never a foreign exception.
 * A store opens with its first use. Once closed it refuses every call with `StoreUnavailable` until

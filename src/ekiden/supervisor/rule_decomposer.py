@@ -11,12 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ekiden.core.conversation.quoting import quote
 from ekiden.core.plan import AgentTask, AskModel, Member, TaskDecomposition
-from ekiden.supervisor.matching import MemberMatcher
+from ekiden.core.text.folding import folded, marked
 from ekiden.supervisor.members import fallback_of
+
+if TYPE_CHECKING:
+    from ekiden.agents.pattern_set import PatternSet
 
 _SHORT_WORDS = 2
 _SHORT_CJK = 4
@@ -32,25 +35,12 @@ Link: TypeAlias = Literal["and", "sentence", "then"]
 MAX_CHARS = 20_000
 MAX_CLAUSES = 200
 """How much of a request is cut, and into how many parts; the rest belongs to the last one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clause:
-    """The part ``text[start:end]`` of a request."""
-
-    link: Link
-    """How it is joined to the one before."""
-    start: int
-    end: int
-
-
 _WHOLE = re.compile(
     r"\"[^\"\n]{0,500}\"|“[^”]{0,500}”|「[^」]{0,500}」|『[^』]{0,500}』|《[^》]{0,500}》"
     r"|`[^`\n]{0,500}`|\bhttps?://\S{1,500}"
 )
 """What is never cut. Every repeat here and below has an end: else a request of nothing but
 quotation marks or spaces would take time with the square of its length."""
-
 _LATER = (
     r"and\s{1,9}then|and\s{1,9}after\s{1,9}that|after\s{1,9}that|and\s{1,9}afterwards?"
     r"|afterwards?|then|next|finally"
@@ -58,7 +48,6 @@ _LATER = (
 _LATER_CJK = "然后|然後|接着|接著|之后再|之後再|随后|隨後|最后|最後に|それから|そのあと|その後|次に"
 _ALSO = r"and\s{1,9}also|and\s{1,9}please|and|also|plus|as\s{1,9}well\s{1,9}as"
 _ALSO_CJK = "以及|还有|還有|另外|并且|並且|同时|同時に|而且|そして|あと|また|および"
-
 _HAN_KANA = "\u3040-\u30ff\u3400-\u9fff"
 _CUT = re.compile(
     rf"""
@@ -87,6 +76,19 @@ _CUT = re.compile(
 _ABBREVIATION = re.compile(r"(?:\b[A-Za-z]|\b(?:e\.g|i\.e|etc|vs|St|Mr|Mrs|Ms|Dr|No|approx))\.$")
 _LONGEST_ABBREVIATION = 12
 _STRONGER: dict[Link, int] = {"and": 0, "sentence": 1, "then": 2}
+_KEYWORD = 10
+_PATTERN = 20
+_NAME = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clause:
+    """The part ``text[start:end]`` of a request."""
+
+    link: Link
+    """How it is joined to the one before."""
+    start: int
+    end: int
 
 
 def clauses(text: str) -> list[Clause]:
@@ -299,3 +301,52 @@ def _is_short(text: str) -> bool:
     if any("\u3040" <= each <= "\u9fff" or "\uac00" <= each <= "\ud7ff" for each in text):
         return letters <= _SHORT_CJK
     return len(words) <= _SHORT_WORDS
+
+
+class MemberMatcher:
+    """Finds the member whose keywords and patterns speak most for it, as `rule` routing does.
+
+    A pattern that matches is worth 20, a keyword 10, the member's name or that of a capability 5;
+    of equal ones the first member is meant. Keywords are found without regard to case, white space
+    and compatibility forms; those in scripts with spaces as whole words, others anywhere. The name
+    of the fallback does not count: it gets what is left anyway.
+
+    `UserError` for a pattern that cannot be used.
+    """
+
+    def __init__(self, members: Sequence[Member], *, fallback: str) -> None:
+        self._members = members
+        self._words = [
+            _key_words(member, is_fallback=member.name == fallback) for member in members
+        ]
+        owners = [(place, each) for place, m in enumerate(members) for each in m.patterns]
+        self._owners = [place for place, _ in owners]
+        self._patterns = _compiled([pattern for _, pattern in owners])
+
+    def best(self, text: str) -> str | None:
+        """The member that `text` is for; `None` if nothing speaks for anybody."""
+        look = marked(folded(text))
+        points = [
+            sum(worth for word, worth in words.items() if word in look) for words in self._words
+        ]
+        for hit in () if self._patterns is None else self._patterns.matches(text):
+            points[self._owners[hit]] += _PATTERN
+        top = max(points, default=0)
+        return self._members[points.index(top)].name if top else None
+
+
+def _compiled(patterns: Sequence[str]) -> PatternSet | None:
+    if not patterns:
+        return None
+    from ekiden.agents.pattern_set import PatternSet
+
+    return PatternSet(patterns)
+
+
+def _key_words(member: Member, *, is_fallback: bool) -> dict[str, int]:
+    names = [] if is_fallback else [member.name.replace("_", " ").replace("-", " "), member.name]
+    names += [each.partition(":")[0] for each in member.capabilities]
+    found = {marked(folded(name)): _NAME for name in names}
+    found |= {marked(folded(word)): _KEYWORD for word in member.keywords}
+    found.pop("", None)
+    return found

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from ekiden.core.lazy import lazy_names
 from ekiden.testing.clock import ManualClock
 from ekiden.testing.scripted import (
-    RecordedCall,
     ScriptedModel,
     UnexpectedModelCall,
     UnusedSteps,
@@ -19,7 +18,7 @@ from ekiden.testing.scripted import (
     stream,
     transfer,
 )
-from ekiden.testing.scripted_runner import ScriptedRunner, TaskStep, UnexpectedTask
+from ekiden.testing.scripted_runner import ScriptedRunner, UnexpectedTask
 
 if TYPE_CHECKING:
     from ekiden.testing.servers.realtime import RealtimeServer
@@ -27,10 +26,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ManualClock",
     "RealtimeServer",
-    "RecordedCall",
     "ScriptedModel",
     "ScriptedRunner",
-    "TaskStep",
     "UnexpectedModelCall",
     "UnexpectedTask",
     "UnusedSteps",

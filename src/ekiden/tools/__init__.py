@@ -8,10 +8,10 @@ from ekiden.tools.output import output_of, output_text, to_jsonable
 from ekiden.tools.result import ToolResult
 
 if TYPE_CHECKING:
-    from ekiden.tools.builtin import BUILTIN_NAMES, builtin_tools
+    from ekiden.tools.builtin import builtin_tools
     from ekiden.tools.docstrings import DocstringStyle
     from ekiden.tools.function import default_tool_error_function, function_tool
-    from ekiden.tools.guardrails import check_input, check_output, decision_of, refusal
+    from ekiden.tools.guardrails import check_input, decision_of, refusal
     from ekiden.tools.registry import (
         is_project_function,
         register_tool,
@@ -21,13 +21,11 @@ if TYPE_CHECKING:
     from ekiden.tools.settings import ToolSettings
 
 __all__ = [
-    "BUILTIN_NAMES",
     "DocstringStyle",
     "ToolResult",
     "ToolSettings",
     "builtin_tools",
     "check_input",
-    "check_output",
     "decision_of",
     "default_tool_error_function",
     "function_tool",
@@ -45,12 +43,10 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "BUILTIN_NAMES": "ekiden.tools.builtin",
         "DocstringStyle": "ekiden.tools.docstrings",
         "ToolSettings": "ekiden.tools.settings",
         "builtin_tools": "ekiden.tools.builtin",
         "check_input": "ekiden.tools.guardrails",
-        "check_output": "ekiden.tools.guardrails",
         "decision_of": "ekiden.tools.guardrails",
         "default_tool_error_function": "ekiden.tools.function",
         "function_tool": "ekiden.tools.function",

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from ekiden.tracing.ids import TraceContext, parse_traceparent
     from ekiden.tracing.log_context import log_fields
     from ekiden.tracing.logs import ContextFilter, JsonFormatter, TextFormatter, setup_logging
-    from ekiden.tracing.otel.exporter import OtlpReport, export_otlp
+    from ekiden.tracing.otel.exporter import export_otlp
     from ekiden.tracing.otel.follower import FollowPolicy, OtelFollower
-    from ekiden.tracing.otel.processor import OtelProcessor, add_otel_processor
+    from ekiden.tracing.otel.processor import add_otel_processor
     from ekiden.tracing.processors import RunTrace, TracingProcessor
-    from ekiden.tracing.reading import read_trace, trace_context
+    from ekiden.tracing.reading import read_trace
     from ekiden.tracing.redacting import for_export
     from ekiden.tracing.registry import (
         add_trace_processor,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         set_tracing_disabled,
         trace_processors,
     )
-    from ekiden.tracing.spans import Span, SpanKind, SpanStatus, Tokens
+    from ekiden.tracing.spans import Span, SpanKind, Tokens
     from ekiden.tracing.tree import Node, Trace
 
 __all__ = [
@@ -35,13 +35,10 @@ __all__ = [
     "JsonFormatter",
     "Node",
     "OtelFollower",
-    "OtelProcessor",
-    "OtlpReport",
     "RunTrace",
     "Span",
     "SpanBuilder",
     "SpanKind",
-    "SpanStatus",
     "TextFormatter",
     "Tokens",
     "Trace",
@@ -63,7 +60,6 @@ __all__ = [
     "set_tracing_disabled",
     "setup_logging",
     "spans_of",
-    "trace_context",
     "trace_events",
     "trace_processors",
 ]
@@ -77,13 +73,10 @@ __getattr__ = lazy_names(
         "JsonFormatter": "ekiden.tracing.logs",
         "Node": "ekiden.tracing.tree",
         "OtelFollower": "ekiden.tracing.otel.follower",
-        "OtelProcessor": "ekiden.tracing.otel.processor",
-        "OtlpReport": "ekiden.tracing.otel.exporter",
         "RunTrace": "ekiden.tracing.processors",
         "Span": "ekiden.tracing.spans",
         "SpanBuilder": "ekiden.tracing.building.builder",
         "SpanKind": "ekiden.tracing.spans",
-        "SpanStatus": "ekiden.tracing.spans",
         "TextFormatter": "ekiden.tracing.logs",
         "Tokens": "ekiden.tracing.spans",
         "Trace": "ekiden.tracing.tree",
@@ -105,7 +98,6 @@ __getattr__ = lazy_names(
         "set_tracing_disabled": "ekiden.tracing.registry",
         "setup_logging": "ekiden.tracing.logs",
         "spans_of": "ekiden.tracing.building.builder",
-        "trace_context": "ekiden.tracing.reading",
         "trace_events": "ekiden.tracing.exports",
         "trace_processors": "ekiden.tracing.registry",
     },

@@ -1,4 +1,4 @@
-"""What of a span is shown: keys and tokens never are, and words only where they are wanted."""
+"""Redaction of spans: never keys and tokens; words only where they are wanted."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ _MAX_READ = 100_000
 _LONGEST_SECRET = 8_000
 _SHORT = 120
 """Names and ids come again and again: texts up to this length are looked at once."""
+KEYS: Final = ("api_key",)
+"""What is covered in every view and export: keys, tokens and private keys."""
+LEFT_OUT: Final = "Error details are left out."
+_ERROR_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}(?:Error|Exception|Exit|Interrupt|Timeout)")
 
 
 def covered(text: str, most: int) -> str:
@@ -34,12 +38,6 @@ def covered(text: str, most: int) -> str:
 @lru_cache(maxsize=4096)
 def _looked_at(text: str) -> str:
     return redact_text(text, kinds=("api_key",), mask=MASK)
-
-
-KEYS: Final = ("api_key",)
-"""What is covered in every view and export: keys, tokens and private keys."""
-LEFT_OUT: Final = "Error details are left out."
-_ERROR_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}(?:Error|Exception|Exit|Interrupt|Timeout)")
 
 
 def for_export(

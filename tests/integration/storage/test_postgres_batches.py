@@ -16,7 +16,7 @@ from ekiden.storage.base import (
     Written,
 )
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.connection import database as doubt
+from ekiden.storage.postgres.connection import database
 from tests.support.proxy import Proxy
 from tests.support.sql import execute, until_blocked
 
@@ -106,7 +106,7 @@ async def test_a_batch_without_result_is_stored_once(
 async def test_a_database_that_stays_away_leaves_the_answer_open(
     far: PostgresStore, near: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doubt, "SETTLE_S", 0.05)
+    monkeypatch.setattr(database, "SETTLE_S", 0.05)
     await near.create(NewSession(id="s", agent="a"))
     await far.write(batch(0))
     proxy.strike("lose_answer")

@@ -22,7 +22,7 @@ from ekiden.storage.base import (
     SessionPatch,
 )
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.connection import database as doubt
+from ekiden.storage.postgres.connection import database
 from tests.support.proxy import Fault, Proxy
 from tests.support.sql import connect, execute, terminate, until_blocked
 
@@ -252,7 +252,7 @@ async def test_a_lease_that_ended_while_the_connection_was_down_is_lost(
 async def test_a_database_that_stays_away_leaves_the_answer_open(
     far: PostgresStore, near: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doubt, "SETTLE_S", 0.05)
+    monkeypatch.setattr(database, "SETTLE_S", 0.05)
     claim = await claimed(far)
     await far.commit(claim, step(1))
     proxy.strike("lose_answer")
@@ -265,7 +265,7 @@ async def test_a_database_that_stays_away_leaves_the_answer_open(
 async def test_a_store_that_is_closed_before_the_answer_leaves_it_open(
     far: PostgresStore, near: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doubt, "SETTLE_S", 3600.0)
+    monkeypatch.setattr(database, "SETTLE_S", 3600.0)
     claim = await claimed(far)
     await far.commit(claim, step(1))
     proxy.strike("lose_answer")

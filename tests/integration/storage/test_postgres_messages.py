@@ -16,9 +16,8 @@ from ekiden.storage.base import (
     Settled,
     StoredMessage,
 )
-from ekiden.storage.postgres import PostgresStore, queues
-from ekiden.storage.postgres import messages as puts
-from ekiden.storage.postgres.connection import database as doubt
+from ekiden.storage.postgres import PostgresStore, messages, queues
+from ekiden.storage.postgres.connection import database
 from tests.support.proxy import Proxy
 from tests.support.sql import connect, execute, until_blocked
 
@@ -67,7 +66,7 @@ async def test_messages_of_which_one_has_no_key_are_not_put_again(
 async def test_a_database_that_stays_away_leaves_the_answer_open(
     far: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doubt, "SETTLE_S", 0.05)
+    monkeypatch.setattr(database, "SETTLE_S", 0.05)
     await far.put_messages([message()])
     await far.settle_messages([TIME_OUT])
     proxy.strike("lose_answer")
@@ -81,7 +80,7 @@ async def test_a_database_that_stays_away_leaves_the_answer_open(
 async def test_puts_of_a_database_that_stays_away_are_open_too(
     far: PostgresStore, near: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doubt, "SETTLE_S", 0.05)
+    monkeypatch.setattr(database, "SETTLE_S", 0.05)
     await far.put_messages([message("a")])
     proxy.strike("lose_answer")
     await proxy.close_port()
@@ -204,7 +203,7 @@ async def test_a_put_whose_rival_is_gone_by_now_is_stored(
 ) -> None:
     await postgres_store.put_messages([message()])
     gone = "with gone as (delete from messages where key = $1) select 1 as id where false"
-    monkeypatch.setattr(puts, "_WITH_KEY", gone)
+    monkeypatch.setattr(messages, "_WITH_KEY", gone)
     (receipt,) = await postgres_store.put_messages([message(body=2)])
     assert receipt.is_new
     assert (await only(postgres_store)).body == 2

@@ -87,17 +87,17 @@ async def test_sessions_that_wake_each_other_lose_no_wake(
     assert [(await postgres_store.get(name)).wakes for name in names] == [50, 50, 50]
 
 
-async def test_a_wake_while_the_session_parks_is_not_lost(
+async def test_a_wake_while_the_session_suspends_is_not_lost(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
     claim = await claimed(postgres_store)
     rival = await connect(postgres_url)
     async with rival.transaction():
         await rival.execute("update sessions set wakes = wakes + 1")
-        park = step(patch=SessionPatch(status="waiting"), seen_wakes=0, release=True)
-        parking = asyncio.create_task(postgres_store.commit(claim, park))
+        suspend = step(patch=SessionPatch(status="waiting"), seen_wakes=0, release=True)
+        suspending = asyncio.create_task(postgres_store.commit(claim, suspend))
         await until_blocked(postgres_url)
-    await parking
+    await suspending
     await rival.close()
     row = await postgres_store.get("s")
     assert (row.status, row.wakes, row.owner) == ("ready", 1, None)

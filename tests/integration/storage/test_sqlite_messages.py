@@ -17,8 +17,7 @@ from ekiden.storage.base import (
     NewSession,
     QueuePut,
 )
-from ekiden.storage.sqlite import SqliteStore
-from ekiden.storage.sqlite import queues as found_messages
+from ekiden.storage.sqlite import SqliteStore, queues
 from tests.support.sqlite import execute
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
@@ -146,7 +145,7 @@ async def test_a_stale_batch_in_a_group_leaves_nothing_of_itself(store: SqliteSt
 async def test_messages_are_found_with_an_index(
     path: Path, store: SqliteStore, where: MessageFilter, index: str
 ) -> None:
-    sql, values = found_messages.page_sql(where, 0, 10)
+    sql, values = queues.page_sql(where, 0, 10)
     for value in values:
         sql = sql.replace("?", repr(value), 1)
     plan = [row[3] for row in execute(path, f"EXPLAIN QUERY PLAN {sql}")]

@@ -198,7 +198,7 @@ async def test_an_answer_that_is_quicker_than_the_question_is_told_is_just_used(
     assert capsys.readouterr().out == "yes: 祝你好运\n"
 
 
-async def test_ctrl_c_leaves_the_session_parked(capsys: Captured) -> None:
+async def test_ctrl_c_leaves_the_session_suspended(capsys: Captured) -> None:
     store = MemoryStore()
     task = asyncio.create_task(watched(store).watch(STAY))
     item = await asked(store)

@@ -36,7 +36,7 @@ async def legal(ctx: CodeContext[Any]) -> str:
 TEAM = Team(Agent("pm", run=pm), Agent("sales", run=sales), Agent("legal", run=legal))
 
 
-async def parked(store: MemoryStore, config: RunConfig | None = None) -> Session:
+async def suspended(store: MemoryStore, config: RunConfig | None = None) -> Session:
     """A session that waits for two people, through agents that it asked."""
     session = Session("s", store=store)
     await Runner.run(TEAM, "go", session=session, run_config=config)
@@ -45,7 +45,7 @@ async def parked(store: MemoryStore, config: RunConfig | None = None) -> Session
 
 async def test_questions_are_found_through_the_agents_that_were_asked() -> None:
     store = MemoryStore()
-    await parked(store)
+    await suspended(store)
     first, second = await questions_to_people(store, "s")
     assert {first.subject, second.subject} == {"a discount?", "the contract?"}
     await Inbox(store).answer(first.id, choice=first.options[0], by="mira")
@@ -66,14 +66,14 @@ async def test_a_session_that_waits_for_nobody_has_no_questions() -> None:
 async def test_what_was_decided_by_the_clock_is_no_question_any_more() -> None:
     clock = ManualClock()
     store = MemoryStore(clock)
-    await parked(store, RunConfig(clock=clock))
+    await suspended(store, RunConfig(clock=clock))
     clock.advance(61)
     assert [item.subject for item in await questions_to_people(store, "s")] == ["a discount?"]
 
 
 async def test_a_run_that_somebody_else_ended_has_a_result() -> None:
     store = MemoryStore()
-    session = await parked(store)
+    session = await suspended(store)
     for item in await questions_to_people(store, "s"):
         await Inbox(store).answer(item.id, choice=item.options[0], by="mira")
     await Runner.wait(TEAM, session)

@@ -7,8 +7,7 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.profile import Triggers
-from ekiden.routing.meaning import learner as semantic_learner
-from ekiden.routing.meaning import texts as semantic_texts
+from ekiden.routing.meaning import learner, texts
 from ekiden.routing.meaning.learner import Learner, Views
 from ekiden.routing.meaning.semantic import Calibration, calibrate
 from ekiden.routing.meaning.texts import texts_of
@@ -38,7 +37,7 @@ def test_points_that_were_not_learnt_go_to_the_nearest_corner() -> None:
 def test_the_left_out_scores_are_those_of_a_learner_without_that_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(semantic_learner, "EMPHASIS", 0.0)
+    monkeypatch.setattr(learner, "EMPHASIS", 0.0)
     views, owners = _views(30)
     whole = Learner(views, owners, _ones(30), agents=3)
     kept = np.arange(1, 30)
@@ -51,7 +50,7 @@ def test_with_many_texts_landmarks_stand_for_the_others(monkeypatch: pytest.Monk
     views, owners = _views(120)
     asked, meant = _views(30, seed=5)
     exact = Learner(views, owners, _ones(120), agents=3)
-    monkeypatch.setattr(semantic_learner, "LANDMARKS", 60)
+    monkeypatch.setattr(learner, "LANDMARKS", 60)
     rough = Learner(views, owners, _ones(120), agents=3)
     assert rough.scores(asked) == pytest.approx(exact.scores(asked), abs=0.25)
     assert rough.left_out == pytest.approx(exact.left_out, abs=0.4)
@@ -105,7 +104,7 @@ def test_examples_are_believed_most_and_the_best_evidence_fully() -> None:
 
 
 def test_too_many_texts_are_thinned_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(semantic_texts, "MAX_TEXTS", 20)
+    monkeypatch.setattr(texts, "MAX_TEXTS", 20)
     long = Agent("long", triggers=Triggers(examples=tuple(f"text {n}" for n in range(100))))
     found = texts_of([long, Agent("short")])
     assert [each.text for each in found if each.agent == 0][:3] == ["text 0", "text 10", "text 20"]

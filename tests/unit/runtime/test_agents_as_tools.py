@@ -201,11 +201,11 @@ async def test_a_question_to_people_surfaces_and_comes_back_to_who_asked_however
     store, config = MemoryStore(), RunConfig(approver="inbox")
     session = Session("s1", store=store)
 
-    parked = await Runner.run(top, "pay", session=session, run_config=config)
+    suspended = await Runner.run(top, "pay", session=session, run_config=config)
     [item] = (await Inbox(store).list(InboxQuery())).items
 
-    assert isinstance(parked.outcome, Waiting)
-    assert parked.outcome.reason == "person:operator"
+    assert isinstance(suspended.outcome, Waiting)
+    assert suspended.outcome.reason == "person:operator"
     assert (item.from_agent, item.tool) == ("till", "pay")
     assert paid == []
 

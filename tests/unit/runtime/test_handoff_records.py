@@ -192,7 +192,7 @@ class Asked(Digging):
     def respond(self, request: Any) -> Any:
         return call("dig") if len(request.input) == 1 else say(f"{request.agent} here")
 
-    async def parked(self, **options: Any) -> tuple[asyncio.Task[HandoffResult], InboxItem]:
+    async def suspended(self, **options: Any) -> tuple[asyncio.Task[HandoffResult], InboxItem]:
         """The request, and what the person is asked."""
         running = await self.at_work()
         asking = self.start(metadata={"n": 1}, **options)
@@ -209,7 +209,7 @@ class Asked(Digging):
 
 async def test_who_waits_for_a_handoff_leaves_its_approval_to_the_person() -> None:
     office = Asked()
-    asking, item = await office.parked()
+    asking, item = await office.suspended()
     await asyncio.sleep(0)
     await Inbox(office.store).answer(item.id, choice="approve", by="anna")
     result = await asking
@@ -219,7 +219,7 @@ async def test_who_waits_for_a_handoff_leaves_its_approval_to_the_person() -> No
 
 async def test_a_person_may_take_longer_to_approve_than_a_source_to_finish() -> None:
     office = Asked()
-    asking, item = await office.parked(timeout_s=0.3)
+    asking, item = await office.suspended(timeout_s=0.3)
     assert (await asking).status == "validating"
     await Inbox(office.store).answer(item.id, choice="approve", by="anna")
     assert (await office.resume()).final_output == "b here"
@@ -229,7 +229,7 @@ async def test_a_person_may_take_longer_to_approve_than_a_source_to_finish() -> 
 
 async def test_a_cancelled_request_withdraws_its_question_and_the_run_goes_on() -> None:
     office = Asked()
-    _, item = await office.parked(patience_s=0)
+    _, item = await office.suspended(patience_s=0)
     result = await office.controller.cancel(office.handoff_id)
     assert result.error is not None
     assert (result.status, result.error.code) == ("failed", "CANCELLED")
@@ -240,7 +240,7 @@ async def test_a_cancelled_request_withdraws_its_question_and_the_run_goes_on() 
 
 async def test_a_request_that_waits_for_approval_is_still_wanted_after_a_message() -> None:
     office = Asked()
-    _, item = await office.parked(patience_s=0)
+    _, item = await office.suspended(patience_s=0)
     await Runner.run(office.team, "hello?", session=office.session, run_config=office.config)
     [again] = (await Inbox(office.store).list()).items
     assert again.id != item.id

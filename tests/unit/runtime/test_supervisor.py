@@ -359,7 +359,7 @@ async def test_a_supervisor_can_be_a_member_of_another_one() -> None:
     assert state.final_response == "b: b did it | inner: a did it"
 
 
-async def test_a_task_that_waits_for_a_person_parks_the_plan_and_no_finished_task_runs_again() -> (
+async def test_a_task_that_waits_for_people_suspends_the_plan_and_no_finished_task_runs_again() -> (
     None
 ):
     desk, store = Desk(), MemoryStore()

@@ -18,7 +18,8 @@ from ekiden.core.acting import AGENT_HEADER
 from ekiden.core.errors import SessionNotFound, StoreUnavailable
 from ekiden.core.errors.server import RequestInvalid, TooManyRequests
 from ekiden.integrations.mcp_server.mounting import IDLE_S, Guests
-from ekiden.server import ServerConfig, tidying
+from ekiden.server import ServerConfig
+from ekiden.server import application as tidying
 from ekiden.server import idempotency as kept
 from ekiden.server.access.access import Caller
 from ekiden.server.middleware import bodies

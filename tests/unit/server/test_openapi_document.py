@@ -19,7 +19,7 @@ import jsonschema_rs
 import pytest
 from fastapi import FastAPI
 
-from ekiden.server import standards
+from ekiden.server import application as standards
 from ekiden.server.document import document_text, openapi_document
 from ekiden.server.openapi import docs_page
 from ekiden.server.openapi.description import SCOPE, first_clause

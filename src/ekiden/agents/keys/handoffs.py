@@ -1,4 +1,4 @@
-"""Every key of an entry of `handoffs`, what must fit together in it, and what it becomes."""
+"""The keys of an entry of `handoffs`: their rules, triggers, and the definition they make."""
 
 from __future__ import annotations
 

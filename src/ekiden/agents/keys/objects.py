@@ -1,4 +1,4 @@
-"""Kinds that have others inside: mappings with known keys, and lists."""
+"""Kinds of keys with others inside: mappings and lists; and those that several keys share."""
 
 from __future__ import annotations
 
@@ -13,6 +13,18 @@ from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar, value_of
 from ekiden.core.checks.kinds import Number, Text
 from ekiden.core.text.suggest import did_you_mean
+
+_YEAR_S = 365 * 24 * 3600
+_MAX_TOKENS = 1_000_000_000_000
+_MAX_MONEY = 1_000_000_000
+SECONDS = Number(low=0, high=_YEAR_S, above_low=True)
+QUESTION = Text(
+    strip=False,
+    check=template_fault,
+    code="bad_template",
+    in_schema={"pattern": r"^(?:[^{}]|\{tool_name\}|\{tool_args\})+$"},
+)
+"""What a person is asked before something is done."""
 
 
 class Placed(NamedTuple):
@@ -321,20 +333,6 @@ def split_names(node: Scalar) -> list[Node]:
 def _place(node: Node) -> tuple[int, int]:
     return node.line, node.column
 
-
-_YEAR_S = 365 * 24 * 3600
-_MAX_TOKENS = 1_000_000_000_000
-_MAX_MONEY = 1_000_000_000
-
-SECONDS = Number(low=0, high=_YEAR_S, above_low=True)
-
-QUESTION = Text(
-    strip=False,
-    check=template_fault,
-    code="bad_template",
-    in_schema={"pattern": r"^(?:[^{}]|\{tool_name\}|\{tool_args\})+$"},
-)
-"""What a person is asked before something is done."""
 
 CAPABILITIES = ListOf(
     item=Text(what="the name of a capability, as a text", max_length=200),

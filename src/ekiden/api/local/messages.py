@@ -35,6 +35,8 @@ OUTSIDER: Final = "caller:"
 _MAX_NAME: Final = 200
 _FOR_EVER_S: Final = 1e9
 _MAX_TITLE: Final = 120
+_MAILBOXES: Final = agent_queue("")
+_SESSION: Final = "session:"
 
 
 def outsider(name: str) -> str:
@@ -79,10 +81,6 @@ async def post_message(
     except QueueFull as exc:
         raise MailboxFull(agent, limits.mailbox_bound) from exc
     return session_id
-
-
-_MAILBOXES: Final = agent_queue("")
-_SESSION: Final = "session:"
 
 
 class LocalMessages(api.Messages):

@@ -1,1 +1,1 @@
-"""Agents that this process serves: messages are taken, handled and brought to their end."""
+"""Agents that this process serves: messages are taken, handled and settled."""

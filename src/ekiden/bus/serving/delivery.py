@@ -1,4 +1,4 @@
-"""A message that is with a service, and who is next among those that are not begun."""
+"""A message that a service handles, and the queue of those that are not begun."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from ekiden.storage.messages import QueueMessage
 Stage: TypeAlias = Literal["line", "running", "ending", "later", "gone"]
 """`line`: not begun; `running`: with the handler; `ending`: its end is being stored; `later`: to
 be answered with `Bus.respond`; `gone`: this service has nothing more to do with it."""
+CURRENT: ContextVar[Delivery | None] = ContextVar("ekiden_bus_delivery", default=None)
+"""What the running code works on; also in tasks that a handler has started and left behind, so
+whoever looks asks whether it is still running."""
+_FEW = 128
 
 
 class Delivery:
@@ -67,18 +71,10 @@ class Delivery:
         )
 
 
-CURRENT: ContextVar[Delivery | None] = ContextVar("ekiden_bus_delivery", default=None)
-"""What the running code works on; also in tasks that a handler has started and left behind, so
-whoever looks asks whether it is still running."""
-
-
 def current_delivery() -> Delivery | None:
     """What the running code works on; `None` outside of handlers."""
     delivery = CURRENT.get()
     return delivery if delivery is not None and delivery.stage == "running" else None
-
-
-_FEW = 128
 
 
 class DeliveryQueue:

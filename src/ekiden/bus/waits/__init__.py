@@ -1,1 +1,1 @@
-"""Who waits for whom: in this process, in the store, and in circles."""
+"""Who waits for whom: in this process, in the store, and in deadlocks."""

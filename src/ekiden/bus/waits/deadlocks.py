@@ -1,4 +1,4 @@
-"""Deadlocks among those who wait for each other: found, recorded and broken."""
+"""Deadlocks: found, recorded and broken."""
 
 from __future__ import annotations
 
@@ -22,6 +22,14 @@ from ekiden.core.errors import StaleDocument
 from ekiden.core.events import Event
 from ekiden.core.values.documents import Value, from_json, named, to_json
 from ekiden.storage.base import Batch, DocumentWrite, MessageFilter, MessageSettle, Store
+
+DEADLOCKS = "bus.deadlocks"
+"""The collection of those that were found, the newest first."""
+_BREAKING = ("bus.breaking", "deadlocks")
+"""The document that everybody changes who breaks a deadlock."""
+_LATEST_US = 10**17
+_LONGEST = 300
+"""Characters of what was asked that are told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +78,6 @@ class Deadlock(Value):
         """The same in which these queries of the victim failed."""
         asks = (replace(ask, given_up=ask.message_id in messages) for ask in self.asks)
         return replace(self, given_up=tuple(messages), asks=tuple(asks))
-
-
-DEADLOCKS = "bus.deadlocks"
-"""The collection of those that were found, the newest first."""
-
-_BREAKING = ("bus.breaking", "deadlocks")
-"""The document that everybody changes who breaks a deadlock."""
-_LATEST_US = 10**17
-_LONGEST = 300
-"""Characters of what was asked that are told."""
 
 
 async def break_deadlock(

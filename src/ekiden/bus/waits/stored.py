@@ -1,4 +1,4 @@
-"""The waits that are stored: open messages that somebody waits for, and who is blocked by them."""
+"""Stored waits: open messages with a waiter, and the agents that they block."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ _LEVELS = 32
 """After so many steps along a chain of waits it is quicker to read all waits there are."""
 _NEAR = 10_000
 """The messages of a group are put together, so their numbers are not further apart than this."""
+_INBOX = "inbox.open"
+_DOCUMENT_PAGE = 500
 
 
 async def reachable_waits(store: QueueStore, nodes: Collection[str]) -> Rows:
@@ -198,10 +200,6 @@ def _ends_at_us(row: StoredMessage) -> float:
 
 def _body(row: StoredMessage) -> Mapping[str, Any]:
     return row.body if isinstance(row.body, Mapping) else {}
-
-
-_INBOX = "inbox.open"
-_DOCUMENT_PAGE = 500
 
 
 async def blocked(store: Store) -> list[BlockingContext]:

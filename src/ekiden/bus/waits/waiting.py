@@ -1,4 +1,4 @@
-"""Those of this process who wait: for answers, or for room in a full mailbox."""
+"""Waits of this process: for answers, or for room in a full mailbox."""
 
 from __future__ import annotations
 

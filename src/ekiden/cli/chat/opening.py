@@ -101,7 +101,7 @@ class Beginning:
 
 
 async def open_chat(options: Options) -> int:
-    """Hold a chat to its end and give the exit code; a run that a signal ends is parked."""
+    """Hold a chat to its end and give the exit code; a run that a signal ends is suspended."""
     manner = manner_here(as_json=options.as_json)
     if options.resume and manner != "drawn":
         raise UsageError(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from ekiden.api.runs import Shown
 from ekiden.api.sessions import SessionDetails
 from ekiden.cli.chat.commands.inbox import split_answer
-from ekiden.cli.chat.parked import waiting_reply
 from ekiden.cli.chat.screens.screen import CommandReply, Lines, Quoted, Screen
+from ekiden.cli.chat.suspended import waiting_reply
 from ekiden.cli.chat.typed.interrupts import Interrupts
 from ekiden.cli.chat.typed.reader import Reader, Status, TypedCommand, TypedMessage, read_input
 from ekiden.cli.errors import BadInput

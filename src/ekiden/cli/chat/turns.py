@@ -35,7 +35,7 @@ class Turn:
     async def watch(self, start: Start, config: RunConfig) -> int:
         """Run to the end, or to Ctrl-C, and give the exit code; errors are shown, not raised.
 
-        Cancelled itself, it stops the run first, so that it is parked.
+        Cancelled itself, it stops the run first, so that it is suspended.
         """
         code: int | None = None
         try:

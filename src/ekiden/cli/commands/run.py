@@ -72,7 +72,7 @@ async def run(
     unless --allow names it, or --approve inbox lets it wait in the inbox. At
     a server it waits in the inbox, and the terminal asks if there is one.
 
-    A session that waits for people is parked, and the command ends and says
+    A session that waits for people is suspended, and the command ends and says
     how to answer; with --wait it stays until they have.
     """
     from ekiden.cli.requests import read_request

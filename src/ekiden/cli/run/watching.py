@@ -116,7 +116,7 @@ class Watch:
         """Watch it to an outcome, tell it, and give the exit code.
 
         Where the run waits for people, say what for and how to answer. Somebody who stays is shown
-        the result of it all, once; Ctrl-C, and the end of their patience, leave the session parked.
+        the result of all, once; Ctrl-C and the end of their patience leave the session suspended.
         """
         result = await self.run.begin()
         while isinstance(result.outcome, Waiting):

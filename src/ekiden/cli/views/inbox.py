@@ -1,4 +1,4 @@
-"""Questions to people as people see them, also as they come."""
+"""Inbox items for people: lists, single items, changes while watching."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ _LONGEST_SUBJECT = 80
 _LONGEST_TEXT = 20_000
 _NAMES = {number: name for name, number in PRIORITIES.items()}
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60))
+_LONGEST = 120
+_KEEP_TIME_S = 1.0
 
 
 def print_items(
@@ -229,10 +231,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _lines(text: str) -> list[str]:
     return _pretty(text).split("\n")
-
-
-_LONGEST = 120
-_KEEP_TIME_S = 1.0
 
 
 @asynccontextmanager

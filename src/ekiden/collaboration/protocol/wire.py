@@ -1,4 +1,4 @@
-"""Messages of the protocol as the bus carries them: written in one form, read with suspicion."""
+"""Messages of the protocol as the bus carries them: canonical form, strict reading."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ from ekiden.core.values.ids import NOT_IN_NAMES
 _ENCODER = json.JSONEncoder(
     ensure_ascii=True, sort_keys=True, separators=(",", ":"), allow_nan=False
 )
+PROTOCOL: Final = "ekiden.collaboration/1"
+_SUBJECT: Final = "collaboration"
+_MAX_NAME: Final = 200
+_MAX_REASON: Final = 2_000
+_MAX_US: Final = 2**53
+_ID = re.compile(r"[A-Za-z0-9_\-.:@]{1,128}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_NOT_JSON = (TypeError, ValueError, RecursionError)
 
 
 def canonical(value: Any) -> bytes:
@@ -33,15 +41,6 @@ def terms_digest(collaboration_id: str, version: int, by: str, body: Any) -> str
     """By which terms are named: no others have it, in this collaboration or elsewhere."""
     return sha256(canonical([collaboration_id, version, by, body])).hexdigest()
 
-
-PROTOCOL: Final = "ekiden.collaboration/1"
-_SUBJECT: Final = "collaboration"
-_MAX_NAME: Final = 200
-_MAX_REASON: Final = 2_000
-_MAX_US: Final = 2**53
-_ID = re.compile(r"[A-Za-z0-9_\-.:@]{1,128}")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-_NOT_JSON = (TypeError, ValueError, RecursionError)
 
 Check: TypeAlias = Callable[[Any], bool]
 

@@ -1,1 +1,1 @@
-"""What is said: items, messages between agents, calls of models and what they use."""
+"""Conversations: items, messages between agents, model calls and their usage."""

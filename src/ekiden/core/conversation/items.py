@@ -191,3 +191,8 @@ def _without_author(chunk: Any) -> Any:
     if isinstance(chunk, dict) and _OUTPUT_ONLY in chunk:
         return {key: part for key, part in chunk.items() if key != _OUTPUT_ONLY}
     return chunk
+
+
+def call_ids(items: Iterable[Item]) -> set[str]:
+    """The ids of all calls among the items."""
+    return {item["call_id"] for item in items if item.get("type") == "function_call"}

@@ -15,6 +15,8 @@ from ekiden.core.conversation.items import (
     user_message,
 )
 
+_SHELL_NOTES = frozenset({"status", "shell_output", "provider_data"})
+
 
 class _AgentRef:
     """An attribute that holds its object strongly until `RunItemBase.release_agent`."""
@@ -135,9 +137,6 @@ class ToolCallOutputItem(_CallItem):
         if item.get("type") == "shell_call_output":
             item = {key: part for key, part in item.items() if key not in _SHELL_NOTES}
         return item
-
-
-_SHELL_NOTES = frozenset({"status", "shell_output", "provider_data"})
 
 
 class HandoffCallItem(_CallItem):

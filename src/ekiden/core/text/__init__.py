@@ -1,1 +1,1 @@
-"""Small questions about texts: what was meant, how they compare, which patterns can be used."""
+"""Texts: suggestions for misspelt names, comparison, patterns."""

@@ -1,1 +1,1 @@
-"""What the target of a handoff sees: filters, summaries, and what they did."""
+"""What the target of a handoff sees: filters, summaries, and reports about them."""

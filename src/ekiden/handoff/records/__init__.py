@@ -1,1 +1,1 @@
-"""Handoffs on record: their life, and finding them."""
+"""Handoff records: their lifecycle, requests and queries."""

@@ -3,7 +3,7 @@
 It is an agent that is code, and each thing that it does elsewhere is a remembered step. First the
 request is sent, under an id that follows from the step, so that one sent again after a crash is
 known to be the same; then its task is waited for. What it asks goes to the inbox, and the session
-is parked until a person has answered. The time that that takes costs nothing, here or there.
+is suspended until a person has answered. The time that that takes costs nothing, here or there.
 """
 
 from __future__ import annotations

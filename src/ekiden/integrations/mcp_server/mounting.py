@@ -22,8 +22,7 @@ from ekiden.core.errors.server import ServerStopping, TooManyRequests
 from ekiden.integrations.mcp_server.serving import Context, make_server
 from ekiden.integrations.mcp_server.visit import Visitor
 from ekiden.project.service import Service
-from ekiden.server.access.access import Caller, caller_of, service_of
-from ekiden.server.access.acting import may_answer
+from ekiden.server.access.access import Caller, caller_of, may_answer, service_of
 
 PATH: Final = "/mcp"
 _VISITOR: Final = "ekiden.visitor"

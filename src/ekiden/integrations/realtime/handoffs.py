@@ -1,4 +1,4 @@
-"""What an agent offers in a live session; `realtime_handoff(agent)` makes a handoff."""
+"""Handoffs of a live session: `realtime_handoff(agent)`, and what an agent is offered."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from ekiden.integrations.realtime.agent import RealtimeAgent, check_edge, check_
 from ekiden.integrations.realtime.model import RealtimeSetup
 
 _T = TypeVar("_T", bound="Tool | Handoff[Any, Any]")
+_FIELD = "value"
 
 
 async def enabled(entries: Sequence[_T], agent: Any, context: RunContextWrapper[Any]) -> list[_T]:
@@ -50,8 +51,6 @@ async def is_enabled(
 
 
 TInput = TypeVar("TInput")
-
-_FIELD = "value"
 
 
 def is_bare(input_type: Any) -> bool:

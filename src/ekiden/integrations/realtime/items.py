@@ -1,4 +1,4 @@
-"""What is said and done in a live session, as far as it is text, in the provider's order."""
+"""Items of a live session as far as they are text, and its history in the provider's order."""
 
 from __future__ import annotations
 

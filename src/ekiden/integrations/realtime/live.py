@@ -1,4 +1,4 @@
-"""A live session in memory: what its parts read and change, and what is shown of it."""
+"""A live session in memory: its turn, its parts, and the buffer of its events."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from ekiden.runtime.live_sessions import begin_chain
 from ekiden.runtime.state.attempt import Attempt
 
 _T = TypeVar("_T")
+_E = TypeVar("_E", bound=RealtimeSessionEvent)
 
 
 class EventBuffer(Generic[_T]):
@@ -72,9 +73,6 @@ class EventBuffer(Generic[_T]):
             await self._changed.wait()
         self._taken.set()
         return self._events.popleft()
-
-
-_E = TypeVar("_E", bound=RealtimeSessionEvent)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

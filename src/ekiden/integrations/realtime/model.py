@@ -1,4 +1,4 @@
-"""The role of a realtime model: what a session tells one, one answer at a time."""
+"""The role of a realtime model: the messages to one, and one answer at a time."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from ekiden.core.conversation.model import ToolSpec
 from ekiden.integrations.realtime.config import RealtimeModelSettings
 from ekiden.integrations.realtime.errors import RealtimeServerError
 from ekiden.integrations.realtime.model_events import RealtimeModelEvent, RealtimeModelToolCallEvent
+
+_ALREADY_ACTIVE = "conversation_already_has_active_response"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,9 +150,6 @@ class RealtimeModel(Protocol):
         """A connection whose model has `setup`; `RealtimeUnavailable`, or `UserError` for what is
         missing on this side."""
         ...
-
-
-_ALREADY_ACTIVE = "conversation_already_has_active_response"
 
 
 class ResponseGate:

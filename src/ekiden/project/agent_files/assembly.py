@@ -28,6 +28,12 @@ from ekiden.project.agent_files.guardrails import FileGuardrails, file_guardrail
 from ekiden.project.demo_model import is_demo
 from ekiden.project.settings.model import MemoryDefaults
 
+ResolveTool: TypeAlias = Callable[[str], FunctionTool]
+"""A tool by the name that a file gives it; `EkidenError` if there is none."""
+
+_NOWHERE: Place = (1, 1)
+_MEMORY = MemoryDefaults()
+
 
 def let_remember(
     definition: AgentDefinition,
@@ -42,6 +48,7 @@ def let_remember(
     from ekiden.memory import elsewhere, known_backends
     from ekiden.runtime.tools.memory_tools import memory_tools
 
+    whole = (definition.line, definition.column)
     backend = elsewhere(said.backend)
     agent.memory = MemorySettings(
         type=said.type,
@@ -56,7 +63,7 @@ def let_remember(
             f"no memory back end is called {backend[:80]!r}; known: {', '.join(known)}"
             f"{suggestion(backend, known)}"
         )
-        problems.append(_problem(definition, "agent.unknown_backend", message))
+        problems.append(_problem(definition, whole, "agent.unknown_backend", message))
         agent.memory = None
         return
     remembering = {tool.name for tool in memory_tools(agent)}
@@ -65,25 +72,8 @@ def let_remember(
             f"{tool.name!r} is how the agent remembers, as this file says it does; rename the "
             "tool, or leave it out"
         )
-        problems.append(_problem(definition, "agent.duplicate_tool", message))
+        problems.append(_problem(definition, whole, "agent.duplicate_tool", message))
         agent.tools.remove(tool)
-
-
-def _problem(definition: AgentDefinition, code: str, message: str) -> Problem:
-    return Problem(
-        path=definition.path,
-        line=definition.line,
-        column=definition.column,
-        code=code,
-        message=message,
-    )
-
-
-ResolveTool: TypeAlias = Callable[[str], FunctionTool]
-"""A tool by the name that a file gives it; `EkidenError` if there is none."""
-
-_NOWHERE: Place = (1, 1)
-_MEMORY = MemoryDefaults()
 
 
 def remote_agent(definition: AgentDefinition, remote: RemoteDefinition) -> Agent[Any]:
@@ -280,7 +270,7 @@ def _let_ask(
             "rename the tool, or leave it out"
         )
         place = next(places, _NOWHERE)
-        problems.append(_agent_problem(definition, place, "agent.duplicate_tool", message))
+        problems.append(_problem(definition, place, "agent.duplicate_tool", message))
         agent.tools.remove(tool)
 
 
@@ -345,11 +335,11 @@ def _tools(
             guessed = [tool.name.rpartition(":")[2]] if tool.name == name else []
             tool = confirmed(definition, tool, [name, *guessed])
         except EkidenError as exc:
-            problems.append(_agent_problem(definition, place, "agent.unknown_tool", str(exc)))
+            problems.append(_problem(definition, place, "agent.unknown_tool", str(exc)))
             continue
         if tool.name in tools:
             message = f"{name!r} is a second tool called {tool.name!r}; leave one of them out"
-            problems.append(_agent_problem(definition, place, "agent.duplicate_tool", message))
+            problems.append(_problem(definition, place, "agent.duplicate_tool", message))
             continue
         tools[tool.name] = tool
     for name in definition.require_confirmation:
@@ -362,7 +352,7 @@ def _tools(
             message = f"{name!r} is to be confirmed, but is not in tools.allow"
             message += suggestion(name, definition.tools)
             place = definition.confirmation_places.get(name, _NOWHERE)
-            problems.append(_agent_problem(definition, place, "agent.unknown_tool", message))
+            problems.append(_problem(definition, place, "agent.unknown_tool", message))
     return list(tools.values())
 
 
@@ -373,6 +363,6 @@ def _may_be(name: str, definition: AgentDefinition, tools: Collection[str]) -> b
     return (is_mcp_name(name) or "__" in name) and any(map(is_mcp_name, definition.tools))
 
 
-def _agent_problem(definition: AgentDefinition, place: Place, code: str, message: str) -> Problem:
+def _problem(definition: AgentDefinition, place: Place, code: str, message: str) -> Problem:
     line, column = place
     return Problem(path=definition.path, line=line, column=column, code=code, message=message)

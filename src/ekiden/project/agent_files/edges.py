@@ -1,4 +1,4 @@
-"""The handoffs of agent files: checked against the team, and made."""
+"""Handoffs that agent files declare: checked against the team, and made."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Runs that a door starts for others: begun, watched, read and stopped."""
+"""Runs that the server and the client start: begun, watched, read and stopped."""

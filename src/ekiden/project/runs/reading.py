@@ -1,4 +1,4 @@
-"""Runs as they are stored: how one stands, what it waits for, and which events are its own."""
+"""Stored runs: their status, what they wait for, and their events."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ from ekiden.sessions.info import is_model_call
 from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionRow, Store
 
+ENDINGS = ("agent_complete", "agent_error")
+"""The types of the events that runs end with; agents' stays do, too."""
+_LOOK_EVERY_S = 1.0
+
 
 async def questions_to_people(store: Store, session_id: str) -> list[InboxItem]:
     """The open inbox items that the session waits for, also through agents that it asked.
@@ -55,11 +59,6 @@ async def questions_to_people(store: Store, session_id: str) -> list[InboxItem]:
             if item is not None and item.status == "open":
                 found[item.id] = item
     return list(found.values())
-
-
-ENDINGS = ("agent_complete", "agent_error")
-"""The types of the events that runs end with; agents' stays do, too."""
-_LOOK_EVERY_S = 1.0
 
 
 async def run_status(store: Store, row: SessionRow) -> RunStatus:

@@ -36,7 +36,7 @@ from ekiden.core.handoff_terms import HandoffResult
 from ekiden.core.runs import ACTIVE, Run, parse_run_id, run_id_of
 from ekiden.core.team import Team
 from ekiden.core.values.ids import new_id
-from ekiden.engine.stops import stop_parked
+from ekiden.engine.stops import stop_suspended
 from ekiden.handoff.records.records import read_handoff
 from ekiden.hub import SessionTails
 from ekiden.hub.tails import Shown
@@ -46,9 +46,8 @@ from ekiden.project.runs.watching import RunWatch, ended
 from ekiden.routing.decision import Strategy
 from ekiden.runtime import Circumstances, HandoffController, RunConfig, advance
 from ekiden.runtime import submit as store_message
-from ekiden.runtime.loop.opening import begun, resumed
+from ekiden.runtime.loop.opening import begun, read_input, resumed
 from ekiden.runtime.questions.withdrawing import take_back
-from ekiden.runtime.state.answers import read_input
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import Session
 from ekiden.sessions.progress import first_event, run_number
@@ -361,7 +360,7 @@ class Runs:
             await mine.stop(left_as="idle")
         elif self._stop_elsewhere is not None:
             await self._stop_elsewhere(session_id)
-        if not await is_stopped(self._store, session_id, number, self._stop_parked, began=began):
+        if not await is_stopped(self._store, session_id, number, self._stop_suspended, began=began):
             return await self.read(run_id)
         self._tails.end(session_id)
         run = await self.read(run_id)
@@ -491,8 +490,8 @@ class Runs:
         after = max(first_event(row) - 1, 0) if run_number(row) == number else 0
         return StartedRun(session_id=session.session_id, number=number, after=after)
 
-    async def _stop_parked(self, session_id: str) -> None:
-        await stop_parked(self._store, self._team, self._config, session_id)
+    async def _stop_suspended(self, session_id: str) -> None:
+        await stop_suspended(self._store, self._team, self._config, session_id)
 
     async def _unless_stopping(self, tasks: set[asyncio.Task[None]], timeout_s: float) -> None:
         stopping = asyncio.create_task(self._stopping.wait())

@@ -1,4 +1,4 @@
-"""The tasks of this process that work on runs, and stopping runs that nobody here works on."""
+"""Run tasks of this process, and stopping runs that no process works on."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from ekiden.storage.base import SessionRow, Store
 
 _LEAVING_S = 2.0
 """How long what was cancelled at the end may take; then the process ends without it."""
+_PATIENCE_S = 5.0
+"""How long one waits for another process to stop a run."""
+_LOOK_EVERY_S = 0.25
 
 
 @dataclass(slots=True, eq=False)
@@ -72,22 +75,17 @@ class RunTasks:
             await asyncio.wait(left, timeout=_LEAVING_S)
 
 
-_PATIENCE_S = 5.0
-"""How long one waits for another process to stop a run."""
-_LOOK_EVERY_S = 0.25
-
-
 async def is_stopped(
     store: Store,
     session_id: str,
     number: int,
-    stop_parked: Callable[[str], Awaitable[None]],
+    stop_suspended: Callable[[str], Awaitable[None]],
     *,
     began: float,
 ) -> bool:
     """Stop the run if nobody has it, or ask the process that has it; whether it is stopped then.
 
-    If its owner dies or lets go of it meanwhile, `stop_parked` stops it here. If nobody does in
+    If its owner dies or lets go of it meanwhile, `stop_suspended` stops it here. If nobody does in
     time, the request stays in the store until somebody has seen to it. The time is that since
     `began`, as the loop tells it.
     """
@@ -98,7 +96,7 @@ async def is_stopped(
         row = await store.get(session_id)
         if not _is_over(row, number) and (row.owner is None or not has_asked):
             with suppress(SessionBusy, UnknownAgent):
-                await stop_parked(session_id)
+                await stop_suspended(session_id)
                 row = await store.get(session_id)
         if _is_over(row, number):
             if has_asked:

@@ -1,4 +1,4 @@
-"""What happens in one run, from its message to its end, also when it fails."""
+"""Following one run from its message to its end, including failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that are right one by one and do not fit each other, or the project's agents."""
+"""Settings that are valid one by one and contradict each other, or the project's agents."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ DEFAULT_AGENT = "agents.routing.default_agent"
 
 _NOBODY = f"{DEFAULT_AGENT} names nobody"
 _IS_DEFAULT = f"{FALLBACK} is 'default_agent'"
+_MODELS = ("model", "agents.routing.llm.model")
+_BUDGETS = "limits.agents"
+_ABOUT = (DEFAULT_AGENT, FALLBACK, ENABLED)
+_LISTED = 20
 
 
 def lacks_default_agent(settings: Settings) -> bool:
     """Whether requests that nobody matches go to a default agent, and there is none."""
     routing = settings.agents.routing
     return routing.fallback == "default_agent" and routing.default_agent is None
-
-
-_MODELS = ("model", "agents.routing.llm.model")
 
 
 def unknown_model(name: str, value: object, settings: Settings) -> SettingsProblem | None:
@@ -84,11 +85,6 @@ def command(verb: str, *words: str, origin: SettingOrigin) -> str:
 
 def _conflict(message: str) -> SettingsProblem:
     return SettingsProblem(code="settings.conflict", message=message)
-
-
-_BUDGETS = "limits.agents"
-_ABOUT = (DEFAULT_AGENT, FALLBACK, ENABLED)
-_LISTED = 20
 
 
 def agent_names_check(

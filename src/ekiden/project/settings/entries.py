@@ -13,6 +13,9 @@ _KEYS = ("input", "output", "cached_input")
 _NEEDED = {"input", "output"}
 _MAX_MODELS = 1_000
 _MAX_NAME = 200
+_MAX_SERVER_NAME = 100
+_ADDRESSES = ("url", "httpUrl", "serverUrl")
+"""Other tools have different words for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +66,6 @@ def _price(name: str, value: object) -> dict[str, object]:
         except ValueError as exc:
             raise ValueError(f'has a price of {name[:40]!r} whose "{key}" {exc}') from None
     return amounts
-
-
-_MAX_SERVER_NAME = 100
-_ADDRESSES = ("url", "httpUrl", "serverUrl")
-"""Other tools have different words for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Where settings files are, what text is in them, and what is wrong with it."""
+"""Settings files: where they are, their text, and problems with it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ ProblemCode: TypeAlias = Literal[
     "settings.wrong_value",
     "settings.conflict",
 ]
+MAX_BYTES = 1_000_000
+_FOLDER = ".ekiden"
+_FILE = "settings.json"
+_OTHER_MARKS = (b"\xff\xfe", b"\xfe\xff")
+"""Byte order marks of UTF-16 and UTF-32."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +56,6 @@ class SettingsProblem:
 
 Where: TypeAlias = Literal["project", "user"]
 """Which of the two files."""
-
-MAX_BYTES = 1_000_000
-_FOLDER = ".ekiden"
-_FILE = "settings.json"
-_OTHER_MARKS = (b"\xff\xfe", b"\xfe\xff")
-"""Byte order marks of UTF-16 and UTF-32."""
 
 
 class Unreadable(Exception):

@@ -1,4 +1,4 @@
-"""From files, environment and call to `Settings`, laid over each other."""
+"""`Settings` from files, environment and call, merged."""
 
 from __future__ import annotations
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 _NEW_MODE = 0o600
 """Settings may hold secrets of MCP servers."""
+_PAUSE_S = 0.01
+_BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -73,10 +75,6 @@ else:
 
     def _try_lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-_PAUSE_S = 0.01
-_BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """Workspace trust: what in a project's files a person must agree to before it is used."""
 
-from ekiden.project.trust.folders import TrustedFolder, TrustedFolders
+from ekiden.project.trust.folders import TrustedFolders
 from ekiden.project.trust.risks import Risk
 from ekiden.project.trust.workspace import (
     Workspace,
@@ -12,7 +12,6 @@ from ekiden.project.trust.workspace import (
 
 __all__ = [
     "Risk",
-    "TrustedFolder",
     "TrustedFolders",
     "Workspace",
     "inspect_workspace",

@@ -32,7 +32,7 @@ from ekiden.runtime.outcome.unmade_requests import (
     store_withdrawal,
     unconnected,
 )
-from ekiden.runtime.questions.asking import Parked
+from ekiden.runtime.questions.asking import Suspended
 from ekiden.runtime.state.attempt import NOTHING_BROUGHT, Attempt, Brings
 from ekiden.runtime.state.state import RunState
 from ekiden.storage.base import Document, DocumentWrite
@@ -117,7 +117,7 @@ async def make(
                 return True
         except UserError as exc:
             problem, begun = exc, attempt.id
-        except Parked:
+        except Suspended:
             if may_wait:
                 raise
             begun = attempt.id

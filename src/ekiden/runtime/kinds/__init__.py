@@ -1,1 +1,1 @@
-"""Agents that do not think with a model of ours: code, people, and agents elsewhere."""
+"""The kinds of agents and their turns: a model, code, a router, people, remote agents."""

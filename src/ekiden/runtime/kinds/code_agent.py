@@ -28,7 +28,7 @@ from ekiden.core.tool import FunctionTool
 from ekiden.core.values.jsonio import dumps, loads
 from ekiden.runtime.conversation.corrections import UNDONE, undone_told
 from ekiden.runtime.guardrails.output import approve
-from ekiden.runtime.questions.asking import Asking, Parked, is_parked
+from ekiden.runtime.questions.asking import Asking, Suspended, is_suspended
 from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.snapshot import KEPT, kept_key, kept_values
 from ekiden.runtime.state.state import RunState
@@ -150,7 +150,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         """
         run = self._run
         if self._is_left:
-            raise Parked
+            raise Suspended
         found, given = self._find(tool), dumps(arguments)
         self._made += 1
         place, before = await place_of(run, self._made, found.name, given)
@@ -161,7 +161,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             with self._under_way():
                 stored = await self._make(found, place, given)
             if self._is_left:
-                raise Parked
+                raise Suspended
         output, error, is_json = stored[:3]
         if error is not None:
             raise ToolError(f"tool {found.name!r} failed: {error}")
@@ -280,7 +280,7 @@ async def run_code(run: RunState, function: Callable[[CodeContext[Any]], Awaitab
             if run.memo:
                 await context.settle()
         except BaseException as exc:
-            if is_parked(exc):
+            if is_suspended(exc):
                 await context.leave()
             raise
     fault_point("code.answer.after_run")

@@ -29,7 +29,7 @@ _TOLD = ".closed"
 
 
 async def wait_for_person(run: RunState) -> None:
-    """Put the case before the people of the role, and park the session until one answers."""
+    """Put the case before the people of the role, and suspend the session until one answers."""
     role, cursor = run.agent.person or "", run.cursor
     key = _case_key(run)
     if cursor.progress.started and key in run.memo:

@@ -23,7 +23,7 @@ from ekiden.core.runs import OutOfBudget
 from ekiden.runtime.handoff.rollback import finish_rollback, give_back
 from ekiden.runtime.kinds.registry import kind_of
 from ekiden.runtime.outcome.finish import fail, finish, hand_on, is_bug, log_error
-from ekiden.runtime.questions.asking import is_parked
+from ekiden.runtime.questions.asking import is_suspended
 from ekiden.runtime.questions.withdrawing import WITHDRAWN, is_withdrawn
 from ekiden.runtime.state.cursor import had_before
 from ekiden.runtime.state.ledger import read_day
@@ -181,7 +181,7 @@ async def _settle(run: RunState, wrong: BaseException) -> None:
         failure.__cause__ = wrong
     elif isinstance(wrong, Exception):
         failure = wrong
-    elif is_parked(wrong):
+    elif is_suspended(wrong):
         from ekiden.runtime.loop.waiting import wait_for_answers
 
         try:

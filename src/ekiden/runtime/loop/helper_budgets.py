@@ -29,7 +29,7 @@ from ekiden.storage.timers import Timer, timer_write
 _LEASE_S = 10.0
 
 
-def is_suspended(row: SessionRow) -> bool:
+def is_at_limit(row: SessionRow) -> bool:
     """Whether the session stopped in the middle of a run, at a limit."""
     return row.status == "idle" and row.outcome == "out_of_budget"
 
@@ -40,7 +40,7 @@ async def check_helpers(run: RunState) -> None:
     if not queries or len(queries) < len(run.cursor.questions.open):
         return
     rows = [row for each in queries if (row := await _row(run, each)) is not None]
-    if not all(map(is_suspended, rows)) or len(rows) < len(queries):
+    if not all(map(is_at_limit, rows)) or len(rows) < len(queries):
         return
     for question, row in zip(queries, rows, strict=True):
         count_helper(run, question, RunBudget.from_json(row.cursor))
@@ -57,14 +57,14 @@ def count_helper(run: RunState, question: OpenQuestion, now: RunBudget) -> None:
 async def revive_helpers(run: RunState) -> None:
     """The run is resumed: those who were asked go on, with what it has left; `Spent` if that is
     nothing."""
-    suspended = [each for each in _queries(run) if not each.due_us]
-    if not suspended:
+    stopped = [each for each in _queries(run) if not each.due_us]
+    if not stopped:
         return
     over = over_limit(run)
     if over is not None:
         raise Spent(over)
     found = await run.store.find_messages(
-        MessageFilter(keys=[each.id for each in suspended]), limit=len(suspended)
+        MessageFilter(keys=[each.id for each in stopped]), limit=len(stopped)
     )
     timeouts = {
         each.key: Letter.from_json(each.body).message.timeout_seconds
@@ -72,7 +72,7 @@ async def revive_helpers(run: RunState) -> None:
         if each.state == "open"
     }
     now_us = await run.store.now_us()
-    for question in suspended:
+    for question in stopped:
         await _revive(run, question)
         due_us = now_us + int(timeouts.get(question.id, 0.0) * 1e6)
         question.due_us = due_us

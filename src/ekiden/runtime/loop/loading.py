@@ -11,13 +11,12 @@ from ekiden.core.conversation.items import Item
 from ekiden.core.errors import HandoffError, HandoffRefused, SessionBusy, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
+from ekiden.runtime.config import Circumstances
 from ekiden.runtime.conversation.corrections import UNDONE, undone_told
 from ekiden.runtime.handoff.rollback import give_back
-from ekiden.runtime.outcome.finish import outcome_told
-from ekiden.runtime.outcome.output import final_outcome
+from ekiden.runtime.outcome.finish import final_outcome, outcome_told
 from ekiden.runtime.questions.withdrawing import withdraw
 from ekiden.runtime.state.attempt import give_up_tried
-from ekiden.runtime.state.circumstances import Circumstances
 from ekiden.runtime.state.cursor import ConversationView, Cursor, has_open_handoffs, open_questions
 from ekiden.runtime.state.leases import Hold
 from ekiden.runtime.state.snapshot import snapshot_key, snapshot_of, told_so_far, up_to

@@ -8,18 +8,24 @@ from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any
 
+from ekiden.core.conversation.items import Item, read_items, user_message
 from ekiden.core.conversation.messages import error_json
-from ekiden.core.errors import EkidenError, SessionBusy, SessionError, StoreError, StoreUnavailable
+from ekiden.core.errors import (
+    EkidenError,
+    SessionBusy,
+    SessionError,
+    StoreError,
+    StoreUnavailable,
+    UserError,
+)
 from ekiden.core.events import Event
 from ekiden.core.values.ids import new_id
-from ekiden.runtime.config import RunConfig
+from ekiden.runtime.config import Circumstances, RunConfig
 from ekiden.runtime.handoff.live_runs import on_display
 from ekiden.runtime.loop.loading import first_step, left_step
-from ekiden.runtime.outcome.finish import describe, park
+from ekiden.runtime.outcome.finish import describe, suspend
 from ekiden.runtime.questions.sessions import ANSWERS
-from ekiden.runtime.state.answers import read_input
 from ekiden.runtime.state.calls import to_the_end
-from ekiden.runtime.state.circumstances import Circumstances
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.state.leases import Hold, keeper_of, owner_name
 from ekiden.runtime.state.recording import REDACTED
@@ -83,7 +89,7 @@ async def taken_up(
                 await _set_aside(store, claim, row, exc, around.config)
             raise
         with on_display(run):
-            async with parked_if_left(run, around):
+            async with suspended_if_left(run, around):
                 yield run
 
 
@@ -173,7 +179,7 @@ async def _take(
 class owned:
     """Keep the lease during the body; give it up if the body did not get as far as doing so.
 
-    A class, as `parked_if_left` is: many runs are under way at the same time, and each has one.
+    A class, as `suspended_if_left` is: many runs are under way at the same time, and each has one.
     """
 
     __slots__ = ("_claim", "_keeping", "_store")
@@ -202,8 +208,8 @@ class owned:
                 await to_the_end(self._store.release(self._claim))
 
 
-class parked_if_left:
-    """Park the run if the body is cancelled, or stops before the run is over.
+class suspended_if_left:
+    """Suspend the run if the body is cancelled, or stops before the run is over.
 
     Where that cannot be stored, the session is free when its lease has run out.
     """
@@ -224,21 +230,21 @@ class parked_if_left:
         traceback: TracebackType | None,
     ) -> None:
         if exc is None or isinstance(exc, (asyncio.CancelledError, GeneratorExit)):
-            await _park(self._run, self._around.left_as)
+            await _suspend(self._run, self._around.left_as)
 
 
 class begun:
     """A run for a new message, its message stored; the session is free again afterwards.
 
-    A class, as `owned` and `parked_if_left` are: many runs are under way at the same time, and each
+    A class, as `owned` and `suspended_if_left`: many runs are under way at the same time, and each
     has one.
     """
 
-    __slots__ = ("_around", "_display", "_input", "_owned", "_parked", "_session")
+    __slots__ = ("_around", "_display", "_input", "_owned", "_session", "_suspended")
 
     _display: on_display
     _owned: owned
-    _parked: parked_if_left
+    _suspended: suspended_if_left
 
     def __init__(
         self, around: Circumstances, input: str | Iterable[Any], session: Session | None
@@ -269,7 +275,7 @@ class begun:
             raise
         self._display = on_display(run)
         self._display.__enter__()
-        self._parked = parked_if_left(run, around)
+        self._suspended = suspended_if_left(run, around)
         return run
 
     async def __aexit__(
@@ -280,7 +286,7 @@ class begun:
     ) -> None:
         failure = exc
         try:
-            await self._parked.__aexit__(kind, exc, traceback)
+            await self._suspended.__aexit__(kind, exc, traceback)
         except BaseException as another:
             failure = another
             raise
@@ -289,7 +295,16 @@ class begun:
             await self._owned.__aexit__(None, failure, None)
 
 
-async def _park(run: RunState, status: SessionStatus) -> None:
+async def _suspend(run: RunState, status: SessionStatus) -> None:
     if run.outcome is None and not run.is_free:
         with suppress(SessionError, StoreError):
-            await to_the_end(park(run, status))
+            await to_the_end(suspend(run, status))
+
+
+def read_input(value: str | Iterable[Any]) -> tuple[Item, ...]:
+    """A run's input as items of our own; `UserError` says which one cannot be used and why."""
+    if isinstance(value, str):
+        return (user_message(value),)
+    if value is None or isinstance(value, (bytes, dict)) or not isinstance(value, Iterable):
+        raise UserError(f"a run's input is text or a list of items, not {type(value).__name__}")
+    return tuple([dict(each) for each in read_items(value, "the input")])

@@ -1,7 +1,7 @@
 """Waiting for answers: a worker leaves the session, everybody else runs whoever is to answer.
 
 In a process without workers nobody else would run the agents that are asked. So whoever runs the
-asking session runs theirs, too, and parks it only when all that is left is to wait for people.
+asking session runs theirs, too, and suspends it only when all that is left is to wait for people.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from ekiden.core.errors import SessionBusy, SessionError, StoreError, StoreUnava
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.runs import Waiting
-from ekiden.runtime.config import RunConfig
+from ekiden.runtime.config import Circumstances, RunConfig
 from ekiden.runtime.loop.helper_budgets import check_helpers, revive_helpers
 from ekiden.runtime.loop.opening import claimed, taken_up
 from ekiden.runtime.outcome.finish import finish, store_end
 from ekiden.runtime.questions.inboxes import read_item
 from ekiden.runtime.questions.timekeeping import run_timers, seconds_to_timer
 from ekiden.runtime.questions.withdrawing import is_left
-from ekiden.runtime.state.circumstances import Circumstances
 from ekiden.runtime.state.cursor import OpenQuestion, open_questions
 from ekiden.runtime.state.spending import keep_limit
 from ekiden.runtime.state.state import RunState
@@ -42,7 +41,7 @@ Advance: TypeAlias = Callable[[RunState], AsyncGenerator[Any, None]]
 
 
 async def wait_for_answers(run: RunState, advance: Advance) -> None:
-    """Store what was asked; then wait here while agents can answer, or park the session.
+    """Store what was asked; then wait here while agents can answer, or suspend the session.
 
     Afterwards the run has an outcome (`Waiting`), or there is an answer to be collected.
     """
@@ -67,10 +66,10 @@ async def wait_for_answers(run: RunState, advance: Advance) -> None:
         if await _is_answered(run):
             return
     await check_helpers(run)
-    await park(run)
+    await suspend(run)
 
 
-async def park(run: RunState) -> None:
+async def suspend(run: RunState) -> None:
     """Leave the session until it is woken; what woke it meanwhile leaves it ready."""
     reason = await waiting_reason(run.store, run.cursor.questions.open)
     if run.status == "waiting":
@@ -94,7 +93,7 @@ async def break_deadlocks(run: RunState) -> None:
 
 
 async def waiting_reason(store: Store, questions: Mapping[str, OpenQuestion]) -> str:
-    """Whom a parked run waits for in the end: ``person:role`` if it takes a person."""
+    """Whom a suspended run waits for in the end: ``person:role`` if it takes a person."""
     agents = []
     for question in questions.values():
         if question.kind == "inbox":

@@ -1,4 +1,4 @@
-"""The end of a run."""
+"""How a run ends: the outcome that an answer has, and storing the end."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
-from ekiden.core.errors import EkidenError, SessionError, StoreError, UserError
+from ekiden.core.conversation.items import Item, is_message, refusal_of, text_of
+from ekiden.core.conversation.model import OutputSpec
+from ekiden.core.errors import EkidenError, ModelBehaviorError, SessionError, StoreError, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError
@@ -20,6 +23,66 @@ from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.spending import empty
 from ekiden.runtime.state.state import RunState
 from ekiden.storage.base import SessionStatus
+
+_log = logging.getLogger("ekiden.runtime")
+WARNING = "warning"
+"""In an event's details: the code that raised, or what was wrong with what it gave."""
+
+
+def output_spec(output_type: Any) -> OutputSpec | None:
+    """What the model is told about the answer's form; `None` for text."""
+    if output_type is None or output_type is str:
+        return None
+    return _structured(output_type)[0]
+
+
+def final_outcome(output: list[Item], output_type: Any) -> Done | Refused:
+    """What a model turn without calls amounts to.
+
+    `ModelBehaviorError` when a structured answer was asked for and this is not one.
+    """
+    text, refusal = "", None
+    for item in output:
+        if is_message(item):
+            text = text_of(item)
+            refusal = refusal_of(item)
+    if refusal is not None and not text:
+        return Refused(refusal)
+    if output_type is None or output_type is str:
+        return Done(text)
+    spec, adapter = _structured(output_type)
+    try:
+        value = adapter.validate_json(text)
+    except ValueError as exc:
+        raise ModelBehaviorError(f"the answer is not valid for {spec.name}: {exc}") from exc
+    return Done(value)
+
+
+def checked_text(output: list[Item]) -> str:
+    """All that the messages of a model's turn say: what guardrails of texts are to see."""
+    said: list[str] = []
+    for item in output:
+        if is_message(item):
+            said += [text for text in (text_of(item), refusal_of(item)) if text]
+    return "\n".join(said)
+
+
+def is_structured(output_type: Any) -> bool:
+    """Whether the answer is to be something else than text."""
+    return output_type is not None and output_type is not str
+
+
+@lru_cache(maxsize=512)
+def _structured(output_type: Any) -> tuple[OutputSpec, Any]:
+    from pydantic import PydanticUserError, TypeAdapter
+
+    name = getattr(output_type, "__name__", None) or str(output_type)
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(output_type)
+        schema = adapter.json_schema()
+    except PydanticUserError as exc:
+        raise UserError(f"output_type {name} has no JSON schema: {exc}") from exc
+    return OutputSpec(name=name, json_schema=schema, strict=False), adapter
 
 
 async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> None:
@@ -113,7 +176,7 @@ def describe(exc: BaseException) -> str:
     return cover(shown)
 
 
-async def park(run: RunState, status: SessionStatus) -> None:
+async def suspend(run: RunState, status: SessionStatus) -> None:
     """Give the session free in the middle of a run that was cancelled; it can be resumed."""
     run.discard()
     if run.cursor.questions.open and status == "idle":
@@ -160,12 +223,6 @@ def _details(outcome: Outcome) -> tuple[dict[str, Any] | None, str | None]:
             return told if outcome.scope == "run" else {**told, "scope": outcome.scope}, None
         case Failed(code, error):
             return {"outcome": outcome.kind, "code": code}, error
-
-
-_log = logging.getLogger("ekiden.runtime")
-
-WARNING = "warning"
-"""In an event's details: the code that raised, or what was wrong with what it gave."""
 
 
 def is_bug(exc: BaseException) -> bool:

@@ -29,9 +29,8 @@ from ekiden.core.values.jsonio import dumps
 from ekiden.runtime.guardrails.output import approve
 from ekiden.runtime.outcome.finish import told_outside, warn
 from ekiden.runtime.plans.steps import PlanSteps, plan_model
-from ekiden.runtime.questions.asking import Asking, Parked, pause
-from ekiden.runtime.state.costs import UnknownPrice
-from ekiden.runtime.state.spending import Spent, narrowed
+from ekiden.runtime.questions.asking import Asking, Suspended, pause
+from ekiden.runtime.state.spending import Spent, UnknownPrice, narrowed
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.turn.assign import last_request
 from ekiden.runtime.turn.turn import conclude, start_agent
@@ -51,7 +50,7 @@ _MAX_SUBJECT = 120
 
 
 async def supervise(run: RunState) -> None:
-    """Take the plan as far as it goes now; `Parked` while agents work on its tasks.
+    """Take the plan as far as it goes now; `Suspended` while agents work on its tasks.
 
     Raises `PlanFailed` if no task succeeded, and what the decomposer raises.
     """
@@ -68,7 +67,7 @@ async def supervise(run: RunState) -> None:
     await _collect(run, plan, steps)
     while not steps.is_over(plan):
         if _begin_tasks(run, settings, plan, steps):
-            raise Parked
+            raise Suspended
         await _collect(run, plan, steps)
     await _conclude(run, settings, plan, steps)
 

@@ -26,9 +26,8 @@ from ekiden.runtime.questions.withdrawing import (
     timer_end,
     withdraw_query,
 )
-from ekiden.runtime.state.costs import UnknownPrice
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion
-from ekiden.runtime.state.spending import own_left, spend_own
+from ekiden.runtime.state.spending import UnknownPrice, own_left, spend_own
 from ekiden.runtime.state.state import RunState, load_memo
 from ekiden.storage.base import MessageFilter, MessageSettle, StoredMessage
 from ekiden.tools.output import to_jsonable

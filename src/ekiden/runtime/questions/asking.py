@@ -34,19 +34,19 @@ from ekiden.storage.priorities import NORMAL
 from ekiden.storage.timers import Timer, timer_write
 
 
-class Parked(BaseException):
+class Suspended(BaseException):
     """The code waits for an answer that is not there: it is run again when it is.
 
     Not an `Exception`, so that code that catches those does not stand in the way.
     """
 
 
-def is_parked(exc: BaseException) -> bool:
+def is_suspended(exc: BaseException) -> bool:
     """Whether `exc` says nothing but that code waits; code with a task group wraps it."""
     if isinstance(exc, BaseExceptionGroup):
-        _, others = exc.split(Parked)
+        _, others = exc.split(Suspended)
         return others is None
-    return isinstance(exc, Parked)
+    return isinstance(exc, Suspended)
 
 
 QUERY_TIMER = "query"
@@ -67,7 +67,7 @@ class Asking:
         task: str | None = None,
         under_way: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """Within `under_way` a question is being prepared: whoever parks the code waits for it, so
+        """Within `under_way` a question is being prepared: who suspends the code waits for it, so
         that what the code asks at the same time is asked at the same time."""
         self._run = run
         self._step = step
@@ -78,7 +78,7 @@ class Asking:
         self._under_way = under_way
 
     async def ask(self, questions: Sequence[Ask], *, mode: GroupMode) -> list[tuple[str, Any]]:
-        """The answers that are stored; `Parked` while they are not there."""
+        """The answers that are stored; `Suspended` while they are not there."""
         if not questions:
             raise UserError("nothing was asked: the list of questions is empty")
         keys = [self._next_key() for _ in questions]
@@ -139,7 +139,7 @@ class Asking:
         run.remember(key, True)
 
     async def request_approval(self, request: ApprovalRequest) -> InboxAnswer:
-        """What a person decided; `Parked` while nobody did."""
+        """What a person decided; `Suspended` while nobody did."""
         run = self._run
         key = self._next_key()
         if key not in run.memo and key not in run.cursor.questions.open:
@@ -182,7 +182,7 @@ class Asking:
         self._check_depth(question.agent)
 
     def put(self, key: str, question: Ask, *, now_us: int) -> None:
-        """Ask an agent of the team, with the commit that parks the step."""
+        """Ask an agent of the team, with the commit that suspends the step."""
         self._post(key, question, wait_node(question.agent, self._task), None, now_us)
 
     def _post(
@@ -286,7 +286,7 @@ class Asking:
     def _all(self, keys: Sequence[str], questions: Sequence[Ask]) -> list[tuple[str, Any]]:
         memo = self._run.memo
         if any(key not in memo for key in keys):
-            raise Parked
+            raise Suspended
         return [
             (question.agent, _answer(memo[key], question))
             for key, question in zip(keys, questions, strict=True)
@@ -303,7 +303,7 @@ class Asking:
             except BusError as exc:
                 failure = exc
         if failure is None or any(key in self._run.cursor.questions.open for key in keys):
-            raise Parked
+            raise Suspended
         raise failure
 
 
@@ -390,10 +390,10 @@ def asked_details(item: InboxItem) -> dict[str, Any]:
 
 
 def decided(run: RunState, key: str) -> InboxAnswer:
-    """The stored answer of a person; `Parked` while there is none, `InboxItemClosed`."""
+    """The stored answer of a person; `Suspended` while there is none, `InboxItemClosed`."""
     stored = run.memo.get(key)
     if stored is None:
-        raise Parked
+        raise Suspended
     if stored["answer"] is None:
         closed = stored.get("closed", {})
         raise InboxItemClosed(stored["id"], status=stored["state"], **closed)

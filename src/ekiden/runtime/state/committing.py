@@ -115,7 +115,7 @@ class Committing(Recording):
         return bool(self._pending or self._steps)
 
     async def see_wakes(self) -> None:
-        """Whoever parks the session from here on has seen what woke it so far."""
+        """Whoever suspends the session from here on has seen what woke it so far."""
         self._wakes = (await self.store.get(self.session_id)).wakes
 
     def ask_questions(self) -> None:

@@ -357,7 +357,7 @@ class Recording:
         self.kept = [*(self.kept or ()), put]
 
     def put_question(self, key: str, put: Callable[[], None]) -> None:
-        """Ask with the commit that parks the step: `put` records it then, once for each key."""
+        """Ask with the commit that suspends the step: `put` records it then, once for each key."""
         self.questions = {**(self.questions or {}), key: put}
 
     def replace_view(self, visible: list[Item]) -> None:

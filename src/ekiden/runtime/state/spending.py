@@ -11,7 +11,7 @@ from typing import Any
 
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.conversation.usage import Usage
-from ekiden.core.errors import StaleDocument, StoreError
+from ekiden.core.errors import StaleDocument, StoreError, UserError
 from ekiden.core.handoff_terms import Budget
 from ekiden.core.runs import LimitName, LimitScope, OutOfBudget
 from ekiden.core.values.ids import new_id
@@ -23,6 +23,10 @@ from ekiden.storage.base import DocumentStore, DocumentWrite
 _SET = "set."
 """In a cursor's budget, before the name of a limit: how much was set, where another number is
 counted from the run's beginning."""
+
+
+class UnknownPrice(UserError):
+    """Money is limited, and nobody knows what a model costs."""
 
 
 def narrowed(run: Recording, budget: Budget) -> dict[str, float]:

@@ -19,7 +19,7 @@ from ekiden.core.questions.inbox_item import NOBODY, InboxItem
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.tool import FunctionTool
 from ekiden.runtime.outcome.finish import describe, is_bug, warn
-from ekiden.runtime.questions.asking import Parked, deadline, decided, post
+from ekiden.runtime.questions.asking import Suspended, deadline, decided, post
 from ekiden.runtime.questions.inboxes import read_item
 from ekiden.runtime.questions.withdrawing import is_withdrawn_by_run, withdraw
 from ekiden.runtime.state.cursor import Grant
@@ -163,7 +163,7 @@ async def _granted(run: RunState, grant: Grant | None, asked: str) -> Decision |
         await withdraw(run, {asked: question}, by=run.agent.name)
         item = await read_item(run.store, question.id)
         if item is not None and not is_withdrawn_by_run(item):
-            raise Parked  # Until the answer that came first is collected.
+            raise Suspended  # Until the answer that came first is collected.
         del run.cursor.questions.open[asked]
     return Decision(approved=True, by=by, always=True)
 
@@ -243,7 +243,7 @@ async def _ask(
 
 
 async def _ask_inbox(run: RunState, tool: FunctionTool, call: Item, key: str) -> Decision:
-    """What a person decided in the inbox about exactly these arguments; `Parked` until then."""
+    """What a person decided in the inbox about exactly these arguments; `Suspended` until then."""
     confirmation, arguments = tool.confirmation, call.get("arguments") or ""
     assert confirmation is not None
     if key not in run.memo and key not in run.cursor.questions.open:

@@ -73,7 +73,7 @@ async def place_of(
     """Where call number `number` of the code belongs, and the earlier call if that counts instead.
 
     `tool` is `None` if the code makes no such call any more. Each call that was given up leaves its
-    place, and its key, to nobody. `Parked` while a person decides; `CallChanged` if nobody can.
+    place, and its key, to nobody. `Suspended` while a person decides; `CallChanged` if nobody can.
     """
     place, tries = str(number), 0
     while (before := _intent(run, place)) is not None:

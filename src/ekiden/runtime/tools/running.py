@@ -15,7 +15,7 @@ from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError
 from ekiden.core.privacy.covering import cover
 from ekiden.core.tool import FunctionTool
-from ekiden.runtime.questions.asking import Asking, Parked, is_parked
+from ekiden.runtime.questions.asking import Asking, Suspended, is_suspended
 from ekiden.runtime.state.calls import both
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.state.tracked import Draft, Tracked
@@ -102,7 +102,7 @@ async def _side_by_side(
             async with slots:
                 result, duration_us = await _run_one(run, each, decision, draft)
         except BaseException as exc:
-            if not is_parked(exc):
+            if not is_suspended(exc):
                 raise
             return None  # The others are run all the same.
         left -= 1
@@ -127,12 +127,12 @@ async def _side_by_side(
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
         results |= {key: result for key, task in tasks if (result := task.result()) is not None}
-        parked = [each for each in planned if each.key not in results]
+        suspended = [each for each in planned if each.key not in results]
         # An "always" that was given to a later call may cover one that waits.
         is_new = len(run.cursor.questions.always) > grants
-        waiting = [each for each in parked if is_new and _is_granted(run, each)]
+        waiting = [each for each in suspended if is_new and _is_granted(run, each)]
     if len(results) < len(planned):
-        raise Parked
+        raise Suspended
     return [results[each.key] for each in planned]
 
 

@@ -14,8 +14,8 @@ from ekiden.core.faults import fault_point
 from ekiden.core.roles import RouteCause
 from ekiden.core.runs import Done
 from ekiden.core.team import Team
+from ekiden.runtime.config import AUTO, Circumstances
 from ekiden.runtime.guardrails.output import approve
-from ekiden.runtime.state.circumstances import AUTO, Circumstances
 from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.turn.turn import conclude

@@ -1,4 +1,4 @@
-"""One call of the active agent's model."""
+"""One call of the active agent's model: the request, the answer, and what it cost."""
 
 from __future__ import annotations
 
@@ -10,32 +10,26 @@ from functools import partial
 from inspect import iscoroutine
 from typing import Any
 
-from ekiden.core.conversation.items import Item, ItemView, to_items
+from ekiden.core.conversation.items import Item, ItemView, is_message, to_item, to_items
 from ekiden.core.conversation.model import Model, ModelRequest, ModelResponse
+from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import EkidenError, ModelBehaviorError, ModelTimeout, UserError
 from ekiden.core.faults import fault_point
+from ekiden.core.values.jsonio import dumps, quick_ascii
 from ekiden.handoff import received_block
 from ekiden.handoff.filters.selection import paired
 from ekiden.runtime.config import CallModelData, ModelInputData
 from ekiden.runtime.conversation.corrections import rollback_notices
-from ekiden.runtime.outcome.finish import warn
-from ekiden.runtime.outcome.output import output_spec
+from ekiden.runtime.outcome.finish import output_spec, warn
 from ekiden.runtime.questions.sessions import ANSWERS
-from ekiden.runtime.state.answers import read_answer
 from ekiden.runtime.state.calls import both, settled, to_the_end
-from ekiden.runtime.state.costs import (
-    UnknownPrice,
-    cost_of_answer,
-    counts_money,
-    highest_price,
-    model_name,
-)
-from ekiden.runtime.state.spending import let_go, reserve, spend_own
+from ekiden.runtime.state.spending import UnknownPrice, let_go, reserve, spend_own
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.offer import refresh_offer
 from ekiden.tools.under_way import WithoutEffects
 
 _SHOWN_CHAIN = 12
+_MILLION = 1_000_000
 
 
 async def system_prompt(run: RunState) -> str | None:
@@ -204,7 +198,7 @@ async def call_model(run: RunState, model: Model, request: ModelRequest) -> Mode
 
 def resolve(run: RunState) -> Model:
     """The model of the active agent: the run's, else the agent's, else ``EKIDEN_MODEL``."""
-    wanted: Any = run.config.model or run.agent.model or os.environ.get("EKIDEN_MODEL")
+    wanted = _wanted(run)
     if wanted is None:
         raise UserError(
             f"agent {run.agent.name!r} has no model: give it one (`model='openai:gpt-5.2'`), set "
@@ -284,3 +278,148 @@ async def _answer(run: RunState, model: Model, request: ModelRequest) -> ModelRe
         model=response.model or model_name(run),
         attempt=response.attempt,
     )
+
+
+def read_answer(output: Any, *, step: str, used_ids: set[str]) -> list[Item]:
+    """A model's output as items that can be stored and sent to any model again.
+
+    A call without an id is given one, and so is one whose id was used before in the conversation,
+    as servers that count from ``call_0`` in each answer do: an id names one call. `used_ids` learns
+    the new ones. Everything else that is out of order is `ModelBehaviorError`: what is no item, a
+    call without a name, a message in somebody else's name, the output of a tool that we run.
+    """
+    if not isinstance(output, (list, tuple)):
+        raise ModelBehaviorError(f"the model's output is {type(output).__name__}, not a list")
+    items = [_read_item(each, index, step, used_ids) for index, each in enumerate(output)]
+    try:
+        if not all(map(_is_all_text, items)):
+            quick_ascii(items)
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise ModelBehaviorError(f"the model's output is not JSON: {exc}") from exc
+    return items
+
+
+def _is_all_text(item: Item) -> bool:
+    """Whether the item is JSON without a look inside, as the call of a tool is."""
+    for name, value in item.items():
+        if type(value) is not str or type(name) is not str:
+            return False
+    return True
+
+
+def _read_item(value: Any, index: int, step: str, used_ids: set[str]) -> Item:
+    try:
+        item = to_item(value)
+    except UserError as exc:
+        raise ModelBehaviorError(f"item {index} of the model's output: {exc}") from exc
+    kind = item.get("type")
+    if kind == "function_call":
+        return _read_call(item, index, step, used_ids)
+    if kind == "function_call_output":
+        raise ModelBehaviorError(f"item {index} of the model's output is the output of a tool")
+    if is_message(item):
+        return _read_message(item, index)
+    if not isinstance(kind, str):
+        raise ModelBehaviorError(f"item {index} of the model's output has no type")
+    return item
+
+
+def _read_call(item: Item, index: int, step: str, used_ids: set[str]) -> Item:
+    name, arguments, call_id = item.get("name"), item.get("arguments"), item.get("call_id")
+    if not isinstance(name, str) or not name:
+        raise ModelBehaviorError(f"item {index} of the model's output calls a tool without a name")
+    changes: Item = {}
+    if not isinstance(arguments, str):
+        try:
+            changes["arguments"] = "" if arguments is None else dumps(arguments)
+        except (TypeError, ValueError, RecursionError) as exc:
+            raise ModelBehaviorError(f"the arguments of {name!r} are not JSON: {exc}") from exc
+    if not isinstance(call_id, str) or not call_id or call_id in used_ids:
+        call_id = changes["call_id"] = _fresh_id(step, index, used_ids)
+    used_ids.add(call_id)
+    return {**item, **changes} if changes else item
+
+
+def _fresh_id(step: str, index: int, used_ids: set[str]) -> str:
+    made = f"call_{step.replace('.', '_')}_{index}"
+    while made in used_ids:
+        made += "_"
+    return made
+
+
+def _read_message(item: Item, index: int) -> Item:
+    if item.get("role", "assistant") != "assistant":
+        raise ModelBehaviorError(f"item {index} of the model's output speaks as {item['role']!r}")
+    content = item.get("content")
+    if isinstance(content, list):
+        for part in content:
+            if not isinstance(part, dict) or not isinstance(
+                part.get("text", ""), (str, type(None))
+            ):
+                raise ModelBehaviorError(f"item {index} of the model's output has unreadable text")
+    elif content is not None and not isinstance(content, str):
+        raise ModelBehaviorError(f"item {index} of the model's output has unreadable text")
+    return item if "role" in item else {**item, "role": "assistant"}
+
+
+def counts_money(run: RunState) -> bool:
+    """Whether the run has to know what its calls cost."""
+    return bool(run.config.prices) or _is_limited(run)
+
+
+def cost_of_answer(run: RunState, response: ModelResponse) -> float:
+    """What the answer cost; `UnknownPrice` if that is limited and nobody knows."""
+    cost = response.usage.cost or _cost(run, response.usage, response.model)
+    if cost is not None:
+        return cost
+    if not _is_limited(run):
+        return 0.0
+    problem = "the run has a limit of money, and nobody knows what"
+    shown = model_name(run) or response.model
+    if shown is None:
+        which = type(_wanted(run)).__name__
+        raise UnknownPrice(
+            f"{problem} a model that has no name costs: give {which} a `name`, and add that to "
+            "RunConfig.prices"
+        )
+    raise UnknownPrice(
+        f"{problem} {shown!r} costs: add it to RunConfig.prices, or install the extra `prices`, "
+        "which knows most models"
+    )
+
+
+def model_name(run: RunState) -> str | None:
+    """What the active agent's model is called; `None` for an object that does not say."""
+    wanted = _wanted(run)
+    name = wanted if isinstance(wanted, str) else getattr(wanted, "name", None)
+    return name if isinstance(name, str) else None
+
+
+def highest_price(run: RunState) -> float | None:
+    """What a million tokens of the active agent's model cost at most; `None` if nobody counts it
+    or knows."""
+    if not counts_money(run):
+        return None
+    sides = (Usage(input_tokens=_MILLION), Usage(output_tokens=_MILLION))
+    costs = [_cost(run, side, None) for side in sides]
+    return max((cost for cost in costs if cost is not None), default=None)
+
+
+def _cost(run: RunState, usage: Usage, answered_by: str | None) -> float | None:
+    from ekiden.models.pricing import cost_of
+
+    names = [name for name in (model_name(run), answered_by) if name is not None]
+    return cost_of(names, usage, run.config.prices, has_list=_is_limited(run))
+
+
+def _is_limited(run: RunState) -> bool:
+    if run.config.limits.money is not None or "money" in run.cursor.budget.narrowed:
+        return True
+    own, daily = run.agent.budget, run.config.daily
+    return (own is not None and own.money is not None) or (
+        daily is not None and daily.money is not None
+    )
+
+
+def _wanted(run: RunState) -> Any:
+    return run.config.model or run.agent.model or os.environ.get("EKIDEN_MODEL")

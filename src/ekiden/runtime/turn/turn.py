@@ -16,8 +16,7 @@ from ekiden.core.runs import Done, Outcome
 from ekiden.core.tool import FunctionTool
 from ekiden.runtime.handoff.controller import carry_out
 from ekiden.runtime.handoff.rollback import confirm_handoffs
-from ekiden.runtime.outcome.finish import finish
-from ekiden.runtime.outcome.output import final_outcome
+from ekiden.runtime.outcome.finish import final_outcome, finish
 from ekiden.runtime.state.attempt import Attempt
 from ekiden.runtime.state.calls import both
 from ekiden.runtime.state.findings import tell_findings

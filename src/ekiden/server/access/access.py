@@ -144,3 +144,13 @@ Starts: TypeAlias = Annotated[Desk, Depends(needs("run"))]
 Administers: TypeAlias = Annotated[Desk, Depends(needs("admin"))]
 TheCaller: TypeAlias = Annotated[Caller, Depends(caller_of)]
 """Beside one of the above, for the caller's name."""
+
+
+def may_answer(caller: Caller, connection: HTTPConnection) -> bool:
+    """Whether the caller has the scope `answer`, and is no agent of an Ekiden that uses it.
+
+    The clients with which our agents call others say so in a header that models and tools cannot
+    leave out. Whoever has a key with the scope and writes requests of their own can: do not give
+    such a key to what an agent runs.
+    """
+    return caller.may("answer") and not caller.is_agent and AGENT_HEADER not in connection.headers

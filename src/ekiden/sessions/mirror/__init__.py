@@ -1,1 +1,1 @@
-"""Copies of sessions elsewhere, fed from the store."""
+"""Replicas of sessions in other systems, fed from the store."""

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from ekiden.core.events import Event
 from ekiden.storage.base import EventFilter, EventPage
-from ekiden.storage.memory.session import MemorySession
+from ekiden.storage.memory.sessions import MemorySession
 from ekiden.storage.values import check_limit, event_page, parse_event_cursor
 
 _Place: TypeAlias = tuple[int, int, int]

@@ -1,4 +1,4 @@
-"""The sessions of the in-memory store, and who may write to them."""
+"""The sessions of the in-memory store, their events in order, and who may write to them."""
 
 from __future__ import annotations
 
@@ -6,21 +6,202 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ekiden.core.errors import SessionBusy, SessionExists, SessionNotFound
+from ekiden.core.events import Event
 from ekiden.core.roles import Clock
 from ekiden.storage.base import (
     Claim,
+    EventPage,
     NewSession,
     SessionFilter,
     SessionOpening,
     SessionPage,
     SessionPatch,
     SessionRow,
+    SessionStatus,
 )
 from ekiden.storage.changes import ChangeSignal
-from ekiden.storage.memory.feed import MemoryFeed
-from ekiden.storage.memory.session import MemorySession
-from ekiden.storage.priorities import HEAD_START_S
-from ekiden.storage.values import check_numbers, checked_copy, closed_store, parse_cursor
+from ekiden.storage.priorities import HEAD_START_S, check_priority, head_start_us
+from ekiden.storage.values import (
+    check_limit,
+    check_numbers,
+    check_session_id,
+    checked_copy,
+    closed_store,
+    copy_json,
+    parse_cursor,
+    parse_feed_cursor,
+)
+
+_FEW = 64
+
+
+class MemorySession:
+    """A session's row and journal."""
+
+    __slots__ = (
+        "agent",
+        "created_at_us",
+        "cursor",
+        "epoch",
+        "events",
+        "head_start_us",
+        "id",
+        "meta",
+        "number",
+        "outcome",
+        "owner",
+        "place_us",
+        "priority",
+        "seq",
+        "status",
+        "steps",
+        "until",
+        "updated_at_us",
+        "user_id",
+        "variables",
+        "wakes",
+    )
+
+    def __init__(self, new: NewSession, number: int, now_us: int) -> None:
+        """`UserError` for an empty id, a priority that is none, or a `meta` that is not JSON."""
+        check_session_id(new.id)
+        self.priority = check_priority(new)
+        self.head_start_us = head_start_us(self.priority)
+        self.place_us = 0
+        """In the line of those that are ready, while it is there."""
+        self.id = new.id
+        self.number = number
+        self.agent = new.agent
+        self.status: SessionStatus = new.status
+        self.outcome: str | None = None
+        self.user_id = new.user_id
+        self.meta = checked_copy(new.meta, "`meta` of session {!r}", new.id)
+        self.cursor: Mapping[str, Any] = {}
+        self.variables: Mapping[str, Any] = {}
+        self.seq = 0
+        self.epoch = 0
+        self.owner: str | None = None
+        self.until = 0.0
+        self.wakes = 0
+        self.created_at_us = self.updated_at_us = now_us
+        self.events: list[Event] = []
+        self.steps: dict[str, Any] = {}
+
+    def matches(self, where: SessionFilter) -> bool:
+        """Whether a list with this filter shows it."""
+        return (
+            (where.status is None or where.status == self.status)
+            and (where.agent is None or where.agent == self.agent)
+            and (where.user_id is None or where.user_id == self.user_id)
+            and (where.outcome is None or where.outcome == self.outcome)
+        )
+
+    def row(self, now: float) -> SessionRow:
+        """As it is given out, at a time of the leases' clock."""
+        return SessionRow(
+            id=self.id,
+            agent=self.agent,
+            status=self.status,
+            outcome=self.outcome,
+            user_id=self.user_id,
+            meta=copy_json(self.meta),
+            cursor=copy_json(self.cursor),
+            variables=copy_json(self.variables),
+            seq=self.seq,
+            epoch=self.epoch,
+            owner=self.owner if self.until > now else None,
+            created_at_us=self.created_at_us,
+            updated_at_us=self.updated_at_us,
+            wakes=self.wakes,
+            priority=self.priority,
+        )
+
+
+class MemoryFeed:
+    """The log of all events, and those of no session.
+
+    The events of a deleted session are passed over, and let go once they are more than half of
+    the log. Places never change: the n-th event has the cursor n.
+    """
+
+    __slots__ = ("_dead", "_dropped", "_log", "free")
+
+    def __init__(self) -> None:
+        self.free: list[Event] = []
+        """Of no session."""
+        self._log: list[Event | None] = []
+        self._dropped = 0
+        """So many events are gone from the beginning of the log."""
+        self._dead = 0
+
+    @property
+    def end(self) -> str:
+        """The cursor after the last event."""
+        return str(self._dropped + len(self._log))
+
+    def extend(self, events: Sequence[Event]) -> None:
+        """These were stored."""
+        self._log.extend(events)
+
+    def add_free(self, events: Sequence[Event]) -> None:
+        """Events of no session were stored; they get their numbers."""
+        for number, event in enumerate(events, start=len(self.free) + 1):
+            numbered = Event(
+                session_id="",
+                seq=number,
+                type=event.type,
+                at_us=event.at_us,
+                agent=event.agent,
+                step=event.step,
+                duration_us=event.duration_us,
+                details=event.details,
+                items=event.items,
+                error=event.error,
+            )
+            self.free.append(numbered)
+            self._log.append(numbered)
+
+    def forget(self, deleted: MemorySession, sessions: Mapping[str, MemorySession]) -> None:
+        """A session was deleted; `sessions` are the others."""
+        self._dead += deleted.seq
+        if self._dead <= _FEW + len(self._log) // 2:
+            return
+        self._dead = 0
+        kept = [each if each and _is_stored(each, sessions) else None for each in self._log]
+        first = next((place for place, each in enumerate(kept) if each), len(kept))
+        self._dropped += first
+        self._log = kept[first:]
+
+    def page(
+        self, sessions: Mapping[str, MemorySession], after: str | None, limit: int
+    ) -> EventPage:
+        """The events behind the cursor."""
+        check_limit(limit)
+        place = 0 if after is None else parse_feed_cursor(after)
+        events: list[Event] = []
+        cursors: list[str] = []
+        for number in range(max(place - self._dropped, 0), len(self._log)):
+            event = self._log[number]
+            if event is not None and _is_stored(event, sessions):
+                events.append(event)
+                cursors.append(str(self._dropped + number + 1))
+                if len(events) == limit:
+                    break
+        return EventPage(
+            events=events, cursors=cursors, next_cursor=cursors[-1] if cursors else after
+        )
+
+
+def _is_stored(event: Event, sessions: Mapping[str, MemorySession]) -> bool:
+    """Whether its session is still the one that it was written in."""
+    if not event.session_id:
+        return True
+    session = sessions.get(event.session_id)
+    return (
+        session is not None
+        and len(session.events) >= event.seq
+        and session.events[event.seq - 1] is event
+    )
 
 
 class MemorySessions:

@@ -1,4 +1,4 @@
-"""Events of all sessions: found by what they are, or in the order in which they became visible."""
+"""Events of all sessions: found by filter, or in the order in which they became visible."""
 
 from __future__ import annotations
 
@@ -23,6 +23,43 @@ NUMBER = "case {0} when '' then 0 else (select num from sessions where id = {0})
 
 COLUMNS = ", ".join(f"events.{column.strip()}" for column in EVENT.split(","))
 """The `EVENT` columns beside those of other tables."""
+_BEGINNING = (-(2**63), 0, 0)
+_CURSOR = re.compile(r"(-?[0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
+_IS_OVER = "xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint as is_over"
+_BELOW = "($1::bigint is null or xid < $1)"
+_FEED = f"""
+select {_IS_OVER}, xid, session, coalesce(sessions.id, ''), {COLUMNS}
+from events left join sessions on sessions.num = session
+where {_BELOW} and (xid, session, events.seq) > ($2, $3, $4)
+order by xid, session, events.seq limit $5"""
+_END = f"""
+select {_IS_OVER}, xid, session, seq from events where {_BELOW}
+order by xid desc, session desc, seq desc limit 1"""
+# The snapshot is older than what is read of the locks: whoever has a number below its end, and
+# still writes, is among them; whoever is not has ended, and the next statement sees what it wrote.
+_HORIZON = """
+with locks as materialized (select * from pg_locks where granted)
+select least(pg_snapshot_xmax(snapshot)::text::bigint, (
+    select min(number::text::bigint) from pg_snapshot_xip(snapshot) as number
+    where number::xid in (
+        select theirs.transactionid
+        from locks as writing join locks as theirs using (virtualtransaction)
+        where writing.locktype = 'relation' and writing.relation = 'events'::regclass
+            and writing.database = (select oid from pg_database where datname = current_database())
+            and writing.mode not in ('AccessShareLock', 'RowShareLock', 'ShareUpdateExclusiveLock')
+            and theirs.locktype = 'transactionid'
+    )
+)) from pg_current_snapshot() as snapshot"""
+_NUMBERS = """
+select max(xid) as highest, pg_snapshot_xmax(pg_current_snapshot())::text::bigint as following
+from events"""
+_FOLLOWERS = "select collection, key, body from documents where collection = any($1::text[])"
+_LOWER = "update events set xid = xid - $1::bigint"
+_MOVE = """
+update documents set body = $3, version = version + 1, updated_at = clock_timestamp()
+where collection = $1 and key = $2"""
+_PATIENCE_S = 600.0
+_LOCK = "select pg_advisory_xact_lock(hashtextextended($1, 0))"
 
 
 def page_sql(where: EventFilter, limit: int, cursor: str | None) -> tuple[str, list[Any]]:
@@ -63,47 +100,6 @@ def page_sql(where: EventFilter, limit: int, cursor: str | None) -> tuple[str, l
         " limit $1",
         args,
     )
-
-
-_BEGINNING = (-(2**63), 0, 0)
-_CURSOR = re.compile(r"(-?[0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
-
-_IS_OVER = "xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint as is_over"
-_BELOW = "($1::bigint is null or xid < $1)"
-_FEED = f"""
-select {_IS_OVER}, xid, session, coalesce(sessions.id, ''), {COLUMNS}
-from events left join sessions on sessions.num = session
-where {_BELOW} and (xid, session, events.seq) > ($2, $3, $4)
-order by xid, session, events.seq limit $5"""
-_END = f"""
-select {_IS_OVER}, xid, session, seq from events where {_BELOW}
-order by xid desc, session desc, seq desc limit 1"""
-# The snapshot is older than what is read of the locks: whoever has a number below its end, and
-# still writes, is among them; whoever is not has ended, and the next statement sees what it wrote.
-_HORIZON = """
-with locks as materialized (select * from pg_locks where granted)
-select least(pg_snapshot_xmax(snapshot)::text::bigint, (
-    select min(number::text::bigint) from pg_snapshot_xip(snapshot) as number
-    where number::xid in (
-        select theirs.transactionid
-        from locks as writing join locks as theirs using (virtualtransaction)
-        where writing.locktype = 'relation' and writing.relation = 'events'::regclass
-            and writing.database = (select oid from pg_database where datname = current_database())
-            and writing.mode not in ('AccessShareLock', 'RowShareLock', 'ShareUpdateExclusiveLock')
-            and theirs.locktype = 'transactionid'
-    )
-)) from pg_current_snapshot() as snapshot"""
-
-_NUMBERS = """
-select max(xid) as highest, pg_snapshot_xmax(pg_current_snapshot())::text::bigint as following
-from events"""
-_FOLLOWERS = "select collection, key, body from documents where collection = any($1::text[])"
-_LOWER = "update events set xid = xid - $1::bigint"
-_MOVE = """
-update documents set body = $3, version = version + 1, updated_at = clock_timestamp()
-where collection = $1 and key = $2"""
-_PATIENCE_S = 600.0
-_LOCK = "select pg_advisory_xact_lock(hashtextextended($1, 0))"
 
 
 async def mend_feed(connection: Any, schema: str) -> None:

@@ -1,4 +1,4 @@
-"""Putting messages into queues, and bringing them to their end."""
+"""Putting messages into queues, and settling them."""
 
 from __future__ import annotations
 
@@ -39,6 +39,29 @@ select id, put.id is not null as is_new, is_full from new left join put using (i
 _LOCK = "select pg_advisory_xact_lock(hashtextextended(current_schema() || '/' || $1, 0))"
 _WITH_KEY = "select id, token from messages where key = $1"
 _WITH_DEDUP = "select true from messages where queue = $1 and dedup_key = $2"
+SETTLED_COLUMNS = "settled_at = clock_timestamp(), due_at = 'infinity', dedup_key = null"
+"""What changes in a message with its end, whichever it is."""
+_LAST = "($2::bigint is null or (id = $2 and owner = $3 and attempts = $4))"
+# The session's row is locked before the message's, as everywhere.
+_SETTLE = f"""
+with sleeper as materialized (
+    select from sessions where id = (select session_id from messages where key = $1)
+    for no key update
+), done as (
+    update messages set
+        state = case when state = 'open' then $5::text else 'late' end,
+        answer = $6,
+        {SETTLED_COLUMNS}
+    where key = $1 and {_LAST} and (select count(*) from sleeper) >= 0 and (
+        state = 'open'
+        or (state in ('timed_out', 'cancelled') and $5 in ('answered', 'failed'))
+    )
+    returning state, session_id
+), woken as ({wake_sql("done where state <> 'late'")}
+)
+select case state when 'late' then 'late' else 'settled' end from done"""
+_FORGET = f"delete from messages where key = $1 and {_LAST} returning 'settled'"
+_LOOK = "select key, state, answer from messages where key = any($1::text[])"
 
 
 class PreparedMessage(NamedTuple):
@@ -141,32 +164,6 @@ def _columns(messages: Sequence[PreparedMessage]) -> list[list[Any]]:
         [put.ttl_s for put in puts],
         [to_column_or_null(put.taken_by) for put in puts],
     ]
-
-
-SETTLED_COLUMNS = "settled_at = clock_timestamp(), due_at = 'infinity', dedup_key = null"
-"""What changes in a message with its end, whichever it is."""
-
-_LAST = "($2::bigint is null or (id = $2 and owner = $3 and attempts = $4))"
-# The session's row is locked before the message's, as everywhere.
-_SETTLE = f"""
-with sleeper as materialized (
-    select from sessions where id = (select session_id from messages where key = $1)
-    for no key update
-), done as (
-    update messages set
-        state = case when state = 'open' then $5::text else 'late' end,
-        answer = $6,
-        {SETTLED_COLUMNS}
-    where key = $1 and {_LAST} and (select count(*) from sleeper) >= 0 and (
-        state = 'open'
-        or (state in ('timed_out', 'cancelled') and $5 in ('answered', 'failed'))
-    )
-    returning state, session_id
-), woken as ({wake_sql("done where state <> 'late'")}
-)
-select case state when 'late' then 'late' else 'settled' end from done"""
-_FORGET = f"delete from messages where key = $1 and {_LAST} returning 'settled'"
-_LOOK = "select key, state, answer from messages where key = any($1::text[])"
 
 
 class PreparedSettle(NamedTuple):

@@ -1,4 +1,4 @@
-"""Rows of the tables as values of the contract, and back; Python strings as PostgreSQL text."""
+"""Table rows as values of the store's contract and back, and Python strings as PostgreSQL text."""
 
 from __future__ import annotations
 
@@ -16,6 +16,30 @@ from ekiden.storage.values import json_text
 
 _REFUSED = re.compile("[\x00\x10\ud800-\udfff]")
 _ESCAPED = re.compile("\x10([0-9a-f]{4})")
+SESSION = """
+    num, token, id, agent, status, outcome, user_id, meta, cursor, variables, seq, epoch, wakes,
+    priority,
+    case when lease_until > clock_timestamp() then owner end as owner,
+    (extract(epoch from created_at) * 1000000)::bigint as created_at_us,
+    (extract(epoch from updated_at) * 1000000)::bigint as updated_at_us"""
+"""The columns that `session_row` and `claim_of` read."""
+EVENT = "seq, type, at_us, agent, step, duration_us, details, items, error"
+"""The columns of an event."""
+WRITTEN_EVENT = f"{EVENT}, digest"
+"""The columns that `event_columns` writes, in its order."""
+DOCUMENT = """
+    collection, key, body, version,
+    (extract(epoch from updated_at) * 1000000)::bigint as updated_at_us"""
+"""The columns that `document` reads."""
+DELIVERY = "id, queue, body, priority, attempts, owner, key"
+"""The columns that `queue_message` reads."""
+IS_IN_TIME = "(expires_at is null or expires_at > clock_timestamp() or due_at > clock_timestamp())"
+"""Whether an open message is not expired, or somebody works on it."""
+MESSAGE = f"""
+    {DELIVERY}, state = 'open' and not {IS_IN_TIME} as is_over, state, waiter, session_id, answer,
+    (extract(epoch from created_at) * 1000000)::bigint as created_at_us,
+    (extract(epoch from settled_at) * 1000000)::bigint as settled_at_us"""
+"""The columns that `stored_message` reads."""
 
 
 def to_column(text: str) -> str:
@@ -42,15 +66,6 @@ def from_column_or_null(stored: str | None) -> str | None:
     return None if stored is None else from_column(stored)
 
 
-SESSION = """
-    num, token, id, agent, status, outcome, user_id, meta, cursor, variables, seq, epoch, wakes,
-    priority,
-    case when lease_until > clock_timestamp() then owner end as owner,
-    (extract(epoch from created_at) * 1000000)::bigint as created_at_us,
-    (extract(epoch from updated_at) * 1000000)::bigint as updated_at_us"""
-"""The columns that `session_row` and `claim_of` read."""
-
-
 def head_start(priority: str = "priority") -> str:
     """So long before it came a session is in the line; as SQL."""
     return f"({head_start_sql(priority)}) * interval '1 second'"
@@ -58,28 +73,6 @@ def head_start(priority: str = "priority") -> str:
 
 READY_NOW = f"clock_timestamp() - {head_start()}"
 """The `ready_at` of a session that is ready from now on; as SQL."""
-
-EVENT = "seq, type, at_us, agent, step, duration_us, details, items, error"
-"""The columns of an event."""
-WRITTEN_EVENT = f"{EVENT}, digest"
-"""The columns that `event_columns` writes, in its order."""
-
-DOCUMENT = """
-    collection, key, body, version,
-    (extract(epoch from updated_at) * 1000000)::bigint as updated_at_us"""
-"""The columns that `document` reads."""
-
-DELIVERY = "id, queue, body, priority, attempts, owner, key"
-"""The columns that `queue_message` reads."""
-
-IS_IN_TIME = "(expires_at is null or expires_at > clock_timestamp() or due_at > clock_timestamp())"
-"""Whether an open message is not expired, or somebody works on it."""
-
-MESSAGE = f"""
-    {DELIVERY}, state = 'open' and not {IS_IN_TIME} as is_over, state, waiter, session_id, answer,
-    (extract(epoch from created_at) * 1000000)::bigint as created_at_us,
-    (extract(epoch from settled_at) * 1000000)::bigint as settled_at_us"""
-"""The columns that `stored_message` reads."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -88,6 +88,31 @@ with found as materialized (
 select {ENTRY}, best.shared::float8 / (select sum(weight) from found)::float8 as score
 from best join search_entries as e on e.id = best.id and e.space = $1
 order by best.shared desc, best.key"""
+_MOST_DIMS = 16_000
+"""Of the extension's type."""
+_BLOCK = 16
+"""Vectors of whole blocks, as those of nearly all embedders are, are left to the extension. There
+are builds of it that kill the server over an odd rest on a processor they were not made for."""
+_SEND_HEAD = 20
+"""Of an array with one dimension, as the server sends it; then come length and value of each."""
+_EXTENSION = """
+select quote_ident(n.nspname), e.extversion
+from pg_extension as e join pg_namespace as n on n.oid = e.extnamespace
+where e.extname = 'vector'"""
+_OF_MODEL = f"where space = {SPACE} and model = $2 and dims = $3"
+_NEAREST = f"""
+with near as (
+    select id, key,
+        round((vector::{{schema}}.vector operator({{schema}}.<#>) $4::real[]::{{schema}}.vector)
+            ::numeric, 6) as far
+    from search_entries {_OF_MODEL} order by far, key limit $5
+)
+select {ENTRY}, (-near.far)::float8 as cosine
+from near join search_entries as e on e.id = near.id order by near.far, near.key"""
+_ALL = f"select id, key, array_send(vector) as sent from search_entries {_OF_MODEL}"
+_BY_ID = f"""
+select {ENTRY}, e.id from search_entries as e
+where e.space = {SPACE} and e.model = $2 and e.dims = $3 and e.id = any($4)"""
 
 
 class Search(Role):
@@ -260,34 +285,6 @@ def _row(space: int, own: OwnEntry, words: Collection[str]) -> tuple[Any, ...]:
 def _term(space: int, word: str) -> str:
     """A word of this space only; no word has this dot."""
     return f"{space}·{word}"
-
-
-_MOST_DIMS = 16_000
-"""Of the extension's type."""
-_BLOCK = 16
-"""Vectors of whole blocks, as those of nearly all embedders are, are left to the extension. There
-are builds of it that kill the server over an odd rest on a processor they were not made for."""
-_SEND_HEAD = 20
-"""Of an array with one dimension, as the server sends it; then come length and value of each."""
-
-_EXTENSION = """
-select quote_ident(n.nspname), e.extversion
-from pg_extension as e join pg_namespace as n on n.oid = e.extnamespace
-where e.extname = 'vector'"""
-_OF_MODEL = f"where space = {SPACE} and model = $2 and dims = $3"
-_NEAREST = f"""
-with near as (
-    select id, key,
-        round((vector::{{schema}}.vector operator({{schema}}.<#>) $4::real[]::{{schema}}.vector)
-            ::numeric, 6) as far
-    from search_entries {_OF_MODEL} order by far, key limit $5
-)
-select {ENTRY}, (-near.far)::float8 as cosine
-from near join search_entries as e on e.id = near.id order by near.far, near.key"""
-_ALL = f"select id, key, array_send(vector) as sent from search_entries {_OF_MODEL}"
-_BY_ID = f"""
-select {ENTRY}, e.id from search_entries as e
-where e.space = {SPACE} and e.model = $2 and e.dims = $3 and e.id = any($4)"""
 
 
 class Extension(NamedTuple):

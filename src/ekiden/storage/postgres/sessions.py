@@ -52,6 +52,70 @@ delete from steps where session = $1"""
 _FILTERS = ("status", "agent", "user_id", "outcome")
 _LARGEST = 2**63 - 1
 _NEWEST = "order by num desc limit $1"
+# The order of the lapsed is written so that no index has it, nor one of agents: the server must not
+# go through all that are ready to find these few.
+_TAKE_FIRST = f"""
+with lapsed as materialized (
+    select num, ready_at from sessions
+    where status = 'ready' and owner is not null and lapses_at <= statement_timestamp()
+        and lease_until <= clock_timestamp(){{and_lapsed}}
+    order by ready_at + interval '0', num limit $3 for update skip locked
+), free as materialized (
+    select num, ready_at from sessions
+    where status = 'ready' and owner is null{{and_free}}
+    order by ready_at, num limit $3 for update skip locked
+), next as (
+    select num as found from (table lapsed union all table free) as either
+    order by ready_at, num limit $3
+)
+update sessions set epoch = epoch + 1, owner = $1,
+    {lease("$2::float8")}
+from next where num = found returning {SESSION}"""
+_TAKE_NEXT = _TAKE_FIRST.format(and_lapsed="", and_free="")
+# The line is gone through in its order only if there is anything to be found in it: else a worker
+# that has nothing to do would, each time it looks, read all that others have to do.
+TAKE_NEXT_OF = _TAKE_FIRST.format(
+    and_lapsed=" and agent || '' = any($4::text[])",
+    and_free=""" and agent = any($4) and exists (
+        select from unnest($4) as wanted (name) cross join lateral (
+            select from sessions where status = 'ready' and owner is null and agent = name
+            order by ready_at limit 1
+        ) as first)""",
+)
+RELEASE = f"""
+update sessions set owner = null, lease_until = null, lapses_at = '-infinity',
+    ready_at = case when status = 'ready' then {READY_NOW} else ready_at end
+where num = $1 and epoch = $2 and owner = $3"""
+"""For the number, epoch and owner of a claim."""
+_TAKE = f"""
+update sessions set epoch = epoch + 1, owner = $2,
+    {lease("$3::float8")}
+where id = $1 and {FREE} returning {SESSION}"""
+_TAKE_OR_CREATE = f"""
+with made as (
+    {INSERT}, epoch, owner, lease_until, lapses_at)
+    select {NEW}, 1, $7, ending, ending
+    from clock_timestamp() as now, lateral (
+        select now + $8::float8 * interval '1 second' as ending) as its
+    on conflict (id) do nothing returning {SESSION}
+), taken as (
+    update sessions set epoch = epoch + 1, owner = $7,
+        {lease("$8::float8")}
+    where id = $1 and {FREE} and not exists (select from made) returning {SESSION}
+)
+select true as is_new, * from made union all select false, * from taken"""
+# Rows are locked in the order of their numbers, as by those who wake several.
+_RENEW = f"""
+with held as materialized (
+    select from sessions where num = any($1::bigint[]) order by num for no key update
+)
+update sessions set lease_until = clock_timestamp() + lease_s * interval '1 second',
+    lapses_at = {later_lapse("lease_s")}
+from unnest($1, $2::bigint[], $3::text[], $4::float8[])
+    as claim (their_num, their_epoch, their_owner, lease_s)
+where num = their_num and epoch = their_epoch and owner = their_owner
+    and lease_until > clock_timestamp() and (select count(*) from held) > 0
+returning num, epoch, owner"""
 
 
 def new_columns(new: NewSession) -> tuple[Any, ...]:
@@ -125,43 +189,6 @@ def _page_sql(where: SessionFilter, limit: int, below: int) -> tuple[str, list[A
         return sql.format(""), args
     each = [sql.format(f" and status = '{status}'") for status in get_args(SessionStatus)]
     return f"({') union all ('.join(each)}) {_NEWEST}", args
-
-
-# The order of the lapsed is written so that no index has it, nor one of agents: the server must not
-# go through all that are ready to find these few.
-_TAKE_FIRST = f"""
-with lapsed as materialized (
-    select num, ready_at from sessions
-    where status = 'ready' and owner is not null and lapses_at <= statement_timestamp()
-        and lease_until <= clock_timestamp(){{and_lapsed}}
-    order by ready_at + interval '0', num limit $3 for update skip locked
-), free as materialized (
-    select num, ready_at from sessions
-    where status = 'ready' and owner is null{{and_free}}
-    order by ready_at, num limit $3 for update skip locked
-), next as (
-    select num as found from (table lapsed union all table free) as either
-    order by ready_at, num limit $3
-)
-update sessions set epoch = epoch + 1, owner = $1,
-    {lease("$2::float8")}
-from next where num = found returning {SESSION}"""
-_TAKE_NEXT = _TAKE_FIRST.format(and_lapsed="", and_free="")
-# The line is gone through in its order only if there is anything to be found in it: else a worker
-# that has nothing to do would, each time it looks, read all that others have to do.
-TAKE_NEXT_OF = _TAKE_FIRST.format(
-    and_lapsed=" and agent || '' = any($4::text[])",
-    and_free=""" and agent = any($4) and exists (
-        select from unnest($4) as wanted (name) cross join lateral (
-            select from sessions where status = 'ready' and owner is null and agent = name
-            order by ready_at limit 1
-        ) as first)""",
-)
-RELEASE = f"""
-update sessions set owner = null, lease_until = null, lapses_at = '-infinity',
-    ready_at = case when status = 'ready' then {READY_NOW} else ready_at end
-where num = $1 and epoch = $2 and owner = $3"""
-"""For the number, epoch and owner of a claim."""
 
 
 class ClaimWish(NamedTuple):
@@ -244,37 +271,6 @@ class Claiming:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-_TAKE = f"""
-update sessions set epoch = epoch + 1, owner = $2,
-    {lease("$3::float8")}
-where id = $1 and {FREE} returning {SESSION}"""
-_TAKE_OR_CREATE = f"""
-with made as (
-    {INSERT}, epoch, owner, lease_until, lapses_at)
-    select {NEW}, 1, $7, ending, ending
-    from clock_timestamp() as now, lateral (
-        select now + $8::float8 * interval '1 second' as ending) as its
-    on conflict (id) do nothing returning {SESSION}
-), taken as (
-    update sessions set epoch = epoch + 1, owner = $7,
-        {lease("$8::float8")}
-    where id = $1 and {FREE} and not exists (select from made) returning {SESSION}
-)
-select true as is_new, * from made union all select false, * from taken"""
-# Rows are locked in the order of their numbers, as by those who wake several.
-_RENEW = f"""
-with held as materialized (
-    select from sessions where num = any($1::bigint[]) order by num for no key update
-)
-update sessions set lease_until = clock_timestamp() + lease_s * interval '1 second',
-    lapses_at = {later_lapse("lease_s")}
-from unnest($1, $2::bigint[], $3::text[], $4::float8[])
-    as claim (their_num, their_epoch, their_owner, lease_s)
-where num = their_num and epoch = their_epoch and owner = their_owner
-    and lease_until > clock_timestamp() and (select count(*) from held) > 0
-returning num, epoch, owner"""
 
 
 class Leases(Role):

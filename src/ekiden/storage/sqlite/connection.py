@@ -1,4 +1,4 @@
-"""Connections to the file, what their failures mean to people, and who has it locked."""
+"""Connections to the file, readable messages for their failures, and who holds its lock."""
 
 from __future__ import annotations
 

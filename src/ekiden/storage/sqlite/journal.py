@@ -1,4 +1,4 @@
-"""Commits, many sessions at once, and reading events and steps."""
+"""Commits of many sessions at once; reading, finding and following events and steps."""
 
 from __future__ import annotations
 
@@ -59,6 +59,38 @@ from ekiden.storage.values import (
 _EVENT_PAGE = 2000
 _WIDTH = 13
 """The columns of `PreparedCommit.row`."""
+_DIGESTS_SQL = """
+    SELECT seq, type, at_us, agent, step, duration_us, details, items, error, digest
+    FROM events WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?
+"""
+_OLD_DIGESTS_SQL = _DIGESTS_SQL.replace("error, digest", f"error, '{UNCOVERED}'")
+_INSERT_STEPS = "INSERT INTO steps (session, key, result)"
+_EVENTS_SQL = """
+    SELECT group_concat(row) FROM (
+        SELECT '[' || concat_ws(',', seq, json_quote(type), at_us, json_quote(agent),
+            json_quote(step), coalesce(duration_us, 'null'), coalesce(details, 'null'),
+            coalesce(items, '[]'), coalesce(error, 'null')) || ']' AS row
+        FROM events WHERE session = ? AND seq > ? ORDER BY seq LIMIT {size:d}
+    )
+"""
+_ITEMS_SQL = _EVENTS_SQL.replace("seq > ?", "seq > ? AND items IS NOT NULL")
+_LISTED = (
+    "agent = coalesce(v.column6, sessions.agent),",
+    """status = iif(v.column7 = 'waiting' AND v.column13 <> sessions.wakes, 'ready',
+            coalesce(v.column7, sessions.status)),""",
+    "outcome = nullif(coalesce(v.column8, sessions.outcome), ''),",
+)
+"""What sessions are listed by: agent, status, outcome."""
+_INDEXED = (
+    "(type = 0 OR type = 3 OR type = 4 OR type = 5 OR type = 11 OR type = 'route'"
+    " OR type = 'handoff' OR type = 'guardrail' OR type = 'tool_confirmation' OR type = 'inbox')"
+)
+"""As the index says it, in the same order: that is how SQLite knows that it may use it."""
+_COLUMNS = (
+    "events.session, coalesce(sessions.id, ''), events.seq, type, at_us, events.agent, step,"
+    " duration_us, details, items, error"
+)
+_THERE = f"(sessions.num IS NOT NULL OR events.session = {NO_SESSION})"
 
 
 class PreparedCommit:
@@ -242,37 +274,11 @@ def read_steps(db: apsw.Connection, session_id: str, prefix: str) -> dict[str, A
     return cast("dict[str, Any]", loads(f"{{{text or ''}}}"))
 
 
-_DIGESTS_SQL = """
-    SELECT seq, type, at_us, agent, step, duration_us, details, items, error, digest
-    FROM events WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?
-"""
-_OLD_DIGESTS_SQL = _DIGESTS_SQL.replace("error, digest", f"error, '{UNCOVERED}'")
-_INSERT_STEPS = "INSERT INTO steps (session, key, result)"
-_EVENTS_SQL = """
-    SELECT group_concat(row) FROM (
-        SELECT '[' || concat_ws(',', seq, json_quote(type), at_us, json_quote(agent),
-            json_quote(step), coalesce(duration_us, 'null'), coalesce(details, 'null'),
-            coalesce(items, '[]'), coalesce(error, 'null')) || ']' AS row
-        FROM events WHERE session = ? AND seq > ? ORDER BY seq LIMIT {size:d}
-    )
-"""
-_ITEMS_SQL = _EVENTS_SQL.replace("seq > ?", "seq > ? AND items IS NOT NULL")
-
-
 def _read_page(
     db: apsw.Connection, sql: str, session_id: str, num: int, after: int, size: int
 ) -> list[Event]:
     ((text,),) = query(db, sql.format(size=size), (num, after))
     return [event_of(session_id, *row) for row in loads(f"[{text or ''}]")]
-
-
-_LISTED = (
-    "agent = coalesce(v.column6, sessions.agent),",
-    """status = iif(v.column7 = 'waiting' AND v.column13 <> sessions.wakes, 'ready',
-            coalesce(v.column7, sessions.status)),""",
-    "outcome = nullif(coalesce(v.column8, sessions.outcome), ''),",
-)
-"""What sessions are listed by: agent, status, outcome."""
 
 
 @cache
@@ -318,20 +324,6 @@ def _stored_step(db: apsw.Connection, commit: PreparedCommit) -> StepConflict:
         db, f"SELECT key FROM steps WHERE session = ? AND key IN ({marks})", (commit.num, *keys)
     )
     return step_conflict(commit.session_id, found[0][0] if found else keys[0])
-
-
-_INDEXED = (
-    "(type = 0 OR type = 3 OR type = 4 OR type = 5 OR type = 11 OR type = 'route'"
-    " OR type = 'handoff' OR type = 'guardrail' OR type = 'tool_confirmation' OR type = 'inbox')"
-)
-"""As the index says it, in the same order: that is how SQLite knows that it may use it."""
-
-_COLUMNS = (
-    "events.session, coalesce(sessions.id, ''), events.seq, type, at_us, events.agent, step,"
-    " duration_us, details, items, error"
-)
-
-_THERE = f"(sessions.num IS NOT NULL OR events.session = {NO_SESSION})"
 
 
 def find_events(

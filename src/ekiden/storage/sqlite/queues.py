@@ -1,4 +1,4 @@
-"""Queues: SQL for putting, taking and acknowledging messages, and looking at them."""
+"""Queues: SQL for putting, taking, acknowledging and finding messages."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ from ekiden.storage.values import check_limit, json_text
 
 _WIDTH = 12
 """The columns of `PreparedPut.row`, and the id before them."""
+_OVER = "SELECT id FROM messages WHERE state = 'open' AND expires_ms <= ? AND due_ms <= ?"
+_COLUMNS = (
+    "id, queue, key, body, priority, attempts, owner, state, waiter, session_id, answer,"
+    " created_us, settled_us"
+)
 
 
 class PreparedPut(NamedTuple):
@@ -138,9 +143,6 @@ def has_expired(db: apsw.Connection, now_ms: int) -> bool:
 def expire_messages(db: apsw.Connection, now: Moment) -> None:
     """Settle those of all queues."""
     _expire(db, [message_id for (message_id,) in query(db, _OVER, (now.ms, now.ms))], now)
-
-
-_OVER = "SELECT id FROM messages WHERE state = 'open' AND expires_ms <= ? AND due_ms <= ?"
 
 
 def read_depth(db: apsw.Connection, queue: str) -> int:
@@ -293,12 +295,6 @@ def _expire(db: apsw.Connection, ids: Sequence[int], now: Moment) -> None:
         (now.us, dumps(ids)),
     )
     wake_sessions(db, [session_id for (session_id,) in woken if session_id is not None], now)
-
-
-_COLUMNS = (
-    "id, queue, key, body, priority, attempts, owner, state, waiter, session_id, answer,"
-    " created_us, settled_us"
-)
 
 
 def find_messages(

@@ -17,6 +17,28 @@ T = TypeVar("T")
 Row: TypeAlias = tuple[Any, ...]
 
 _ROWS_AT_ONCE = 128
+NO_SESSION = 0
+"""In the place of a session's number."""
+_TYPES: tuple[EventType, ...] = (
+    "route",
+    "llm_call",
+    "tool_call",
+    "handoff",
+    "guardrail",
+    "tool_confirmation",
+    "agent_start",
+    "agent_complete",
+    "agent_error",
+    "message",
+    "task",
+    "inbox",
+)
+"""Stored as their places here, which format 1 fixes; a type that is not here is stored by name."""
+_CODES: Mapping[str, int] = {name: code for code, name in enumerate(_TYPES)}
+_INSERT_EVENTS = (
+    "INSERT INTO events"
+    " (session, seq, type, at_us, agent, step, duration_us, details, items, error, digest)"
+)
 
 
 def chunks(rows: Sequence[T]) -> Sequence[Sequence[T]]:
@@ -55,33 +77,6 @@ def insert_rows(db: apsw.Connection, insert: str, rows: Sequence[Row]) -> None:
 @cache
 def _insert_sql(insert: str, size: int, width: int) -> str:
     return f"{insert} SELECT * FROM ({values_sql(size, width)}) WHERE column1 IS NOT NULL"
-
-
-NO_SESSION = 0
-"""In the place of a session's number."""
-
-_TYPES: tuple[EventType, ...] = (
-    "route",
-    "llm_call",
-    "tool_call",
-    "handoff",
-    "guardrail",
-    "tool_confirmation",
-    "agent_start",
-    "agent_complete",
-    "agent_error",
-    "message",
-    "task",
-    "inbox",
-)
-"""Stored as their places here, which format 1 fixes; a type that is not here is stored by name."""
-
-_CODES: Mapping[str, int] = {name: code for code, name in enumerate(_TYPES)}
-
-_INSERT_EVENTS = (
-    "INSERT INTO events"
-    " (session, seq, type, at_us, agent, step, duration_us, details, items, error, digest)"
-)
 
 
 def stored_type(type: EventType) -> int | str:

@@ -1,4 +1,4 @@
-"""Texts that are found by their words or their meaning: SQL for writing and finding them."""
+"""The store as `SearchStore`: texts that are found by their words or their meaning."""
 
 from __future__ import annotations
 
@@ -9,26 +9,36 @@ from dataclasses import replace
 from heapq import nsmallest
 from importlib import import_module
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import apsw
 
+from ekiden.core.roles import Clock
 from ekiden.core.values.jsonio import dumps, loads
 from ekiden.storage.base import SearchEntry, SearchHit
 from ekiden.storage.entries import (
     OwnEntry,
+    check_after,
     cosines,
     from_bytes,
     is_name,
+    names_among,
     numpy_or_python,
     other_length,
+    own_entries,
+    own_vector,
     score_of,
     to_bytes,
 )
 from ekiden.storage.sqlite.connection import query
+from ekiden.storage.sqlite.readers import Read
 from ekiden.storage.sqlite.rows import Row, chunks
-from ekiden.storage.words import weights
+from ekiden.storage.sqlite.writer import Work
+from ekiden.storage.values import check_limit
+from ekiden.storage.words import asked_words, weights, words_of_all
+
+T = TypeVar("T")
 
 _PUT = (
     "INSERT INTO search_entries (space, key, updated_us, model, dims, vector, body, text)"
@@ -61,6 +71,15 @@ _BEST = (
     " ORDER BY hits.shared DESC, e.key LIMIT {limit:d}) AS best"
     " JOIN search_entries AS e ON e.id = best.id ORDER BY best.shared DESC, best.key"
 )
+_ENTRY = "e.key, e.text, e.body, e.model, e.updated_us"
+_OF_MODEL = "FROM search_entries WHERE space = ? AND model = ? AND dims = ?"
+_NEAREST = (
+    f"SELECT {_ENTRY}, near.far FROM"
+    " (SELECT id, key, round(coalesce(vec_distance_cosine(vector, ?), 1.0), 6) AS far"
+    f" {_OF_MODEL} ORDER BY far, key LIMIT {{limit:d}}) AS near"
+    " JOIN search_entries AS e ON e.id = near.id ORDER BY near.far, e.key"
+)
+_BY_ID = f"SELECT {_ENTRY} FROM search_entries AS e WHERE e.space = ? AND e.id = ?"
 
 
 class PreparedEntry(NamedTuple):
@@ -247,16 +266,6 @@ def _entry(name: str, row: Row) -> SearchEntry:
     return entry if vector is None else replace(entry, vector=from_bytes(vector))
 
 
-_ENTRY = "e.key, e.text, e.body, e.model, e.updated_us"
-_OF_MODEL = "FROM search_entries WHERE space = ? AND model = ? AND dims = ?"
-_NEAREST = (
-    f"SELECT {_ENTRY}, near.far FROM"
-    " (SELECT id, key, round(coalesce(vec_distance_cosine(vector, ?), 1.0), 6) AS far"
-    f" {_OF_MODEL} ORDER BY far, key LIMIT {{limit:d}}) AS near"
-    " JOIN search_entries AS e ON e.id = near.id ORDER BY near.far, e.key"
-)
-_BY_ID = f"SELECT {_ENTRY} FROM search_entries AS e WHERE e.space = ? AND e.id = ?"
-
 _versions: WeakKeyDictionary[apsw.Connection, str | None] = WeakKeyDictionary()
 
 
@@ -325,3 +334,66 @@ def _load(db: apsw.Connection) -> str | None:
         finally:
             db.enable_load_extension(False)
     return None
+
+
+class Searching:
+    """Texts by words or meaning, over the readers and the writer of the store."""
+
+    _clock: Clock
+
+    async def put_entries(self, entries: Sequence[SearchEntry]) -> None:
+        owned = own_entries(entries)
+        if not owned:
+            return
+        words = await words_of_all([own.text for own in owned])
+        prepared = [PreparedEntry(*each) for each in zip(owned, words, strict=True)]
+        now_us = self._clock.now_us()
+        await self._write(lambda db, _: put_entries(db, prepared, now_us))
+
+    async def put_vectors(self, entries: Sequence[SearchEntry]) -> Sequence[str]:
+        owned = own_entries(entries)
+        if not owned:
+            return ()
+        return await self._write(lambda db, _: put_vectors(db, owned))
+
+    async def find_entries(
+        self,
+        space: str,
+        *,
+        keys: Collection[str] | None = None,
+        after: str = "",
+        not_of_model: str | None = None,
+        limit: int = 100,
+    ) -> Sequence[SearchEntry]:
+        check_limit(limit, "entries")
+        named = None if keys is None else names_among(keys)
+        begin = check_after(after)
+        return await self._read(
+            lambda db: find_entries(
+                db, space, keys=named, after=begin, not_of_model=not_of_model, limit=limit
+            )
+        )
+
+    async def delete_entries(self, space: str, *, keys: Collection[str] | None = None) -> int:
+        named = None if keys is None else names_among(keys)
+        return await self._write(lambda db, _: delete_entries(db, space, named))
+
+    async def search_text(self, space: str, query: str, *, limit: int = 10) -> Sequence[SearchHit]:
+        check_limit(limit, "entries")
+        asked = asked_words(query)
+        return await self._read(lambda db: search_text(db, space, asked, limit))
+
+    async def search_vectors(
+        self, space: str, vector: Sequence[float], *, model: str, limit: int = 10
+    ) -> Sequence[SearchHit]:
+        check_limit(limit, "entries")
+        asked = own_vector(vector, "the question")
+        if not is_name(model):
+            return ()
+        return await self._read(lambda db: search_vectors(db, space, asked, model, limit))
+
+    async def _read(self, read: Read[T], *, quick: bool = False) -> T:
+        raise NotImplementedError
+
+    async def _write(self, work: Work[T]) -> T:
+        raise NotImplementedError

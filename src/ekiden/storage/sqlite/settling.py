@@ -1,4 +1,4 @@
-"""The end of messages: SQL for settling them, once, and for waking who waits."""
+"""SQL for settling messages once, and for waking the sessions that wait for them."""
 
 from __future__ import annotations
 

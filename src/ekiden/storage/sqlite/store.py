@@ -42,8 +42,6 @@ from ekiden.storage.base import (
 from ekiden.storage.copying import TableName
 from ekiden.storage.digests import EventDigest
 from ekiden.storage.sqlite import batches, documents, journal, queues, sessions, settling
-from ekiden.storage.sqlite import journal as found
-from ekiden.storage.sqlite import queues as found_messages
 from ekiden.storage.sqlite.clock import LeaseClock, Moment, StoreClock, machine_clock
 from ekiden.storage.sqlite.connection import (
     check_engine,
@@ -64,8 +62,7 @@ from ekiden.storage.sqlite.migrate import (
     migrate,
 )
 from ekiden.storage.sqlite.readers import Read, Readers, in_own_thread
-from ekiden.storage.sqlite.search import vector_engine
-from ekiden.storage.sqlite.searching import Searching
+from ekiden.storage.sqlite.search import Searching, vector_engine
 from ekiden.storage.sqlite.watch import FileWatch
 from ekiden.storage.sqlite.writer import Work, Writer
 from ekiden.storage.values import closed_store
@@ -253,13 +250,13 @@ class SqliteStore(Searching):
     async def find_events(
         self, where: EventFilter = EventFilter(), *, limit: int = 100, cursor: str | None = None
     ) -> EventPage:
-        return await self._read(lambda db: found.find_events(db, where, limit, cursor))
+        return await self._read(lambda db: journal.find_events(db, where, limit, cursor))
 
     async def feed(self, *, after: str | None = None, limit: int = 100) -> EventPage:
-        return await self._read(lambda db: found.read_feed(db, after, limit))
+        return await self._read(lambda db: journal.read_feed(db, after, limit))
 
     async def feed_end(self) -> str:
-        return await self._read(found.read_feed_end)
+        return await self._read(journal.read_feed_end)
 
     async def steps(self, session_id: str, *, prefix: str = "") -> Mapping[str, Any]:
         return await self._read(lambda db: journal.read_steps(db, session_id, prefix))
@@ -317,8 +314,8 @@ class SqliteStore(Searching):
     ) -> Sequence[StoredMessage]:
         await self._expire_messages()
         return await self._read(
-            lambda db: found_messages.find_messages(db, where, after, limit),
-            quick=found_messages.is_quick(where),
+            lambda db: queues.find_messages(db, where, after, limit),
+            quick=queues.is_quick(where),
         )
 
     async def requeue_messages(self, keys: Collection[str]) -> int:

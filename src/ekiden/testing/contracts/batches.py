@@ -41,7 +41,7 @@ from ekiden.testing.contracts.base import (
 )
 from ekiden.testing.contracts.messages import stored
 from ekiden.testing.contracts.queues import message
-from ekiden.testing.contracts.waking import parked, status_of
+from ekiden.testing.contracts.waking import status_of, suspended
 
 
 def free_event(at_us: int = 1, **fields: Any) -> Event:
@@ -122,7 +122,7 @@ class BatchContract(StoreContractBase):
     """Writes that belong to no session that the writer owns."""
 
     async def test_a_batch_stores_all_of_its_parts(self, store: Store, other: Store) -> None:
-        await parked(store)
+        await suspended(store)
         await store.put_messages([message(1, key="k", session_id="s")])
         written = await store.write(whole_batch())
         found = await other.get_document("c", "new")
@@ -176,7 +176,7 @@ class BatchContract(StoreContractBase):
 
     @_each_refusal
     async def test_a_refused_batch_changes_nothing(self, store: Store, why: str) -> None:
-        await parked(store)
+        await suspended(store)
         await store.write(
             Batch(documents=[document("there")], messages=[message(1, key="k", session_id="s")])
         )
@@ -275,7 +275,7 @@ class OpeningContract(StoreContractBase):
         await other.commit(found[0], step(event(3, "new")))
         assert [each.seq for each in await store.events("new")] == [1, 2, 3]
 
-    async def test_a_commit_opens_a_session_asks_it_and_parks_its_own(
+    async def test_a_commit_opens_a_session_asks_it_and_suspends_its_own(
         self, store: Store, other: Store
     ) -> None:
         claim = await claimed(store)
@@ -302,8 +302,8 @@ class OpeningContract(StoreContractBase):
         assert await status_of(store) == ("ready", 1)
 
     async def test_a_commit_can_wake_others(self, store: Store) -> None:
-        await parked(store, "a")
-        await parked(store, "b")
+        await suspended(store, "a")
+        await suspended(store, "b")
         await store.commit(await claimed(store), step(wakes=("a", "nobody", "b")))
         assert await status_of(store, "a") == ("ready", 1)
         assert await status_of(store, "b") == ("ready", 1)
@@ -312,13 +312,13 @@ class OpeningContract(StoreContractBase):
         claim = await claimed(store)
         await store.put_messages([message(1, key="k", session_id="s")])
         settles = (MessageSettle(key="k", state="cancelled"),)
-        park = step(patch=SessionPatch(status="waiting"), settles=settles, seen_wakes=0)
-        await store.commit(claim, park)
+        suspend = step(patch=SessionPatch(status="waiting"), settles=settles, seen_wakes=0)
+        await store.commit(claim, suspend)
         assert await status_of(store) == ("ready", 1)
 
     @_each_refusal
     async def test_a_refused_commit_changes_nothing(self, store: Store, why: str) -> None:
-        await parked(store, "a")
+        await suspended(store, "a")
         claim = await claimed(store)
         await store.write(
             Batch(documents=[document("there")], messages=[message(1, key="k", session_id="a")])
@@ -348,7 +348,7 @@ class OpeningContract(StoreContractBase):
         await store.commit(claim, step(event(1)))
 
     async def test_who_lost_the_lease_settles_opens_and_wakes_nothing(self, store: Store) -> None:
-        await parked(store, "a")
+        await suspended(store, "a")
         lost = await claimed(store)
         await store.put_messages([message(1, key="k", session_id="a")])
         await self.expire_leases(store)
@@ -372,7 +372,7 @@ class OpeningContract(StoreContractBase):
     ) -> None:
         """Of sessions that settle the same message, one does; all of them are stored."""
         claims = [await claimed(store, f"s{n}") for n in range(6)]
-        await parked(store, "asker")
+        await suspended(store, "asker")
         await store.put_messages([message(1, key="k", session_id="asker")])
         commits = [
             step(

@@ -21,7 +21,7 @@ from ekiden.testing.contracts.queues import message, take
 WAITING = SessionPatch(status="waiting")
 
 
-async def parked(store: Store, session_id: str = "s") -> None:
+async def suspended(store: Store, session_id: str = "s") -> None:
     """A session that waits, with nobody's lease."""
     await store.commit(await claimed(store, session_id), step(patch=WAITING, release=True))
 
@@ -38,7 +38,7 @@ class WakeContract(StoreContractBase):
     async def test_a_session_that_waits_becomes_ready_when_woken(
         self, store: Store, other: Store
     ) -> None:
-        await parked(store)
+        await suspended(store)
         assert await status_of(other) == ("waiting", 0)
         assert await other.claim_next(owner="w2", lease_s=LEASE_S) is None
         await other.write(Batch(wakes=["s"]))
@@ -56,13 +56,13 @@ class WakeContract(StoreContractBase):
         assert await status_of(store) == (status, 2)
 
     async def test_waking_nobody_changes_nothing(self, store: Store) -> None:
-        await parked(store)
+        await suspended(store)
         await store.write(Batch(wakes=["nobody", ""]))
         assert await status_of(store) == ("waiting", 0)
 
     async def test_sessions_that_were_woken_stand_in_line_from_then_on(self, store: Store) -> None:
         for name in ("a", "b"):
-            await parked(store, name)
+            await suspended(store, name)
         await store.create(new_session("c", status="ready"))
         for name in ("b", "a"):
             await store.write(Batch(wakes=[name]))
@@ -116,8 +116,8 @@ class WakeContract(StoreContractBase):
     async def test_settling_a_message_wakes_its_session_once(
         self, store: Store, other: Store, state: MessageState
     ) -> None:
-        await parked(store)
-        await parked(store, "t")
+        await suspended(store)
+        await suspended(store, "t")
         await store.put_messages([message(1, key="k", session_id="s")])
         await settle(other, state=state)
         assert await status_of(store) == ("ready", 1)
@@ -127,21 +127,21 @@ class WakeContract(StoreContractBase):
         assert await status_of(store) == ("ready", 1)
 
     async def test_several_messages_of_one_session_wake_it_as_often(self, store: Store) -> None:
-        await parked(store)
+        await suspended(store)
         await store.put_messages([message(n, key=f"k{n}", session_id="s") for n in range(3)])
         ends = [MessageSettle(key=f"k{n}", state="answered") for n in range(3)]
         await store.settle_messages(ends)
         assert await status_of(store) == ("ready", 3)
 
     async def test_an_expired_message_wakes_its_session(self, store: Store) -> None:
-        await parked(store)
+        await suspended(store)
         await store.put_messages([message(1, key="k", session_id="s", ttl_s=5)])
         await self.advance_clock(store, 6)
         assert await take(store) == []
         assert await status_of(store) == ("ready", 1)
 
     async def test_forgetting_a_message_wakes_nobody(self, store: Store) -> None:
-        await parked(store)
+        await suspended(store)
         await store.put_messages([message(1, key="k", session_id="s")])
         await settle(store, forget=True)
         assert await status_of(store) == ("waiting", 0)
@@ -151,7 +151,7 @@ class WakeContract(StoreContractBase):
         assert await settle(store) == "settled"
 
     async def test_many_wakes_at_once_are_all_counted(self, store: Store, other: Store) -> None:
-        await parked(store)
+        await suspended(store)
         await store.put_messages([message(n, key=f"k{n}", session_id="s") for n in range(10)])
         await asyncio.gather(
             *(settle((store, other)[n % 2], f"k{n}") for n in range(10)),
@@ -159,20 +159,20 @@ class WakeContract(StoreContractBase):
         )
         assert await status_of(store) == ("ready", 20)
 
-    async def test_parking_and_waking_at_once_never_loses_the_wake(
+    async def test_suspending_and_waking_at_once_never_loses_the_wake(
         self, store: Store, other: Store
     ) -> None:
         for number in range(20):
             name = f"s{number}"
             claim = await claimed(store, name)
             await store.put_messages([message(1, key=name, session_id=name)])
-            park = store.commit(claim, step(patch=WAITING, seen_wakes=0, release=True))
+            suspend = store.commit(claim, step(patch=WAITING, seen_wakes=0, release=True))
             answer = settle(other, name)
-            await asyncio.gather(*((park, answer) if number % 2 else (answer, park)))
+            await asyncio.gather(*((suspend, answer) if number % 2 else (answer, suspend)))
             assert await status_of(store, name) == ("ready", 1)
 
     async def test_a_wake_is_a_change(self, store: Store, other: Store) -> None:
-        await parked(store)
+        await suspended(store)
         await store.wait_for_change(0)
         waiter = asyncio.ensure_future(store.wait_for_change(2 * LEASE_S))
         await asyncio.sleep(0)

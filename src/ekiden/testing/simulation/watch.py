@@ -11,7 +11,7 @@ from ekiden.handoff.records.lifecycle import FINAL, is_legal
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.storage.base import Batch, Claim, Commit, SessionOpening, SessionRow
 from ekiden.storage.memory import MemoryStore
-from ekiden.storage.memory.session import MemorySession
+from ekiden.storage.memory.sessions import MemorySession
 from ekiden.testing.simulation.process import Process
 from ekiden.testing.simulation.report import Violation
 

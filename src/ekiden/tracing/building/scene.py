@@ -1,4 +1,4 @@
-"""What is under way in a session, by its events so far, and which of them are undone."""
+"""What is under way in a session after the events so far, and which events were undone."""
 
 from __future__ import annotations
 

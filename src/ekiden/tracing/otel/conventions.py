@@ -1,4 +1,4 @@
-"""Spans in the words of OpenTelemetry's GenAI semantic conventions."""
+"""Spans and messages in OpenTelemetry's GenAI semantic conventions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,54 @@ from ekiden.tracing.redacting import LEFT_OUT, covered, without_content
 from ekiden.tracing.spans import Span
 
 _TEXTS = ("text", "refusal", "transcript")
+SYSTEM: Final = "ekiden"
+"""The provider of what no vendor provides."""
+UNKNOWN: Final = "_OTHER"
+_MAX_CONTENT = 16_000
+_MAX_PART = 4_000
+_MAX_FACT = 1_000
+_MAX_LISTED = 100
+_INT64 = 2**63
+_PROVIDERS: tuple[tuple[str, str], ...] = (
+    ("gpt-", "openai"),
+    ("chatgpt", "openai"),
+    ("o1", "openai"),
+    ("o3", "openai"),
+    ("o4", "openai"),
+    ("claude", "anthropic"),
+    ("gemini", "gcp.gemini"),
+    ("mistral", "mistral_ai"),
+    ("deepseek", "deepseek"),
+    ("grok", "x_ai"),
+    ("command", "cohere"),
+    ("kimi", "moonshot_ai"),
+)
+"""What the names of models begin with, and whose they are in the conventions."""
+_PREFIXES: Mapping[str, str] = {
+    "google": "gcp.gemini",
+    "gemini": "gcp.gemini",
+    "vertex": "gcp.vertex_ai",
+    "mistral": "mistral_ai",
+    "xai": "x_ai",
+    "azure": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+}
+"""Providers that are called otherwise there."""
+_TOLD: Mapping[str, frozenset[str]] = {
+    "llm_call": frozenset({"model", "response_id"}),
+    "tool_call": frozenset({"tool", "call_id"}),
+    "handoff": frozenset({"from", "to", "id", "status", "policy"}),
+}
+"""Details that are attributes of the conventions already."""
+_TOOL_WORDS: Mapping[str, str] = {
+    "arguments": "gen_ai.tool.call.arguments",
+    "result": "gen_ai.tool.call.result",
+}
+_DEFAULT_ERRORS: Mapping[str, str] = {
+    "tool_call": "tool.failed",
+    "handoff": "handoff.failed",
+    "guardrail": "guardrail.failed",
+}
 
 
 def genai_messages(items: Any, cover: Callable[[str], str]) -> list[dict[str, Any]]:
@@ -86,42 +134,6 @@ def _text(content: str) -> dict[str, Any]:
 
 
 Attribute: TypeAlias = str | int | float | bool | tuple[str, ...]
-
-SYSTEM: Final = "ekiden"
-"""The provider of what no vendor provides."""
-UNKNOWN: Final = "_OTHER"
-
-_MAX_CONTENT = 16_000
-_MAX_PART = 4_000
-_MAX_FACT = 1_000
-_MAX_LISTED = 100
-_INT64 = 2**63
-
-_PROVIDERS: tuple[tuple[str, str], ...] = (
-    ("gpt-", "openai"),
-    ("chatgpt", "openai"),
-    ("o1", "openai"),
-    ("o3", "openai"),
-    ("o4", "openai"),
-    ("claude", "anthropic"),
-    ("gemini", "gcp.gemini"),
-    ("mistral", "mistral_ai"),
-    ("deepseek", "deepseek"),
-    ("grok", "x_ai"),
-    ("command", "cohere"),
-    ("kimi", "moonshot_ai"),
-)
-"""What the names of models begin with, and whose they are in the conventions."""
-_PREFIXES: Mapping[str, str] = {
-    "google": "gcp.gemini",
-    "gemini": "gcp.gemini",
-    "vertex": "gcp.vertex_ai",
-    "mistral": "mistral_ai",
-    "xai": "x_ai",
-    "azure": "azure.ai.openai",
-    "bedrock": "aws.bedrock",
-}
-"""Providers that are called otherwise there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,14 +267,6 @@ _NAMED: Mapping[str, Any] = {
 }
 
 
-_TOLD: Mapping[str, frozenset[str]] = {
-    "llm_call": frozenset({"model", "response_id"}),
-    "tool_call": frozenset({"tool", "call_id"}),
-    "handoff": frozenset({"from", "to", "id", "status", "policy"}),
-}
-"""Details that are attributes of the conventions already."""
-
-
 def provider_of(model: str) -> tuple[str, str]:
     """Whose model it is, in the conventions' words, and its name without the provider."""
     provider, colon, bare = model.partition(":")
@@ -290,12 +294,6 @@ def _content(span: Span) -> dict[str, Attribute]:
     return found
 
 
-_TOOL_WORDS: Mapping[str, str] = {
-    "arguments": "gen_ai.tool.call.arguments",
-    "result": "gen_ai.tool.call.result",
-}
-
-
 def _error_type(span: Span) -> str | None:
     """The code of the error, or the name of the exception: of few values, and no words."""
     if span.status != "error":
@@ -307,13 +305,6 @@ def _error_type(span: Span) -> str | None:
     if named is not None and named != LEFT_OUT:
         return named
     return _DEFAULT_ERRORS.get(span.kind, UNKNOWN)
-
-
-_DEFAULT_ERRORS: Mapping[str, str] = {
-    "tool_call": "tool.failed",
-    "handoff": "handoff.failed",
-    "guardrail": "guardrail.failed",
-}
 
 
 def _fact(value: Any) -> Attribute | None:

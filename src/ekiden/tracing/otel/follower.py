@@ -1,4 +1,4 @@
-"""Sending every span of a store to a collector as it ends, across restarts."""
+"""Sends every span of a store to a collector when it ends, across restarts."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 _PAGE = 1000
 _MOST_SESSIONS = 1000
-
 _log = logging.getLogger("ekiden.tracing")
+_sending_log = logging.getLogger("ekiden.otel")
+_IDLE_S = 1.0
+"""How long a lost hint can delay a span."""
 
 
 class EndedSpans:
@@ -156,12 +158,6 @@ class SessionsEnding:
         for event in await self._store.events(row.id, after=max(last - 1, 0), limit=1):
             return last + is_copied(row, event)
         return last
-
-
-_IDLE_S = 1.0
-"""How long a lost hint can delay a span."""
-
-_sending_log = logging.getLogger("ekiden.otel")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

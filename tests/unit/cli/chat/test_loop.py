@@ -202,7 +202,7 @@ async def test_ctrl_c_before_anything_is_stored_says_so() -> None:
     assert "nothing was kept" in screen_of(chat).text
 
 
-async def test_a_chat_that_is_ended_in_the_middle_parks_its_run() -> None:
+async def test_a_chat_that_is_ended_in_the_middle_suspends_its_run() -> None:
     model = ScriptedModel([hang(), "afterwards"])
     agent = Agent("clerk", model=model)
     chat = chat_of(agent)
@@ -284,7 +284,7 @@ async def test_ctrl_c_stops_a_command_that_takes_long() -> None:
     assert screen_of(chat).outputs == ["fine"]
 
 
-async def test_a_pipe_that_breaks_ends_the_chat_and_parks_the_run() -> None:
+async def test_a_pipe_that_breaks_ends_the_chat_and_suspends_the_run() -> None:
     class Broken(KeptScreen):
         def show(self, shown: Event | ModelDelta) -> None:
             raise BrokenPipeError

@@ -54,7 +54,7 @@ async def test_an_agent_asks_another_and_goes_on_with_its_answer() -> None:
     assert result.chain == ["user", "pm"], "the conversation stays where it is"
 
 
-async def test_with_workers_the_asker_is_parked_and_woken() -> None:
+async def test_with_workers_the_asker_is_suspended_and_woken() -> None:
     seen: list[tuple[str, str | None]] = []
     store = MemoryStore()
 

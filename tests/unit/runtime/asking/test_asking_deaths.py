@@ -132,7 +132,7 @@ async def test_a_failed_run_that_is_resumed_and_asks_is_woken_by_the_answer() ->
     session, team = Session("s", store=store), team_of(pm=pm)
     with pytest.raises(ValueError, match="not yet"):
         await Runner.run(team, "go", session=session)
-    store.die_in(2)  # The question is stored, and the session is not parked.
+    store.die_in(2)  # The question is stored, and the session is not suspended.
     with pytest.raises(Death):
         await Runner.resume(team, session)
     await store.revive()

@@ -22,7 +22,7 @@ from ekiden.testing.steps import StepLike
 from tests.unit.runtime.asking.desks import Code, open_items, team_of
 
 
-async def parked(store: MemoryStore, team: Team) -> Session:
+async def suspended(store: MemoryStore, team: Team) -> Session:
     """A session that waits for a person."""
     session = Session("s", store=store)
     await Runner.run(team, "go", session=session)
@@ -68,7 +68,7 @@ async def test_several_wait_for_one_session_and_each_gets_its_result() -> None:
         return "here you are"
 
     team = approving(answer)
-    session = await parked(store, team)
+    session = await suspended(store, team)
     waiting = [asyncio.create_task(Runner.wait(team, session, timeout_s=60)) for _ in range(3)]
     await decide(store)
     await begun.wait()
@@ -84,7 +84,7 @@ async def test_what_a_worker_did_is_read_from_the_store() -> None:
 
     store = MemoryStore()
     team = approving(answer)
-    result = await seen_by_waiter(store, team, await parked(store, team))
+    result = await seen_by_waiter(store, team, await suspended(store, team))
     assert result.outcome == Done('{"boxes":7}'), "of code, the text is stored"
     assert (result.last_agent.name, result.chain) == ("desk", ["user", "desk"])
     assert [event.type for event in result.events][-1] == "agent_complete"
@@ -96,7 +96,7 @@ async def test_a_failure_elsewhere_is_the_outcome() -> None:
 
     store = MemoryStore()
     team = approving(answer)
-    result = await seen_by_waiter(store, team, await parked(store, team))
+    result = await seen_by_waiter(store, team, await suspended(store, team))
     assert result.outcome == Failed("run.failed", "RuntimeError: no boxes")
 
 
@@ -121,14 +121,14 @@ async def test_of_a_model_the_answer_or_refusal_is_the_outcome(
     last: StepLike, expected: Outcome
 ) -> None:
     store, team = MemoryStore(), till(last)
-    result = await seen_by_waiter(store, team, await parked(store, team))
+    result = await seen_by_waiter(store, team, await suspended(store, team))
     assert result.outcome == expected
 
 
 async def test_a_limit_that_a_worker_met_is_the_outcome() -> None:
     store, team = MemoryStore(), till(say("thanks"))
     few = RunConfig(limits=Limits(turns=1))
-    result = await seen_by_waiter(store, team, await parked(store, team), few)
+    result = await seen_by_waiter(store, team, await suspended(store, team), few)
     assert result.outcome == OutOfBudget("turns", 1, 1)
 
 
@@ -136,7 +136,7 @@ async def test_an_end_of_which_nothing_is_kept_is_told_by_its_kind() -> None:
     store, team = MemoryStore(), till(say("thanks"))
     few = RunConfig(limits=Limits(turns=1), events=False)
     with pytest.raises(UserError, match="ended as 'out_of_budget' somewhere else"):
-        await seen_by_waiter(store, team, await parked(store, team), few)
+        await seen_by_waiter(store, team, await suspended(store, team), few)
 
 
 async def test_who_waits_for_nobody_is_told_at_once() -> None:
@@ -145,7 +145,7 @@ async def test_who_waits_for_nobody_is_told_at_once() -> None:
 
     store = MemoryStore()
     team = team_of(desk=answer)
-    session = await parked(store, team)
+    session = await suspended(store, team)
     with pytest.raises(UserError, match="waits for nobody"):
         await Runner.wait(team, session)
 
@@ -185,7 +185,7 @@ async def test_a_store_that_is_away_for_a_moment_is_waited_for(
 
     store = Blinking()
     team = approving(answer)
-    session = await parked(store, team)
+    session = await suspended(store, team)
     if when == "waiting":
         store.away = 2
         store.back.clear()

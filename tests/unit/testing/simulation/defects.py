@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from ekiden.audit import chain
-from ekiden.engine import housekeeping as timing
-from ekiden.engine import on_bus
+from ekiden.engine import housekeeping, on_bus
 from ekiden.engine.station import Station
 from ekiden.runtime.handoff import rollback
 from ekiden.runtime.state import recording
@@ -237,7 +236,7 @@ def _nobody_keeps_time(patch: pytest.MonkeyPatch) -> None:
     async def nothing(store: Any) -> int:
         return 0
 
-    patch.setattr(timing, "run_timers", nothing)
+    patch.setattr(housekeeping, "run_timers", nothing)
 
 
 def _variables_are_dropped(patch: pytest.MonkeyPatch) -> None:
@@ -285,7 +284,7 @@ DEFECTS: dict[str, Defect] = {
     "a handoff that is half done": Defect(
         plant=_handoff_is_half_done, rules=frozenset({"handoff"}), first=1
     ),
-    "a wake that is lost between look and park": Defect(
+    "a wake that is lost between look and suspend": Defect(
         plant=_wake_is_lost, rules=frozenset({"liveness"}), first=45
     ),
     "an inbox that takes two answers": Defect(

@@ -17,10 +17,10 @@ from ekiden.core.errors import LeaseLost
 from ekiden.engine import Worker, submit
 from ekiden.handoff import handoff
 from ekiden.runtime import HandoffController, RunConfig, Runner
+from ekiden.runtime.config import Circumstances
 from ekiden.runtime.history.outside_state import update_state
 from ekiden.runtime.loop import loading
 from ekiden.runtime.loop.loading import ended_run, left_step, opened_for_handoff
-from ekiden.runtime.state.circumstances import Circumstances
 from ekiden.runtime.tools.closing import BROKEN_OFF
 from ekiden.sessions import Session
 from ekiden.storage.base import Claim, SessionRow

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ekiden.cli.chat.catalogue import COMMANDS, Command, find_command
 from ekiden.cli.chat.commands import agents as agent_commands
 from ekiden.cli.chat.commands import branching
-from ekiden.cli.chat.commands import branching as rewind
 from ekiden.cli.chat.commands import inbox as inbox_commands
 from ekiden.cli.chat.commands import memory as memory_commands
 from ekiden.cli.chat.commands import sessions as session_commands
@@ -129,7 +128,7 @@ HANDLERS: dict[str, Handler] = {
     "state": state_commands.state,
     "cost": state_commands.cost,
     "resume": _resume,
-    "rewind": rewind.rewind,
+    "rewind": branching.rewind,
     "model": _model,
     "clear": _clear,
     "help": _help,

@@ -16,7 +16,7 @@ _TO_END = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 class Interrupts:
     """Turns SIGINT into the end of what is being done, SIGTERM and SIGHUP into that of the chat.
 
-    A turn that ends like this is parked: its session is free and can be resumed. Without
+    A turn that ends like this is suspended: its session is free and can be resumed. Without
     `stops_turns`, as in a pipe, SIGINT ends the chat, too.
     """
 

@@ -42,8 +42,7 @@ from ekiden.integrations.a2a.server.handler import (
     TeamHandler,
 )
 from ekiden.integrations.a2a.server.values import JSON, TEXT, clean
-from ekiden.server.access.access import Scope, caller_of, needs, service_of
-from ekiden.server.access.acting import may_answer
+from ekiden.server.access.access import Scope, caller_of, may_answer, needs, service_of
 from ekiden.server.middleware.queries import takes_query
 
 CARD: Final = "/.well-known/agent-card.json"

@@ -1,25 +1,22 @@
 """Where a run stands, in components: what is stored of it between two steps."""
 
-from ekiden.runtime.state.cursor.budget import RunBudget, had_before
+from ekiden.runtime.state.cursor.components import (
+    ConversationView,
+    Grant,
+    OpenQuestion,
+    RunBudget,
+    had_before,
+    open_questions,
+    without_grants,
+)
 from ekiden.runtime.state.cursor.cursor import Cursor
-from ekiden.runtime.state.cursor.guardrails import GuardrailChecks
 from ekiden.runtime.state.cursor.handoffs import (
     USER,
     Compensation,
-    Handoffs,
     PendingHandoff,
     has_open_handoffs,
     opened_in,
 )
-from ekiden.runtime.state.cursor.questions import (
-    Grant,
-    OpenQuestion,
-    Questions,
-    open_questions,
-    without_grants,
-)
-from ekiden.runtime.state.cursor.triggers import TriggerSigns
-from ekiden.runtime.state.cursor.view import ConversationView
 
 __all__ = [
     "USER",
@@ -27,13 +24,9 @@ __all__ = [
     "ConversationView",
     "Cursor",
     "Grant",
-    "GuardrailChecks",
-    "Handoffs",
     "OpenQuestion",
     "PendingHandoff",
-    "Questions",
     "RunBudget",
-    "TriggerSigns",
     "had_before",
     "has_open_handoffs",
     "open_questions",

@@ -8,12 +8,15 @@ from functools import cache
 from typing import Any
 
 from ekiden.audit.chain import AuditChain
-from ekiden.runtime.state.cursor.budget import NO_LIMITS, RunBudget
-from ekiden.runtime.state.cursor.guardrails import GuardrailChecks
+from ekiden.runtime.state.cursor.components import (
+    NO_LIMITS,
+    ConversationView,
+    GuardrailChecks,
+    Questions,
+    RunBudget,
+    TriggerSigns,
+)
 from ekiden.runtime.state.cursor.handoffs import Handoffs, PendingHandoff
-from ekiden.runtime.state.cursor.questions import Questions
-from ekiden.runtime.state.cursor.triggers import TriggerSigns
-from ekiden.runtime.state.cursor.view import ConversationView
 from ekiden.sessions.progress import Progress
 from ekiden.storage.base import OwnJson
 

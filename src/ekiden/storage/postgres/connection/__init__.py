@@ -1,1 +1,1 @@
-"""Connections with the database: where it is, how they are opened and mended, hints of changes."""
+"""Connections to the database: addresses, the pool, errors, and notices of changes."""

@@ -1,4 +1,4 @@
-"""Connections: a pool that opens when it is needed and mends itself."""
+"""The connection pool: opens on demand, replaces broken connections, checks unknown commits."""
 
 from __future__ import annotations
 
@@ -35,6 +35,10 @@ _AGE_S = 300.0
 """One that was kept for so long goes through the pool, which renews it after many statements."""
 _RELEASE_S = 5.0
 """How long the pool may take to make sure that a connection is in order, or is closed."""
+SETTLE_S = 15.0
+"""How long a write whose connection broke is sent again until the database answers."""
+_FIRST_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 0.5
 
 
 class _Idle(NamedTuple):
@@ -313,12 +317,6 @@ class Database:
 
 async def _keep(connection: Any) -> None:
     """Nothing to reset: no statement of ours changes a connection; it would cost a round trip."""
-
-
-SETTLE_S = 15.0
-"""How long a write whose connection broke is sent again until the database answers."""
-_FIRST_PAUSE_S = 0.02
-_LONGEST_PAUSE_S = 0.5
 
 
 async def answered(

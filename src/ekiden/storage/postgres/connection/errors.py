@@ -1,4 +1,4 @@
-"""asyncpg, or how to get it, and its errors as ours."""
+"""The asyncpg driver, and its errors translated to Ekiden's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a whole PostgreSQL schema as it was at one moment, and which schemas there are."""
+"""Reading a whole PostgreSQL schema at one moment, and listing the schemas with stores."""
 
 from __future__ import annotations
 
@@ -51,17 +51,7 @@ where starts_with(nspname, $1) and exists (
     select from pg_class
     where relnamespace = space.oid and relname = 'sessions' and relkind in ('r', 'p')
 ) order by 1"""
-
-
-async def stores_beside(store: PostgresStore, joint: str) -> list[str]:
-    """What other stores' schemas add to that of `store`, behind the `joint`."""
-    database = store._database
-    found = await database.query(BESIDE, f"{database.address.schema}{joint}", repeatable=True)
-    return [row["name"] for row in found]
-
-
 T = TypeVar("T")
-
 PATIENCE_S = 3600.0
 """Of a statement over a whole table."""
 _SIZES = 20_000
@@ -89,6 +79,13 @@ _BELONGING = (
     ("steps", "session", "sessions"),
     ("search_entries", "space", "search_spaces"),
 )
+
+
+async def stores_beside(store: PostgresStore, joint: str) -> list[str]:
+    """What other stores' schemas add to that of `store`, behind the `joint`."""
+    database = store._database
+    found = await database.query(BESIDE, f"{database.address.schema}{joint}", repeatable=True)
+    return [row["name"] for row in found]
 
 
 class PostgresSnapshot:

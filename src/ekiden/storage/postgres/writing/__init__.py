@@ -1,1 +1,1 @@
-"""Writing exactly once, whatever happens to the connection."""
+"""Writing exactly once, even when the connection breaks."""

@@ -1,4 +1,4 @@
-"""What is written beside a step, and batches: each stored exactly once."""
+"""Writes that accompany a step, and batches: each stored exactly once."""
 
 from __future__ import annotations
 
@@ -41,6 +41,40 @@ with made as (
         $14::bigint[], $15::text[], $16::text[], $17::text[], $18::text[]) as said
 )
 select num from made"""
+_BEGIN = f"""
+with {WRITES_EVENTS}, old as (
+    delete from writes where token in (
+        select token from writes where written_at < clock_timestamp() - interval '1 hour'
+        order by written_at limit 10 for update skip locked
+    )
+)
+insert into writes (token) select $1::bigint {{when}} on conflict do nothing returning token"""
+_BEGIN_QUIETLY = _BEGIN.format(when="")
+# One after the other, from before they have their transaction's number until they end, so that the
+# events of no session become visible in the order of their own numbers.
+_BEGIN_TO_SAY = _BEGIN.format(
+    when="from pg_advisory_xact_lock(hashtextextended(current_schema() || ':free_events', 0))"
+)
+_REMEMBER = "update writes set result = $2 where token = $1"
+_RESULT = "select result from writes where token = $1"
+_EVENT = ", ".join(EVENT.split(", ")[1:])
+# The lock of `_BEGIN_TO_SAY` is held: nobody else links events to the same head.
+_SAY = f"""
+with head as (
+    insert into documents as old (collection, key, body)
+    values ('{HEAD[0]}', '{HEAD[1]}',
+        '"' || encode(sha256(convert_to($11::text, 'UTF8')), 'hex') || '"')
+    on conflict (collection, key) do update set
+        body = '"' || encode(sha256(convert_to(old.body || $11::text, 'UTF8')), 'hex') || '"',
+        version = old.version + 1, updated_at = clock_timestamp()
+    returning trim(both '"' from body) as digest
+)
+insert into events (session, seq, {_EVENT}, digest)
+select 0, nextval('free_events'), {_EVENT},
+    $10::text || ':' || case when said.ends then head.digest end
+from head, unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::text[],
+    $7::text[], $8::text[], $9::boolean[]) as said ({_EVENT}, ends)"""
+_NOW = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint"
 
 
 class PreparedOpening(NamedTuple):
@@ -121,42 +155,6 @@ class Beside:
         if self.wakes:
             await wake_sessions(connection, self.wakes)
         return Written(receipts=receipts, settled=settled)
-
-
-_BEGIN = f"""
-with {WRITES_EVENTS}, old as (
-    delete from writes where token in (
-        select token from writes where written_at < clock_timestamp() - interval '1 hour'
-        order by written_at limit 10 for update skip locked
-    )
-)
-insert into writes (token) select $1::bigint {{when}} on conflict do nothing returning token"""
-_BEGIN_QUIETLY = _BEGIN.format(when="")
-# One after the other, from before they have their transaction's number until they end, so that the
-# events of no session become visible in the order of their own numbers.
-_BEGIN_TO_SAY = _BEGIN.format(
-    when="from pg_advisory_xact_lock(hashtextextended(current_schema() || ':free_events', 0))"
-)
-_REMEMBER = "update writes set result = $2 where token = $1"
-_RESULT = "select result from writes where token = $1"
-_EVENT = ", ".join(EVENT.split(", ")[1:])
-# The lock of `_BEGIN_TO_SAY` is held: nobody else links events to the same head.
-_SAY = f"""
-with head as (
-    insert into documents as old (collection, key, body)
-    values ('{HEAD[0]}', '{HEAD[1]}',
-        '"' || encode(sha256(convert_to($11::text, 'UTF8')), 'hex') || '"')
-    on conflict (collection, key) do update set
-        body = '"' || encode(sha256(convert_to(old.body || $11::text, 'UTF8')), 'hex') || '"',
-        version = old.version + 1, updated_at = clock_timestamp()
-    returning trim(both '"' from body) as digest
-)
-insert into events (session, seq, {_EVENT}, digest)
-select 0, nextval('free_events'), {_EVENT},
-    $10::text || ':' || case when said.ends then head.digest end
-from head, unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::text[],
-    $7::text[], $8::text[], $9::boolean[]) as said ({_EVENT}, ends)"""
-_NOW = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint"
 
 
 class Batches(Role):

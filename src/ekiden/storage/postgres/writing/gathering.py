@@ -1,4 +1,4 @@
-"""The statements that store a step; those of several sessions go as one when they come fast."""
+"""The statements that store a step, and commits of several sessions sent as one."""
 
 from __future__ import annotations
 
@@ -33,6 +33,49 @@ _ROW = {
 """What a commit says about its session, with the types of PostgreSQL."""
 _SAID = ("bigint", "text", "bigint", "text", "text", "bigint", *("text",) * 4)
 _DONE = ("text", "text")
+_ONE = {name: f"${at}::{kind}" for at, (name, kind) in enumerate(_ROW.items(), 1)}
+_OF_MANY = {name: f"its.{name}" for name in _ROW}
+_AFTER_ROW = len(_ROW) + 1
+_OWNED = (
+    "sessions.num = {num} and sessions.epoch = {epoch} and sessions.owner = {owner} "
+    "and lease_until > clock_timestamp()"
+)
+_STATUS = (
+    "case when {status} = 'waiting' and sessions.wakes <> {seen_wakes} then 'ready' "
+    "else coalesce({status}, sessions.status) end"
+)
+_UPDATE = f"""
+    update sessions set
+        token = {{token}},
+        agent = coalesce({{agent}}, sessions.agent),
+        status = {_STATUS},
+        outcome = case when {{outcome}} is null then sessions.outcome
+            else nullif({{outcome}}, '') end,
+        cursor = coalesce({{cursor}}, sessions.cursor),
+        variables = coalesce({{variables}}, sessions.variables),
+        seq = seq + {{length}},
+        owner = case when {{release}} then null else sessions.owner end,
+        lease_until = case when {{release}} then null
+            else clock_timestamp() + {{lease_s}} * interval '1 second' end,
+        lapses_at = case when {{release}} then '-infinity'
+            else {later_lapse("{lease_s}")} end,
+        ready_at = case when {_STATUS} = 'ready' and ({{release}} or sessions.status <> 'ready')
+            then {READY_NOW} else ready_at end,
+        updated_at = clock_timestamp(){{source}}
+    where {_OWNED} and sessions.token = {{before}}
+        and ({{after_seq}} is null or seq = {{after_seq}}){{and_free}}
+    returning sessions.num, sessions.token"""
+LOOK = (
+    f"select token, seq, coalesce({_OWNED.format(**_ONE)}, false) as owned "
+    "from sessions where num = $1"
+)
+"""For the number, epoch and owner of a claim: what is stored, and whether it still holds."""
+_LANES = 2
+"""How many are under way at a time; with four, fewer go together, and a step costs a tenth more."""
+_MOST = 50
+"""How many go together."""
+_PATIENCE_S = 0.05
+"""Whoever has had no answer for so long holds up nobody any more, but still waits for it."""
 
 
 class Parcel(NamedTuple):
@@ -81,41 +124,6 @@ def _joined(parcels: Sequence[Parcel], first: int, end: int) -> list[list[Any]]:
 
 def _arrays(types: Sequence[str], *, first: int) -> str:
     return ", ".join(f"${first + at}::{kind}[]" for at, kind in enumerate(types))
-
-
-_ONE = {name: f"${at}::{kind}" for at, (name, kind) in enumerate(_ROW.items(), 1)}
-_OF_MANY = {name: f"its.{name}" for name in _ROW}
-_AFTER_ROW = len(_ROW) + 1
-
-_OWNED = (
-    "sessions.num = {num} and sessions.epoch = {epoch} and sessions.owner = {owner} "
-    "and lease_until > clock_timestamp()"
-)
-_STATUS = (
-    "case when {status} = 'waiting' and sessions.wakes <> {seen_wakes} then 'ready' "
-    "else coalesce({status}, sessions.status) end"
-)
-_UPDATE = f"""
-    update sessions set
-        token = {{token}},
-        agent = coalesce({{agent}}, sessions.agent),
-        status = {_STATUS},
-        outcome = case when {{outcome}} is null then sessions.outcome
-            else nullif({{outcome}}, '') end,
-        cursor = coalesce({{cursor}}, sessions.cursor),
-        variables = coalesce({{variables}}, sessions.variables),
-        seq = seq + {{length}},
-        owner = case when {{release}} then null else sessions.owner end,
-        lease_until = case when {{release}} then null
-            else clock_timestamp() + {{lease_s}} * interval '1 second' end,
-        lapses_at = case when {{release}} then '-infinity'
-            else {later_lapse("{lease_s}")} end,
-        ready_at = case when {_STATUS} = 'ready' and ({{release}} or sessions.status <> 'ready')
-            then {READY_NOW} else ready_at end,
-        updated_at = clock_timestamp(){{source}}
-    where {_OWNED} and sessions.token = {{before}}
-        and ({{after_seq}} is null or seq = {{after_seq}}){{and_free}}
-    returning sessions.num, sessions.token"""
 
 
 def _alone(and_free: str) -> str:
@@ -167,19 +175,6 @@ COMMIT_TOGETHER = _together()
 
 Those whose row another transaction has locked are not.
 """
-LOOK = (
-    f"select token, seq, coalesce({_OWNED.format(**_ONE)}, false) as owned "
-    "from sessions where num = $1"
-)
-"""For the number, epoch and owner of a claim: what is stored, and whether it still holds."""
-
-
-_LANES = 2
-"""How many are under way at a time; with four, fewer go together, and a step costs a tenth more."""
-_MOST = 50
-"""How many go together."""
-_PATIENCE_S = 0.05
-"""Whoever has had no answer for so long holds up nobody any more, but still waits for it."""
 
 
 class _Waiting(NamedTuple):

@@ -1,4 +1,4 @@
-"""Rows of a whole SQLite file in the form of `ekiden.storage.copying`, and how many there are."""
+"""Rows of a whole SQLite file in the form of `ekiden.storage.copying`, and their number."""
 
 from __future__ import annotations
 
@@ -16,6 +16,17 @@ from ekiden.storage.sqlite.rows import type_of
 from ekiden.storage.values import EXACT_COUNT
 
 _OPEN = "(state = 'open')"
+_ORDER: Final[Mapping[TableName, str]] = {
+    "sessions": "num",
+    "events": "id",
+    "steps": "id",
+    "documents": "id",
+    "messages": "id",
+    "search_spaces": "num",
+    "search_entries": "id",
+}
+_WHERE: Final[Mapping[TableName, str]] = {"events": "session >= 0"}
+_PROBES = 200
 
 
 class Column(NamedTuple):
@@ -64,17 +75,6 @@ _OWN: Final[Mapping[TableName, Mapping[str, Column]]] = {
     "search_entries": {},
 }
 """Columns that are not simply read by their names."""
-
-_ORDER: Final[Mapping[TableName, str]] = {
-    "sessions": "num",
-    "events": "id",
-    "steps": "id",
-    "documents": "id",
-    "messages": "id",
-    "search_spaces": "num",
-    "search_entries": "id",
-}
-_WHERE: Final[Mapping[TableName, str]] = {"events": "session >= 0"}
 
 
 def stored_columns(table: TableName) -> list[str]:
@@ -128,9 +128,6 @@ def from_file(table: TableName, rows: Sequence[Row]) -> Sequence[Row]:
     """Rows as `select_sql` gives them in the form that all back ends share."""
     read = _READ.get(table)
     return rows if read is None else [read(row) for row in rows]
-
-
-_PROBES = 200
 
 
 def count_tables(db: apsw.Connection, tables: Iterable[TableName]) -> dict[str, Any]:
