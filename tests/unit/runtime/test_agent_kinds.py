@@ -202,7 +202,7 @@ async def test_a_turn_that_does_nothing_fails_instead_of_being_repeated_for_ever
         await Runner.run(Agent("lazy", kind="test-lazy"), "hi")
 
 
-class NoTurn(AgentKind):
+class NoTurn:
     traits = KindTraits(name="test-no-turn")
 
 
