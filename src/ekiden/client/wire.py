@@ -8,6 +8,7 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -123,6 +124,7 @@ class Wire:
     ) -> AsyncIterator[httpx2.Response]:
         """The answer while it comes, sent once; raises what the server tells, and
         `ServerUnavailable`, also for a connection that breaks while it is read."""
+        _require_httpx2()
         import httpx2
 
         sent = {"Accept": "text/event-stream", **self._headers(headers, key=False)}
@@ -158,10 +160,10 @@ class Wire:
         headers: Mapping[str, str],
         wait_s: float,
     ) -> httpx2.Response:
+        _require_httpx2()
         import httpx2
 
         manners = self.manners
-
         try:
             return await self._opened().request(
                 method,
@@ -201,12 +203,9 @@ class Wire:
 
     def _opened(self) -> httpx2.AsyncClient:
         if self._http is None:
-            try:
-                import httpx2
-            except ImportError as exc:
-                raise ClientMisconfigured(
-                    "the client needs httpx2: pip install 'ekiden[client]'"
-                ) from exc
+            _require_httpx2()
+            import httpx2
+
             self._http = httpx2.AsyncClient(
                 timeout=httpx2.Timeout(
                     self.manners.timeout_s, connect=self.manners.connect_timeout_s
@@ -218,6 +217,14 @@ class Wire:
                 follow_redirects=False,  # A key is for the server that it was given for.
             )
         return self._http
+
+
+def _require_httpx2() -> None:
+    """Raise `ClientMisconfigured` if the HTTP library is not installed."""
+    try:
+        import_module("httpx2")
+    except ImportError as exc:
+        raise ClientMisconfigured("the client needs httpx2: pip install 'ekiden[client]'") from exc
 
 
 def _trust(url: str) -> ssl.SSLContext | bool:
@@ -246,6 +253,7 @@ def _content(body: Any) -> str | bytes | None:
 
 def _texts(params: Mapping[str, Any] | None) -> httpx2.QueryParams:
     """Lists as the same name several times, and truth as HTTP writes it."""
+    _require_httpx2()
     import httpx2
 
     pairs = tuple(

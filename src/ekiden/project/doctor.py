@@ -40,7 +40,7 @@ class Check:
 
     name: str
     status: Literal["ok", "missing", "problem"]
-    """`missing` is an extra that is not installed: no error."""
+    """`missing` is an extra that is not installed or not known: no error."""
     detail: str
     not_checked: str = ""
     """What nobody should think was looked at."""
@@ -49,20 +49,26 @@ class Check:
 async def examine(store_url: str) -> list[Check]:
     """Look at everything; nothing is changed, unless the store has an older format, and no error is
     raised."""
+    store = await _store(store_url)
     return [
         _python(),
         Check(name="ekiden", status="ok", detail=__version__),
         _sqlite(),
-        await _store(store_url),
-        await _integrity(store_url),
+        store,
+        await _integrity(store_url, opened=store.status == "ok"),
         await asyncio.to_thread(_fsync, store_url),
         *extras(_requirements()),
         *await asyncio.to_thread(local_checks),
     ]
 
 
-def extras(requirements: Sequence[str]) -> Iterator[Check]:
-    """A check for every extra that the package's `requirements` name, `dev` excepted."""
+def extras(requirements: Sequence[str] | None) -> Iterator[Check]:
+    """A check for every extra that the package's `requirements` name, `dev` excepted; `None`: the
+    package has no metadata."""
+    if requirements is None:
+        detail = "not known: ekiden runs from its source and is not installed by pip"
+        yield Check(name="extras", status="missing", detail=detail)
+        return
     wanted: dict[str, list[str]] = {}
     for requirement in requirements:
         found = _REQUIREMENT.match(requirement)
@@ -200,8 +206,9 @@ async def _store(url: str) -> Check:
     )
 
 
-async def _integrity(url: str) -> Check:
-    """Whether the store is damaged, as far as that can be found in a minute."""
+async def _integrity(url: str, *, opened: bool) -> Check:
+    """Whether the store is damaged, as far as that can be found in a minute; never `ok` for a store
+    that could not be opened."""
     path = None if url == "memory:" else sqlite_path(url)
     if url == "memory:" or (path is not None and not path.exists()):
         return Check(name="integrity", status="ok", detail="there is nothing to look at")
@@ -210,6 +217,9 @@ async def _integrity(url: str) -> Check:
             found = await source.examine(limit_s=_LOOKING_S)
     except EkidenError as exc:
         return _problem("integrity", exc)
+    if not opened and not found.faults:
+        detail = "not known: the store cannot be opened"
+        return Check(name="integrity", status="problem", detail=detail)
     return Check(
         name="integrity",
         status="problem" if found.faults else "ok",
@@ -233,11 +243,11 @@ def _fsync(url: str) -> Check:
     return Check(name="fsync", status="ok", detail=f"{taken / 1000:.2f} ms in {folder.absolute()}")
 
 
-def _requirements() -> Sequence[str]:
+def _requirements() -> Sequence[str] | None:
     try:
         return metadata.requires("ekiden") or ()
     except metadata.PackageNotFoundError:
-        return ()
+        return None
 
 
 def _version(distribution: str) -> str | None:

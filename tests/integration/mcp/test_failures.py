@@ -12,7 +12,7 @@ import pytest
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import McpUnavailable, UnknownTool
 from ekiden.tools import invoke
-from ekiden.tools.mcp import McpTools, parse_mcp_servers
+from ekiden.tools.mcp import McpServer, McpTools, parse_mcp_servers
 from tests.integration.mcp.conftest import SERVER, TINY, Call, mcp_tools, started
 
 
@@ -66,6 +66,29 @@ class TestStarting:
         assert "the environment variable NOT_SET is not set" in told["variable"]
         assert "127.0.0.1:1: " in told["nobody"]
         assert "secret" not in told["nobody"]
+
+    async def test_an_address_that_is_not_valid_is_named(self, tmp_path: Path) -> None:
+        server = McpServer(name="odd", transport="http", url="http://[::1/mcp")
+        async with McpTools({"odd": server}, root=tmp_path) as mcp:
+            assert "is not a valid URL" in await failure_of(mcp, "odd")
+
+    async def test_an_address_that_only_the_library_refuses_is_a_failure(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("ekiden.tools.mcp.servers._url_fault", lambda url: None)
+        server = McpServer(name="odd", transport="http", url="http://[::1/mcp", timeout=10)
+        async with McpTools({"odd": server}, root=tmp_path) as mcp:
+            assert "its address: " in await failure_of(mcp, "odd")
+
+    async def test_a_connection_that_is_stopped_is_a_failure(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def stopped(client: object) -> list[object]:
+            raise asyncio.CancelledError
+
+        monkeypatch.setattr("ekiden.tools.mcp.link._listed", stopped)
+        async with mcp_tools(tmp_path, odd=started()) as mcp:
+            assert "connecting to it was stopped" in await failure_of(mcp, "odd")
 
     async def test_one_that_says_nothing_is_given_up_and_stopped(self, tmp_path: Path) -> None:
         async with mcp_tools(tmp_path, mute=started("silent") | {"timeout": 0.5}) as mcp:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -222,3 +223,15 @@ async def test_who_lets_the_server_wait_waits_as_long() -> None:
             with pytest.raises(RunNotFound):
                 await client.runs.get("s:1", wait_s=wait_s)
     assert asked == [2.0, 302.0]
+
+
+async def test_without_the_http_library_every_request_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    async with AsyncClient("http://server") as client:
+        with pytest.raises(ClientMisconfigured, match=r"pip install 'ekiden\[client\]'"):
+            await client.runs.start("hi")
+        with pytest.raises(ClientMisconfigured, match=r"pip install 'ekiden\[client\]'"):
+            async for _ in client.runs.stream("hi"):
+                pass

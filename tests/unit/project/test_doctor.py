@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -47,6 +48,16 @@ async def test_a_file_that_is_no_store_is_a_problem(tmp_path: Path) -> None:
     assert store.detail.startswith("[store.")
 
 
+async def test_an_empty_file_is_a_problem_in_every_check_of_the_store(tmp_path: Path) -> None:
+    path = tmp_path / "empty.db"
+    path.touch()
+    checks = await examine(str(path))
+    assert named(checks, "store").status == "problem"
+    integrity = named(checks, "integrity")
+    assert integrity.status == "problem"
+    assert integrity.detail == "not known: the store cannot be opened"
+
+
 async def test_an_old_sqlite_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.45.1")
     sqlite = named(await examine("memory:"), "sqlite")
@@ -83,6 +94,20 @@ def test_extras_say_what_is_there_and_how_to_get_the_rest() -> None:
 async def test_every_extra_of_the_package_is_looked_at() -> None:
     names = {check.name for check in await examine("memory:")}
     assert {"extra postgres", "extra server", "extra models", "extra a2a"} <= names
+
+
+async def test_a_package_without_metadata_says_that_extras_are_not_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def absent(distribution: str) -> None:
+        raise metadata.PackageNotFoundError(distribution)
+
+    monkeypatch.setattr(metadata, "requires", absent)
+    checks = await examine("memory:")
+    found = named(checks, "extras")
+    assert found.status == "missing"
+    assert "not installed by pip" in found.detail
+    assert not [check for check in checks if check.name.startswith("extra ")]
 
 
 def test_the_processor_and_its_memory_are_told() -> None:

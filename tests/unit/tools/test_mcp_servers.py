@@ -56,6 +56,8 @@ def test_a_program_is_read_with_everything() -> None:
         ({"type": "SSE", "url": "https://x.example/sse"}, "sse"),
         ({"httpUrl": "https://x.example/mcp"}, "http"),
         ({"serverUrl": "${URL}/mcp"}, "http"),
+        ({"url": "http://${HOST}:${PORT:-80}/mcp"}, "http"),
+        ({"url": "http://[::1]:8080/mcp"}, "http"),
     ],
 )
 def test_an_address_is_read_in_every_spelling(entry: dict[str, str], transport: str) -> None:
@@ -89,6 +91,13 @@ def test_keys_that_only_other_programs_know_are_left_alone() -> None:
         ({"url": "https://x", "type": "carrier-pigeon"}, "must be 'http' or 'sse' here"),
         ({"url": "ftp://x"}, "must begin with http:// or https://"),
         ({"url": "https://"}, "and name a host"),
+        ({"url": "http://:80/mcp"}, "and name a host"),
+        ({"url": "http://bad host/mcp"}, "mcpServers.s.url: must not contain spaces"),
+        ({"url": "http://a/mcp\n/b"}, "must not contain spaces or control characters"),
+        ({"url": "http://a:99999/mcp"}, "must have a port from 1 to 65535"),
+        ({"url": "http://a:port/mcp"}, "must have a port from 1 to 65535"),
+        ({"url": "http://a:0/mcp"}, "must have a port from 1 to 65535"),
+        ({"url": "http://[::1/mcp"}, "is not a valid URL: check the host"),
         ({"httpUrl": "ws://x"}, "mcpServers.s.httpUrl: must begin with http://"),
         ({"comand": "x"}, "mcpServers.s.comand: is not known; did you mean 'command'?"),
     ],
@@ -120,6 +129,13 @@ def test_variables_are_filled_in_everywhere() -> None:
     assert filled.env == {"A": "kk"}
     assert filled.url == "https://localhost/"
     assert filled.headers == {"Authorization": "Bearer k"}
+
+
+def test_an_address_that_a_variable_makes_invalid_is_refused_without_its_value() -> None:
+    server = parsed({"url": "https://x.example:${PORT}/mcp"})
+    with pytest.raises(McpUnavailable, match="must have a port from 1 to 65535") as failed:
+        server.filled_in({"PORT": "sesame"})
+    assert "sesame" not in str(failed.value)
 
 
 def test_variables_that_are_not_set_are_all_named() -> None:

@@ -1,5 +1,6 @@
 """The team behind AG-UI, the protocol between agents and the pages that show them."""
 
+from ekiden.integrations import web as web
 from ekiden.integrations.agui.routes import install
 from ekiden.integrations.agui.streaming import agui_run_stream
 

@@ -159,7 +159,7 @@ class Link:
             _fail(ready, failure)
         finally:
             self._over.set()
-            ready.cancel()
+            _fail(ready, McpUnavailable(self._server.name, "connecting to it was stopped"))
             if self._stderr is not None:
                 self._stderr.close()
 
@@ -202,7 +202,11 @@ class Link:
         """What was started or asked, without what is secret in it."""
         if self._server.transport == "stdio":
             return self._server.command
-        return urlsplit(self._server.url).netloc.rpartition("@")[2]
+        try:
+            host = urlsplit(self._server.url).netloc.rpartition("@")[2]
+        except ValueError:
+            host = ""
+        return host or "its address"
 
     async def _with_stderr(self, problem: str) -> str:
         if self._stderr is None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from ekiden.core.checks.fields import Checked, Seconds
 from ekiden.core.errors import McpUnavailable
@@ -22,7 +23,7 @@ _TRANSPORTS: Mapping[str, TransportName] = {
     "sse": "sse",
 }
 """Without regard to case, dashes and underscores."""
-_URL = re.compile(r"https?://[^/?#\s]|\$\{", re.IGNORECASE)
+_URL = re.compile(r"https?://[^/?#\s]", re.IGNORECASE)
 _URL_KEYS = ("url", "httpUrl", "serverUrl")
 _KEYS = frozenset(
     {"type", "transport", "command", "args", "env", "cwd", "headers", "disabled", "timeout"}
@@ -57,7 +58,7 @@ class McpServer(Checked):
 
     def filled_in(self, environment: Mapping[str, str] = os.environ) -> McpServer:
         """The server with the values of variables; `McpUnavailable` if one is not set, or makes a
-        header that cannot be sent."""
+        header that cannot be sent or an address that is not valid."""
         missing: dict[str, None] = {}
 
         def value(text: str) -> str:
@@ -74,13 +75,15 @@ class McpServer(Checked):
             command=value(self.command),
             args=tuple(value(each) for each in self.args),
             env={key: value(each) for key, each in self.env.items()},
-            url=value(self.url),
+            url=value(self.url).strip(),
             headers={key: value(each).strip() for key, each in self.headers.items()},
         )
         if missing:
             raise McpUnavailable(
                 self.name, f"the environment variable {', '.join(missing)} is not set"
             )
+        if filled.url and (fault := _url_fault(filled.url)):
+            raise McpUnavailable(self.name, f"its address {fault}")
         for key, each in filled.headers.items():
             if not each.isascii() or not each.isprintable():
                 raise McpUnavailable(
@@ -121,6 +124,26 @@ def server_problems(entry: Any) -> list[tuple[str, str]]:
     return found.problems
 
 
+def _url_fault(url: str) -> str | None:
+    """Why the address cannot be connected to. It may hold a key, so the fault does not quote it."""
+    if not _URL.match(url):
+        return "must begin with http:// or https:// and name a host"
+    if " " in url or not url.isprintable():
+        return "must not contain spaces or control characters"
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError:
+        return "is not a valid URL: check the host"
+    if not host:
+        return "must begin with http:// or https:// and name a host"
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    return "must have a port from 1 to 65535" if port == 0 else None
+
+
 class _Entry:
     """One server under ``mcpServers``, and everything that is wrong with it."""
 
@@ -145,8 +168,8 @@ class _Entry:
         if bool(url) == bool(command):
             self._wrong("", "needs either `command`, to start it, or `url`, to ask it")
         transport = self._transport(bool(url))
-        if url and not _URL.match(url):
-            self._wrong(url_key, "must begin with http:// or https:// and name a host")
+        if url and "${" not in url and (fault := _url_fault(url)):
+            self._wrong(url_key, fault)
         return McpServer(
             name=self._name,
             transport=transport,
