@@ -10,12 +10,19 @@ from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 from ekiden.api.endpoint import Endpoint, Told, arguments, endpoints, parameters, told_of
 from ekiden.api.pages import Page, Pages
+from ekiden.api.texts import MOMENT, SAID, SESSION_ID
 from ekiden.core.conversation.quoting import is_unicode
 from ekiden.core.errors.server import RequestInvalid
 
 T = TypeVar("T")
 
 _LONGEST_CURSOR: Final = 512
+_WORDS: Final = {
+    SESSION_ID: "is not a valid id: use letters, digits and _ - . : @",
+    SAID: "says nothing",
+    MOMENT: "is no time: give a date, a date with a time, or how long ago, as 30m or 7d",
+}
+"""What is wrong with a text that does not fit a pattern."""
 
 
 def checked(interface: type, implementation: T) -> T:
@@ -91,8 +98,8 @@ def _check(name: str, hint: Any, told: Told, value: Any) -> None:
             _refuse(name, f"is longer than {told.max_length}")
     if isinstance(value, str) and not is_unicode(value):
         _refuse(name, "has half a character, which no JSON can carry")
-    if told.pattern is not None and isinstance(value, str) and not re.search(told.pattern, value):
-        _refuse(name, f"{value[:40]!r} has characters that are not allowed here")
+    if told.pattern is not None and isinstance(value, str) and not _fits(told.pattern, value):
+        _refuse(name, unfitting(told.pattern, value))
     if told.is_unique and len(set(parts)) < len(parts):
         _refuse(name, "something is named twice")
     if isinstance(value, int | float):
@@ -106,6 +113,17 @@ def _check(name: str, hint: Any, told: Told, value: Any) -> None:
         kind, about = told_of(inner)
         if about is not None:
             _check(name, kind, about, part)
+
+
+def unfitting(pattern: str, value: str) -> str:
+    """What is wrong with a text that does not fit the pattern, in words."""
+    words = _WORDS.get(pattern, "has characters that are not allowed here")
+    return f"{value[:40]!r} {words}"
+
+
+def _fits(pattern: str, value: str) -> bool:
+    """Whether it does, as JSON Schema has it: `$` is the very end, also after a line break."""
+    return re.search(re.sub(r"\$(?=\)*$)", r"\\Z", pattern), value) is not None
 
 
 def _parts(hint: Any, value: Any) -> Iterator[tuple[Any, Any]]:
