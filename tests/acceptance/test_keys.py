@@ -103,4 +103,4 @@ def test_a_server_for_other_machines_does_not_start_without_a_key(
     ran = ekiden("serve", "--host", host, "--port", "0", "--json")
     assert ran.error["code"] == "server.exposed"
     assert "ekiden keys create" in ran.error["message"]
-    assert ran.code != 0
+    assert ran.code == 2

@@ -210,7 +210,7 @@ class Agents(Protocol):
         """
         ...
 
-    @endpoint("GET", "/agents/{name}", scope="read", problems=(404,))
+    @endpoint("GET", "/agents/{name:path}", scope="read", problems=(404,))
     async def get(
         self,
         name: Annotated[

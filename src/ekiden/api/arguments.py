@@ -10,12 +10,26 @@ from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 from ekiden.api.endpoint import Endpoint, Told, arguments, endpoints, parameters, told_of
 from ekiden.api.pages import Page, Pages
+from ekiden.api.texts import MOMENT, SAID, SESSION_ID
 from ekiden.core.conversation.quoting import is_unicode
 from ekiden.core.errors.server import RequestInvalid
 
 T = TypeVar("T")
 
 _LONGEST_CURSOR: Final = 512
+_WORDS: Final = {
+    SESSION_ID: "is not a valid id: use letters, digits and _ - . : @",
+    SAID: "says nothing",
+    MOMENT: "is no time: give a date, a date with a time, or how long ago, as 30m or 7d",
+}
+"""What is wrong with a text that does not fit a pattern."""
+_BOUNDS: Final = {
+    "min_length": "is shorter than",
+    "max_length": "is longer than",
+    "ge": "must be at least",
+    "gt": "must be more than",
+    "le": "must be at most",
+}
 
 
 def checked(interface: type, implementation: T) -> T:
@@ -86,26 +100,50 @@ def _check(name: str, hint: Any, told: Told, value: Any) -> None:
         _refuse(name, f"must be one of {', '.join(map(str, options))}")
     if isinstance(value, str | Sequence | Mapping):
         if told.min_length is not None and len(value) < told.min_length:
-            _refuse(name, f"is shorter than {told.min_length}")
+            _refuse(name, _beyond("min_length", told.min_length))
         if told.max_length is not None and len(value) > told.max_length:
-            _refuse(name, f"is longer than {told.max_length}")
+            _refuse(name, _beyond("max_length", told.max_length))
     if isinstance(value, str) and not is_unicode(value):
         _refuse(name, "has half a character, which no JSON can carry")
-    if told.pattern is not None and isinstance(value, str) and not re.search(told.pattern, value):
-        _refuse(name, f"{value[:40]!r} has characters that are not allowed here")
+    if told.pattern is not None and isinstance(value, str) and not _fits(told.pattern, value):
+        _refuse(name, _unfitting(told.pattern, value))
     if told.is_unique and len(set(parts)) < len(parts):
         _refuse(name, "something is named twice")
     if isinstance(value, int | float):
         if told.ge is not None and not value >= told.ge:
-            _refuse(name, f"must be at least {told.ge:g}")
+            _refuse(name, _beyond("ge", told.ge))
         if told.gt is not None and not value > told.gt:
-            _refuse(name, f"must be more than {told.gt:g}")
+            _refuse(name, _beyond("gt", told.gt))
         if told.le is not None and not value <= told.le:
-            _refuse(name, f"must be at most {told.le:g}")
+            _refuse(name, _beyond("le", told.le))
     for inner, part in _parts(hint, value):
         kind, about = told_of(inner)
         if about is not None:
             _check(name, kind, about, part)
+
+
+def problem_of(bounds: Mapping[str, Any], value: Any) -> str | None:
+    """What is wrong with a value that is not within the bounds, of which one is told; `None` if
+    they are of another kind."""
+    if "pattern" in bounds:
+        return _unfitting(bounds["pattern"], str(value))
+    return next((_beyond(name, bounds[name]) for name in _BOUNDS if name in bounds), None)
+
+
+def _beyond(bound: str, limit: float) -> str:
+    """What is wrong with a value beyond a bound, which is called as in `Told`."""
+    return "is empty" if (bound, limit) == ("min_length", 1) else f"{_BOUNDS[bound]} {limit:,.15g}"
+
+
+def _unfitting(pattern: str, value: str) -> str:
+    """What is wrong with a text that does not fit the pattern, in words."""
+    words = _WORDS.get(pattern, "has characters that are not allowed here")
+    return f"{value[:40]!r} {words}"
+
+
+def _fits(pattern: str, value: str) -> bool:
+    """Whether it does, as JSON Schema has it: `$` is the very end, also after a line break."""
+    return re.search(re.sub(r"\$(?=\)*$)", r"\\Z", pattern), value) is not None
 
 
 def _parts(hint: Any, value: Any) -> Iterator[tuple[Any, Any]]:

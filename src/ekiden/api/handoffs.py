@@ -399,7 +399,9 @@ class Handoffs(Protocol):
         runs a session, beyond its limit."""
         ...
 
-    @endpoint("GET", "/handoff/history/{agent_id}", scope="read", problems=(404,), cursor=_CURSOR)
+    @endpoint(
+        "GET", "/handoff/history/{agent_id:path}", scope="read", problems=(404,), cursor=_CURSOR
+    )
     def history(
         self,
         agent_id: Annotated[

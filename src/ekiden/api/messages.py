@@ -189,7 +189,7 @@ class Messages(Protocol):
         """
         ...
 
-    @endpoint("GET", "/messages/{message_id}", scope="read", problems=(404,))
+    @endpoint("GET", "/messages/{message_id:path}", scope="read", problems=(404,))
     async def get(self, message_id: MessageId) -> MessageDetails:
         """A message and what became of it."""
         ...

@@ -25,8 +25,11 @@ from ekiden.core.errors.messages import MessageNotFound
 from ekiden.core.errors.server import (
     AuditRecordNotFound,
     KeyNotFound,
+    NotServed,
     RequestInvalid,
+    RequestTooLarge,
     RunNotFound,
+    ServerExposed,
 )
 from ekiden.core.errors.temporal import TemporalUnavailable
 
@@ -91,6 +94,9 @@ _BY_ERROR: tuple[tuple[type[EkidenError], Exit], ...] = (
     (ServerUnavailable, Exit.STORE),
     (TemporalUnavailable, Exit.STORE),
     (RequestInvalid, Exit.USAGE),
+    (RequestTooLarge, Exit.USAGE),
+    (NotServed, Exit.USAGE),
+    (ServerExposed, Exit.USAGE),
     (FolderNotTrusted, Exit.NOT_TRUSTED),
     (UserError, Exit.USAGE),
 )

@@ -213,17 +213,19 @@ def at_server(wire: Wire) -> Ekiden:
     """What a server has."""
 
     def make(name: str, interface: type) -> Any:
+        from ekiden.api.arguments import checked
         from ekiden.client.remote import remote
 
+        base: type = object
         if name == "events":
             from ekiden.client.events import RemoteEvents
 
-            return remote(interface, wire, base=RemoteEvents)
-        if name == "runs":
+            base = RemoteEvents
+        elif name == "runs":
             from ekiden.client.runs import RemoteRuns
 
-            return remote(interface, wire, base=RemoteRuns)
-        return remote(interface, wire)
+            base = RemoteRuns
+        return checked(interface, remote(interface, wire, base=base))
 
     return Ekiden(wire.url, make)
 

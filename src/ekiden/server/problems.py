@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
 
+from ekiden.api.arguments import problem_of
 from ekiden.core.errors import (
     EkidenError,
     HandoffNotFound,
@@ -214,8 +215,26 @@ def response_of(error: EkidenError) -> Response:
     return problem_response(status_of(error), error.code, words_for(error), facts)
 
 
-def _place(location: Any) -> str:
-    return ".".join(str(part) for part in location)
+def _place(error: Mapping[str, Any], body: Any) -> str:
+    """Where in the request something is wrong; the type that was tried there is left out."""
+    source, *rest = error["loc"]
+    kept = [source]
+    value = body if source == "body" else dict.fromkeys(rest[:1])
+    for number, part in enumerate(rest, start=1):
+        if isinstance(value, Mapping) and part in value:
+            value = value[part]
+        elif isinstance(part, int):
+            is_there = isinstance(value, list) and part < len(value)
+            value = value[part] if is_there else None
+        elif error["type"] != "missing" or number < len(rest):
+            continue
+        kept.append(part)
+    return ".".join(map(str, kept))
+
+
+def _problem(error: Mapping[str, Any]) -> str:
+    known = problem_of(error.get("ctx") or {}, error.get("input"))
+    return cover(known or str(error["msg"]))[:300]
 
 
 async def _ours(request: Request, exc: Exception) -> Response:
@@ -226,8 +245,7 @@ async def _ours(request: Request, exc: Exception) -> Response:
 async def _invalid(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, RequestValidationError)
     errors = [
-        {"where": _place(each["loc"]), "problem": str(each["msg"])[:300]}
-        for each in exc.errors()[:20]
+        {"where": _place(each, exc.body), "problem": _problem(each)} for each in exc.errors()[:20]
     ]
     first = errors[0] if errors else {"where": "body", "problem": "is not as it should be"}
     detail = f"{first['where']}: {first['problem']}"

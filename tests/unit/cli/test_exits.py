@@ -13,7 +13,9 @@ from ekiden.cli.errors import (
     UsageError,
 )
 from ekiden.cli.exits import Exit, exit_for_error, exit_for_outcome
+from ekiden.client.problems import error_of
 from ekiden.core import errors
+from ekiden.core.errors.server import NotServed, RequestInvalid, RequestTooLarge, ServerExposed
 from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from tests.support.cases import each_case
 
@@ -50,6 +52,12 @@ def test_an_outcome_has_its_exit_code(outcome: Outcome, code: int) -> None:
         (errors.EngineTooOld("SQLite", found="1", needed="2", advice="upgrade"), 7),
         (errors.ModelError("down"), 1),
         (errors.ToolError("broken"), 1),
+        (RequestInvalid("wrong"), 2),
+        (RequestTooLarge(10), 2),
+        (NotServed("Not Found"), 2),
+        (error_of(404, {"code": NotServed.code, "detail": "Not Found"}), 2),
+        (error_of(413, {"code": RequestTooLarge.code, "detail": "too long"}), 2),
+        (ServerExposed("0.0.0.0"), 2),
         (Interrupted("stopped"), 130),
     ],
 )

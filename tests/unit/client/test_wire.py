@@ -9,10 +9,15 @@ from typing import Any
 import httpx2
 import pytest
 
-from ekiden.client import AsyncClient, ClientMisconfigured, ServerProblem, ServerUnavailable
+from ekiden.client import AsyncClient, ServerProblem, ServerUnavailable
 from ekiden.core.acting import AGENT_HEADER, AGENT_VARIABLE, acting_as
 from ekiden.core.errors import SessionNotFound
-from ekiden.core.errors.server import IdempotencyConflict, RunNotFound, TooManyRequests
+from ekiden.core.errors.server import (
+    IdempotencyConflict,
+    RequestInvalid,
+    RunNotFound,
+    TooManyRequests,
+)
 
 Answer = httpx2.Response | Exception
 
@@ -162,14 +167,14 @@ async def test_an_answer_of_something_else_is_told(body: bytes) -> None:
             await client.runs.get("s:1")
 
 
-async def test_half_characters_are_refused_where_they_cannot_be_sent() -> None:
-    async with client_of(Script()) as client:
-        with pytest.raises(ClientMisconfigured, match="UTF-8"):
-            await client.sessions.list(agent="\ud800").page()
-    script = Script(httpx2.Response(202, json=RUN))
+async def test_half_characters_are_refused_before_they_are_sent() -> None:
+    script = Script()
     async with client_of(script) as client:
-        await client.runs.start("half \ud800")
-    assert script.requests[0].content.isascii()
+        with pytest.raises(RequestInvalid, match="half a character"):
+            await client.sessions.list(agent="\ud800").page()
+        with pytest.raises(RequestInvalid, match="half a character"):
+            await client.runs.start("half \ud800")
+    assert script.requests == []
 
 
 async def test_lists_are_read_page_by_page() -> None:

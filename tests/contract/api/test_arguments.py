@@ -1,0 +1,55 @@
+"""What no request may bring is refused alike, before it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from ekiden import Agent, Team
+from ekiden.client.ekiden import Ekiden
+from ekiden.core.errors.messages import MessageNotFound
+from ekiden.core.errors.server import RequestInvalid
+from ekiden.testing import ScriptedModel, say
+
+
+@pytest.fixture
+def members() -> Team:
+    """Who works for `relay`."""
+    return Team(
+        Agent("sales/eu", model=ScriptedModel([say("hello")])),
+        Agent("ps/x", model=ScriptedModel([say("hello")])),
+    )
+
+
+@pytest.mark.parametrize("session_id", ["a/b", "a\nb", "", "a\n", "a b", "x" * 129, "\ud800"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda ekiden, given: ekiden.sessions.get(given),
+        lambda ekiden, given: ekiden.runs.run("hello", session_id=given),
+        lambda ekiden, given: ekiden.runs.resume_and_wait(given),
+    ],
+    ids=["get", "run", "resume"],
+)
+async def test_what_is_no_session_id_is_refused_alike(
+    relay: Ekiden, call: Callable[[Ekiden, str], Awaitable[Any]], session_id: str
+) -> None:
+    with pytest.raises(RequestInvalid, match=r"^session_id: "):
+        await call(relay, session_id)
+
+
+async def test_a_limit_and_a_cursor_are_refused_alike(ekiden: Ekiden) -> None:
+    with pytest.raises(RequestInvalid, match=r"^limit: must be at least 1$"):
+        await ekiden.sessions.list().page(limit=0)
+    with pytest.raises(RequestInvalid, match=r"^cursor: "):
+        await ekiden.messages.list().page(cursor="x")
+
+
+async def test_a_name_may_have_a_slash(relay: Ekiden) -> None:
+    assert (await relay.agents.get("sales/eu")).name == "sales/eu"
+    assert (await relay.agents.get("ps/x")).name == "ps/x"
+    assert tuple((await relay.handoffs.history("sales/eu").page()).items) == ()
+    with pytest.raises(MessageNotFound):
+        await relay.messages.get("a/b")
