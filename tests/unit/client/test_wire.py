@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from ekiden.client import AsyncClient, ServerProblem, ServerUnavailable
+from ekiden.client import AsyncClient, ClientMisconfigured, ServerProblem, ServerUnavailable
 from ekiden.core.acting import AGENT_HEADER, AGENT_VARIABLE, acting_as
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.errors.server import (
