@@ -133,7 +133,7 @@ def test_an_empty_text_is_refused(ekiden: Ekiden, text: str) -> None:
 @pytest.mark.slow
 def test_a_session_id_that_could_not_be_one_is_refused(ekiden: Ekiden) -> None:
     ran = ekiden("run", "--session", "../etc", "hi")
-    assert (ran.code, "is not a valid session id" in ran.err) == (2, True)
+    assert (ran.code, "is not a valid id" in ran.err) == (2, True)
 
 
 def test_a_stream_shows_what_happens(ekiden: Ekiden) -> None:

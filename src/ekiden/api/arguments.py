@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
-from ekiden.api.endpoint import Endpoint, Told, arguments, endpoints, parameters, told_of
+from ekiden.api.endpoint import (
+    Endpoint,
+    Parameter,
+    Told,
+    arguments,
+    endpoints,
+    parameters,
+    told_of,
+)
 from ekiden.api.pages import Page, Pages
 from ekiden.api.texts import MOMENT, SAID, SESSION_ID
 from ekiden.core.conversation.quoting import is_unicode
@@ -39,6 +47,11 @@ def checked(interface: type, implementation: T) -> T:
     return proxy
 
 
+def check_arguments(interface: type, name: str, **given: Any) -> None:
+    """`RequestInvalid` for what no request for this method may bring."""
+    _check_all(parameters(interface, name), given)
+
+
 class _Checked:
     """Makes each method when it is first used: to read all declarations takes longer than most
     commands do."""
@@ -60,10 +73,7 @@ def _method(interface: type, name: str, function: Callable[..., Any]) -> Callabl
     signature = inspect.signature(function)
 
     def check(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        given = arguments(signature, taken, *args, **kwargs)
-        for each in taken:
-            if each.name in given and (value := given[each.name]) is not None:
-                _check(each.name, each.type, each.told or Told(""), value)
+        _check_all(taken, arguments(signature, taken, *args, **kwargs))
 
     async def awaited(*args: Any, **kwargs: Any) -> Any:
         check(args, kwargs)
@@ -91,6 +101,12 @@ def _checked_pages(pages: Pages[Any], about: Endpoint) -> Pages[Any]:
         return await pages.page(limit=limit, cursor=cursor)
 
     return Pages(fetch)
+
+
+def _check_all(taken: Sequence[Parameter], given: Mapping[str, Any]) -> None:
+    for each in taken:
+        if (value := given.get(each.name)) is not None:
+            _check(each.name, each.type, each.told or Told(""), value)
 
 
 def _check(name: str, hint: Any, told: Told, value: Any) -> None:

@@ -85,11 +85,22 @@ async def begin_run(flags: RunFlags, message: OpeningMessage) -> int:
     """Say something, and show what comes of it; gives the exit code."""
     if flags.place.is_server:
         return await _begin_at_server(flags, message)
+    from ekiden.api.arguments import check_arguments
+    from ekiden.api.runs import Runs
     from ekiden.cli.projects import check_addressee, check_owner
     from ekiden.project.runs.watching import begin
     from ekiden.sessions import Session
 
     said = message.said
+    check_arguments(
+        Runs,
+        "run",
+        input=said.text,
+        session_id=message.session,
+        agent=said.to,
+        user_id=message.user,
+        **flags.limits.options(),
+    )
     project = _project(flags)
     check_addressee(project, said)
     async with _opened(flags, project, create=True) as here:
@@ -120,7 +131,11 @@ async def resume_run(flags: RunFlags, session_id: str) -> int:
     """Go on with a session, and show what comes of it; gives the exit code."""
     if flags.place.is_server:
         return await _resume_at_server(flags, session_id)
+    from ekiden.api.arguments import check_arguments
+    from ekiden.api.runs import Runs
     from ekiden.sessions import Session
+
+    check_arguments(Runs, "resume", session_id=session_id, **flags.limits.options())
 
     async with _opened(flags, _project(flags), create=False) as here:
         return await here.watch(Session(session_id, store=here.store), None)

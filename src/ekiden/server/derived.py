@@ -230,7 +230,9 @@ def _address(interface: type, name: str, told: Any, given: Mapping[str, Any]) ->
     for each in parameters(interface, name):
         value = getattr(told, each.name, given.get(each.name))
         if each.in_path:
-            path = path.replace(f"{{{each.name}}}", quote(str(value), safe=":@"))
+            text = quote(str(value), safe=":@")
+            path = path.replace(f"{{{each.name}}}", text)
+            path = path.replace(f"{{{each.name}:path}}", text)
         elif value is not None and value != each.default:
             query[each.name] = str(value).lower() if isinstance(value, bool) else value
     return f"{_API}{path}" + (f"?{urlencode(query)}" if query else "")

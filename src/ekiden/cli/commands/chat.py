@@ -60,12 +60,15 @@ async def chat(
     standard input is a message or a command, and with --json every line of output an object. The
     exit code is 0, or that of the last message that failed.
     """
+    from ekiden.api.arguments import check_arguments
+    from ekiden.api.runs import Runs
     from ekiden.cli.chat.opening import Options, open_chat
 
     if session == "":
         raise UsageError("--session is empty; leave it out for a new session, or give an id")
     if sum((session is not None, resume, newest)) > 1:
         raise UsageError("--session, --resume and --continue exclude each other: give one")
+    check_arguments(Runs, "run", session_id=session, user_id=user, **limits.options())
     options = Options(
         session=session,
         resume=resume,

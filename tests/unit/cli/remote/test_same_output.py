@@ -73,6 +73,8 @@ READING = [
     ["session", "show", "a"],
     ["session", "show", "b"],
     ["session", "show", "nope"],
+    ["handoff", "list", "--agent", "sales/eu"],
+    ["message", "show", "a/b"],
     ["session", "search", "hello"],
     ["session", "search", "nothing of it"],
     ["session", "export", "a"],
@@ -182,6 +184,36 @@ def test_what_is_stored_is_told_alike(both: Any, place: Place, words: list[str],
 def test_what_nobody_knows_is_exit_5(both: Any, place: Place, words: list[str]) -> None:
     here, there = both(words, "--store", place.store)
     assert (here, there) == ((5, ""), (5, ""))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["session", "show", "a/b"],
+        ["session", "show", "a\nb"],
+        ["session", "show", ""],
+        ["session", "resume", "a/b"],
+        ["chat", "--session", "a\nb"],
+        ["run", "hello", "--session", "a/b"],
+        ["run", "hello", "--session", "a/b", "--user", "ann"],
+        ["run", "x" * 1_000_001],
+    ],
+    ids=lambda words: " ".join(words)[:40],
+)
+def test_what_no_request_may_bring_is_refused_alike(
+    place: Place,
+    words: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(place.folder)
+    capsys.readouterr()
+    told = []
+    for where in (["--store", place.store], ["--server", place.url]):
+        assert main([*words, *where, "--json"]) == 2
+        told.append(json.loads(capsys.readouterr().err)["error"])
+    assert told[0] == told[1]
+    assert told[0]["code"] == "request.invalid"
 
 
 @pytest.mark.parametrize("more", [["--limit", "1"], ["--json-lines"]], ids=" ".join)
