@@ -19,7 +19,6 @@ import jsonschema_rs
 import pytest
 from fastapi import FastAPI
 
-from ekiden.server import application as standards
 from ekiden.server.document import document_text, openapi_document
 from ekiden.server.openapi import docs_page
 from ekiden.server.openapi.description import SCOPE, first_clause
@@ -122,7 +121,7 @@ def test_the_command_writes_the_file() -> None:
 
 @pytest.mark.slow
 def test_the_document_is_the_same_whatever_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standards, "find_spec", lambda name: None)
+    monkeypatch.setattr("ekiden.core.integrations.find_spec", lambda name: None)
     assert importlib.util.find_spec("a2a") is not None
     assert openapi_document() == document()
 
