@@ -188,7 +188,7 @@ def test_a_person_answers_what_was_handed_to_people(shop: Ekiden) -> None:
     assert (answered.code, answered.out) == (0, "再见 👋\n")
     assert shop("session", "show", "s").out.endswith("person:support: 再见 👋\n")
     again = shop("handoff", "answer", "s", "more", *TEAM, "--json")
-    assert (again.code, again.error["code"]) == (2, "user.error")
+    assert (again.code, again.error["code"]) == (1, "session.not_waiting")
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from ekiden.models.guard import check_not_blocked, real_models_blocked
 from ekiden.models.providers import resolve_model
 from ekiden.models.registry import (
     ModelOptions,
+    ProviderFactory,
     known_providers,
     register_provider,
 )
@@ -11,6 +12,7 @@ from ekiden.models.retry import RetryPolicy
 
 __all__ = [
     "ModelOptions",
+    "ProviderFactory",
     "RetryPolicy",
     "check_not_blocked",
     "known_providers",

@@ -156,7 +156,7 @@ async def test_what_the_key_may_not_answer_waits_in_the_inbox(
     class Refused:
         """An inbox that may be read only."""
 
-        get = client.inbox.get
+        get = staticmethod(client.inbox.get)
 
         async def answer(self, *args: Any, **options: Any) -> None:
             raise Forbidden("answer")

@@ -186,7 +186,7 @@ def test_people_are_waited_for_and_answer(counter: Desk) -> None:
     assert (answered.code, answered.out) == (0, "我们道歉。\n")
     assert answered.err == "[s] user → triage → person:support\n"
     again = counter("handoff", "answer", "s", "and again", "--team", TEAM, "--json")
-    assert (again.code, again.error["code"]) == (2, "user.error")
+    assert (again.code, again.error["code"]) == (1, "session.not_waiting")
 
 
 def test_people_give_it_back_with_their_answer(counter: Desk) -> None:
