@@ -11,7 +11,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.errors.sessions import SessionImportInvalid
 from ekiden.core.events import Event
 from ekiden.core.shapes import Object, check
-from ekiden.core.values.ids import check_id
+from ekiden.core.values.ids import check_id, check_line
 from ekiden.core.values.jsonio import MAX_DEPTH, is_too_deep, loads
 from ekiden.runtime.history.exporting import EXPORT_FORMAT, EXPORT_VERSION
 from ekiden.runtime.history.fork import NOT_OF_A_BRANCH, confirmations, moved, store_anew
@@ -70,6 +70,11 @@ def read_document(data: Any) -> Imported:
     steps = read_steps(resume.get("steps"))
     _check_past(events, steps)
     cursor, opened = read_cursor(resume.get("cursor"), len(events), steps)
+    if session.get("user_id") is not None:
+        try:
+            check_line(session["user_id"], what="a user id")
+        except UserError as exc:
+            raise SessionImportInvalid("session.user_id", str(exc)) from exc
     return Imported(
         session_id=session_id,
         agent=session["agent"],

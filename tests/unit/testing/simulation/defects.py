@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 import pytest
 
 from ekiden.audit import chain
+from ekiden.core.events import Event
 from ekiden.engine import housekeeping, on_bus
 from ekiden.engine.station import Station
 from ekiden.runtime.handoff import rollback
-from ekiden.runtime.state import recording
 from ekiden.runtime.state.leases import LeaseKeeper
 from ekiden.runtime.tools import running as tool_calls
 from ekiden.runtime.tools.confirmation import Decision
@@ -173,8 +173,13 @@ def _event_is_lost(patch: pytest.MonkeyPatch) -> None:
 
 
 def _chain_is_broken(patch: pytest.MonkeyPatch) -> None:
-    link = chain.link
-    patch.setattr(recording, "link", lambda head, *args: link("", *args))
+    add = chain.AuditChain.add
+
+    def unlinked(self: chain.AuditChain, event: Event) -> None:
+        self.head = ""
+        add(self, event)
+
+    patch.setattr(chain.AuditChain, "add", unlinked)
 
 
 def _submitted_into_the_void(patch: pytest.MonkeyPatch) -> None:
