@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser console demo test-unit test test-all coverage check format lock bench docs openapi conformance mutations clean
+.PHONY: help setup browser console demo test-unit test test-all coverage check format lock bench docs openapi conformance examples mutations clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -90,6 +90,9 @@ coverage: setup  ## Branch coverage by the tests of make test that call the code
 
 conformance: setup  ## Another SDK's own tests, fetched and run unmodified
 	$(BIN)/python tests/conformance/run.py
+
+examples: setup  ## The same SDK's examples, run with it and with Ekiden, outputs compared
+	$(BIN)/python tests/conformance/examples.py
 
 mutations: setup  ## Plant defects on purpose, and see which test catches each
 	$(BIN)/python -m tests.mutations.run

@@ -2,42 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
-import sys
-from collections.abc import Iterator, Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
-from types import ModuleType
+from collections.abc import Iterator
 from typing import Any
 
+import alias
 import pytest
 
-_REAL = "ekiden.compat."
-
-
-class _Alias(MetaPathFinder, Loader):
-    """Gives the module of the same name below `ekiden.compat` for `agents` and all below it."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname.partition(".")[0] != "agents" or find_spec(_REAL + fullname) is None:
-            return None
-        return ModuleSpec(fullname, self, is_package=True)
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = importlib.import_module(_REAL + spec.name)
-        self._own_spec = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._own_spec
-
-
-sys.meta_path.insert(0, _Alias())
+alias.install()
 
 
 @pytest.fixture(autouse=True)
