@@ -22,7 +22,7 @@ from typing import Any
 
 from harness import args, emit, floor_us
 
-from ekiden.bus import Bus, Seat
+from ekiden.bus import Bus, BusClient
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.project.bench.measure import round_trip_us
 
@@ -46,13 +46,13 @@ async def echo(message: AgentMessage) -> Any:
     return message.payload
 
 
-async def serial(seat: Seat, n: int) -> None:
+async def serial(seat: BusClient, n: int) -> None:
     for i in range(n):
         if await seat.ask("echo", "ping", i) != i:
             raise AssertionError("wrong reply")
 
 
-async def burst(seat: Seat, n: int) -> None:
+async def burst(seat: BusClient, n: int) -> None:
     numbers = iter(range(n))
 
     async def caller() -> None:
@@ -63,7 +63,9 @@ async def burst(seat: Seat, n: int) -> None:
     await asyncio.gather(*(caller() for _ in range(ns.in_flight)))
 
 
-async def timed(shape: Callable[[Seat, int], Awaitable[None]], seat: Seat) -> dict[str, float]:
+async def timed(
+    shape: Callable[[BusClient, int], Awaitable[None]], seat: BusClient
+) -> dict[str, float]:
     await shape(seat, 1000)
     wall, cpu, ratios = [], [], []
     for _ in range(ns.reps):

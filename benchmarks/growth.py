@@ -30,7 +30,7 @@ from ekiden.core.events import Event
 from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.project import open_store
-from ekiden.project.bench.counting import books
+from ekiden.project.bench.database_stats import books
 from ekiden.project.bench.load import LoadSize, load
 from ekiden.project.bench.teams import Desk, Relay, desk, ring
 from ekiden.storage.base import Batch, Commit, NewSession, SessionOpening, SessionPatch, Store

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
-from ekiden.core.acting import AGENT_VARIABLE
+from ekiden.core.current_agent import AGENT_VARIABLE
 
 ROOT = Path(__file__).parents[2]
 

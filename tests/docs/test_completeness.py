@@ -15,11 +15,11 @@ from ekiden.core import errors
 from ekiden.core import guardrails as guardrail_errors
 from ekiden.core.errors import a2a as a2a_errors
 from ekiden.core.errors import collaboration as collaboration_errors
-from ekiden.core.errors import copying as copy_errors
+from ekiden.core.errors import copy as copy_errors
 from ekiden.core.errors import inbox as inbox_errors
 from ekiden.core.errors import memory as memory_errors
 from ekiden.core.errors import messages as message_errors
-from ekiden.core.errors import mirror as mirror_errors
+from ekiden.core.errors import replica as replica_errors
 from ekiden.core.errors import server as server_errors
 from ekiden.core.errors import sessions as session_errors
 from ekiden.core.errors import state as state_errors
@@ -42,7 +42,7 @@ _MODULES = (
     memory_errors,
     state_errors,
     session_errors,
-    mirror_errors,
+    replica_errors,
     server_errors,
     a2a_errors,
     temporal_errors,

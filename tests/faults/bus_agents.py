@@ -16,10 +16,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeAlias
 
-from ekiden.bus import Bus, BusSettings, Seat
+from ekiden.bus import Bus, BusClient, BusSettings
 from ekiden.core.conversation.messages import AgentMessage, VictimPolicy
 from ekiden.core.errors.messages import AgentUnavailableError, BusError, DeadlockError
-from ekiden.core.questions.asking import Ask
+from ekiden.core.questions.requests import Ask
 from ekiden.project.stores import open_store
 from tests.faults.ledger import Ledger
 from tests.faults.processes import ROOT, environment
@@ -57,7 +57,7 @@ def start(job: Job) -> subprocess.Popen[bytes]:
         )
 
 
-def handler(seat: Seat, asks: list[str], ledger: Ledger) -> Handler:
+def handler(seat: BusClient, asks: list[str], ledger: Ledger) -> Handler:
     """Asks on while the message says so, each time one of `asks` or several of them."""
 
     async def handle(message: AgentMessage) -> str:
@@ -81,7 +81,7 @@ def handler(seat: Seat, asks: list[str], ledger: Ledger) -> Handler:
     return handle
 
 
-async def _ask(seat: Seat, asks: list[str], left: int, random: Random) -> list[str]:
+async def _ask(seat: BusClient, asks: list[str], left: int, random: Random) -> list[str]:
     targets = random.sample(asks, random.randint(1, min(len(asks), 3)))
     payload = [left, random.random()]
     questions = [

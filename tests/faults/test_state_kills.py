@@ -11,7 +11,7 @@ import pytest
 
 from ekiden.core.errors import SessionNotFound
 from ekiden.project.stores import open_store
-from ekiden.runtime.history.outside_state import shared_state
+from ekiden.runtime.history.session_state import shared_state
 from ekiden.sessions import Session, variables_at
 from tests.faults.databases import SqliteDatabase
 from tests.faults.processes import ROOT, environment

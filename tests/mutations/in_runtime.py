@@ -12,7 +12,7 @@ IN_RUNTIME = (
     Mutation(
         name="withdrawn-approval-forgotten",
         area="inbox",
-        file="runtime/tools/closing.py",
+        file="runtime/tools/unfinished_calls.py",
         text="    return _WITHDRAWN if any(key.startswith(questions) for key in keys) else None\n",
         replacement="    return None\n",
         why="a call that waited for its approval is told as one that may have had an effect",
@@ -39,7 +39,7 @@ IN_RUNTIME = (
     Mutation(
         name="key-changes-with-the-owner",
         area="idempotency",
-        file="runtime/tools/running.py",
+        file="runtime/tools/run_tools.py",
         text='idempotency_key=f"{run.session_key}:{key}"',
         replacement='idempotency_key=f"{run.session_key}:{run.claim.epoch}:{key}"',
         why="a tool that was in flight is called again under another key: the effect is doubled",
@@ -137,7 +137,7 @@ IN_RUNTIME = (
     Mutation(
         name="failed-step-moves-on",
         area="memo",
-        file="runtime/state/committing.py",
+        file="runtime/state/commit.py",
         text="        self.cursor.discard(self._stored_cursor)\n",
         replacement="        assert self._stored_cursor is not None\n",
         why="after a step that failed the cursor stands where nothing is stored",
@@ -164,7 +164,7 @@ IN_RUNTIME = (
     Mutation(
         name="answer-in-its-own-transaction",
         area="settling",
-        file="runtime/questions/answering.py",
+        file="runtime/questions/answers.py",
         text=(
             "    run.beside.settles.append(MessageSettle(key=str(message_id), state=state,"
             " answer=answer))"
@@ -219,7 +219,7 @@ IN_RUNTIME = (
     Mutation(
         name="answer-wakes-nobody",
         area="wakes",
-        file="inbox/changing.py",
+        file="inbox/changes.py",
         text="        wakes=() if waiting is None else (waiting,),\n",
         replacement="        wakes=() if waiting is None else (),\n",
         why="a session waits for ever for an answer that was given",
@@ -228,7 +228,7 @@ IN_RUNTIME = (
     Mutation(
         name="suspends-over-what-it-has-not-seen",
         area="wakes",
-        file="runtime/state/committing.py",
+        file="runtime/state/commit.py",
         text='            seen_wakes=self._wakes if status == "waiting" else None,\n',
         replacement="            seen_wakes=None,\n",
         why="an answer that comes while a run suspends wakes nobody",
@@ -283,7 +283,7 @@ IN_RUNTIME = (
     Mutation(
         name="no-record-while-approval-is-awaited",
         area="handoff",
-        file="runtime/handoff/scrutiny.py",
+        file="runtime/handoff/acceptance.py",
         text="            announce(run, attempt, words)\n",
         replacement="            attempt.life.fresh.clear()\n",
         why="a handoff that waits for a person cannot be found, and its first moves are lost",

@@ -95,7 +95,7 @@ IN_STORES = (
     Mutation(
         name="sqlite-last-settlement-wins",
         area="settling",
-        file="storage/sqlite/settling.py",
+        file="storage/sqlite/settle.py",
         text="WHERE messages.key = v.column1 AND messages.state = 'open' AND (v.column4",
         replacement="WHERE messages.key = v.column1 AND (v.column4",
         why="an answer that was given is replaced by a later one",
@@ -113,7 +113,7 @@ IN_STORES = (
     Mutation(
         name="sqlite-wakes-are-not-counted",
         area="wakes",
-        file="storage/sqlite/settling.py",
+        file="storage/sqlite/settle.py",
         text="wakes = wakes + v.column2,",
         replacement="wakes = wakes + 0 * v.column2,",
         why="whoever is about to suspend does not learn that it was woken",
@@ -122,7 +122,7 @@ IN_STORES = (
     Mutation(
         name="postgres-commit-without-epoch",
         area="fencing",
-        file="storage/postgres/writing/gathering.py",
+        file="storage/postgres/writing/statements.py",
         text="sessions.num = {num} and sessions.epoch = {epoch} and",
         replacement="sessions.num = {num} and {epoch} > 0 and",
         why="an owner that lost the session and got it again writes what it meant to write before",
@@ -131,7 +131,7 @@ IN_STORES = (
     Mutation(
         name="postgres-commit-after-the-lease",
         area="leases",
-        file="storage/postgres/writing/gathering.py",
+        file="storage/postgres/writing/statements.py",
         text='"and lease_until > clock_timestamp()"',
         replacement='"and lease_until is not null"',
         why="a process that slept beyond its lease writes, though nobody renewed it",
@@ -176,7 +176,7 @@ IN_STORES = (
     Mutation(
         name="postgres-suspends-over-a-wake",
         area="wakes",
-        file="storage/postgres/writing/gathering.py",
+        file="storage/postgres/writing/statements.py",
         text="{status} = 'waiting' and sessions.wakes <> {seen_wakes} then 'ready' ",
         replacement="{status} = 'waiting' and {seen_wakes} < 0 then 'ready' ",
         why="an answer that came between looking and suspending wakes nobody: the session waits on",
@@ -185,7 +185,7 @@ IN_STORES = (
     Mutation(
         name="postgres-answers-for-another-commit",
         area="fencing",
-        file="storage/postgres/writing/gathering.py",
+        file="storage/postgres/writing/statements.py",
         text="each.parcel.token in stored",
         replacement="bool(stored)",
         why="a process that lost its session is told that it wrote, because another did",

@@ -14,7 +14,7 @@ from ekiden.core.runs import Waiting
 from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.runtime import RunConfig, Runner
-from ekiden.runtime.questions.withdrawing import is_left
+from ekiden.runtime.questions.cancel_question import is_left
 from ekiden.runtime.results import RunResult
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionRow, Store

@@ -13,7 +13,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.team import Team
 from ekiden.engine import submit
 from ekiden.integrations.temporal import TemporalAddress, TemporalWorker
-from ekiden.integrations.temporal.connecting import connect
+from ekiden.integrations.temporal.connection import connect
 from ekiden.integrations.temporal.names import store_name, workflow_id
 from ekiden.runtime import RunConfig
 from ekiden.sessions import Session

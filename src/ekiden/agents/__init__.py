@@ -14,9 +14,9 @@ from ekiden.agents.definition import (
 from ekiden.core.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from ekiden.agents.agent_file import AgentFile, read_agent_file, read_agent_text
     from ekiden.agents.discovery import agent_folders
     from ekiden.agents.load import LoadedAgents, load_agent_files
-    from ekiden.agents.reading import AgentFile, read_agent_file, read_agent_text
     from ekiden.agents.schema import agent_file_schema
     from ekiden.agents.team_checks import check_team
     from ekiden.agents.watch import AgentWatcher
@@ -43,14 +43,14 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "AgentFile": "ekiden.agents.reading",
+        "AgentFile": "ekiden.agents.agent_file",
         "AgentWatcher": "ekiden.agents.watch",
         "LoadedAgents": "ekiden.agents.load",
         "agent_file_schema": "ekiden.agents.schema",
         "agent_folders": "ekiden.agents.discovery",
         "check_team": "ekiden.agents.team_checks",
         "load_agent_files": "ekiden.agents.load",
-        "read_agent_file": "ekiden.agents.reading",
-        "read_agent_text": "ekiden.agents.reading",
+        "read_agent_file": "ekiden.agents.agent_file",
+        "read_agent_text": "ekiden.agents.agent_file",
     },
 )

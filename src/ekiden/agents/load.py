@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ekiden.agents.agent_file import AgentFile, read_agent_file
 from ekiden.agents.definition import AgentDefinition, Problem, printable
 from ekiden.agents.discovery import AgentFolder, agent_folders, find_files
-from ekiden.agents.reading import AgentFile, read_agent_file
 from ekiden.agents.report import shown
 from ekiden.agents.team_checks import check_team
 

@@ -6,10 +6,10 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ekiden.agents.agent_file import AgentFile, read_agent_file
 from ekiden.agents.definition import AgentDefinition, Problem
 from ekiden.agents.discovery import AgentFolder, FoundFile, find_files
 from ekiden.agents.load import LoadedAgents, combine
-from ekiden.agents.reading import AgentFile, read_agent_file
 
 _SETTLED_NS = 100_000_000
 """A file written less than this before it was read may be written again at, for the file system,

@@ -19,7 +19,7 @@ from ekiden.api.endpoint import (
 )
 from ekiden.api.pages import Page, Pages
 from ekiden.api.texts import MOMENT, SAID, SESSION_ID
-from ekiden.core.conversation.quoting import is_unicode
+from ekiden.core.conversation.quotes import is_unicode
 from ekiden.core.errors.server import RequestInvalid
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from ekiden.api.pages import Pages
 from ekiden.api.texts import EVENT_CURSOR, PLAIN, SAID, SESSION_ID, Moment
 from ekiden.core.plan import AgentResult, AgentTask, PlanPhase
 from ekiden.core.values.documents import Value
-from ekiden.project.planning import PlanPreview
+from ekiden.project.plan_preview import PlanPreview
 
 TaskStatus: TypeAlias = Literal["pending", "running", "done", "failed", "stopped"]
 """`pending`: waits for its turn, or for others; `stopped`: the run ended before it was over."""

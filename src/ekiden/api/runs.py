@@ -132,7 +132,7 @@ def limits_of(options: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-class RunOptions(LimitOptions, total=False):
+class StartOptions(LimitOptions, total=False):
     """How something is said; what is not given, or `None`, is as the team has it."""
 
     session_id: Annotated[
@@ -194,7 +194,7 @@ class Runs(Protocol):
         pending="The run goes on.",
     )
     async def run(
-        self, input: Input, *, timeout_s: _Timeout = None, **options: Unpack[RunOptions]
+        self, input: Input, *, timeout_s: _Timeout = None, **options: Unpack[StartOptions]
     ) -> Run:
         """Send a message to the team, and wait until the run is finished or waits for people.
 
@@ -205,7 +205,7 @@ class Runs(Protocol):
         ...
 
     @endpoint("POST", "/runs", scope="run", problems=(404, 409, 413), flag="stream")
-    def stream(self, input: Input, **options: Unpack[RunOptions]) -> AsyncStream[Shown]:
+    def stream(self, input: Input, **options: Unpack[StartOptions]) -> AsyncStream[Shown]:
         """Say something, and watch what happens: server-sent events, as `Accept` can say, too.
 
         Gives `Begun`, events, pieces of answers, and at the end the `Run`. The run begins when the
@@ -215,7 +215,7 @@ class Runs(Protocol):
         ...
 
     @endpoint("POST", "/runs", scope="run", problems=(404, 409, 413), flag="background")
-    async def start(self, input: Input, **options: Unpack[RunOptions]) -> Run:
+    async def start(self, input: Input, **options: Unpack[StartOptions]) -> Run:
         """Say something, and do not wait for the end: the answer is 202."""
         ...
 

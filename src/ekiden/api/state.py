@@ -12,7 +12,7 @@ from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.texts import ADDRESSED, MOST_EVENTS, PLAIN, SESSION_ID
 from ekiden.core.values.documents import Value
 from ekiden.core.values.jsonio import dumps
-from ekiden.runtime.history.outside_state import SharedVariable
+from ekiden.runtime.history.session_state import SharedVariable
 from ekiden.sessions.scopes import MAX_NAME, MAX_VARIABLES
 from ekiden.sessions.state import SessionState
 

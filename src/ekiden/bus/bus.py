@@ -6,8 +6,9 @@ from collections.abc import Collection, Generator, Sequence
 from typing import Any, Literal, Self, overload
 
 from ekiden.bus.checks import check_agent
+from ekiden.bus.client import BusClient
 from ekiden.bus.exchange import Broadcast, Exchange
-from ekiden.bus.reading import (
+from ekiden.bus.message_views import (
     MessagePage,
     MessageQuery,
     MessageRecord,
@@ -16,7 +17,6 @@ from ekiden.bus.reading import (
     list_messages,
     read_message,
 )
-from ekiden.bus.seat import Seat
 from ekiden.bus.serving.service import Handler, Service
 from ekiden.bus.settings import BusSettings
 from ekiden.bus.waits.deadlocks import Deadlock, deadlocks
@@ -83,9 +83,9 @@ class Bus:
         if self._own:
             await self.store.close()
 
-    def agent(self, name: str) -> Seat:
+    def agent(self, name: str) -> BusClient:
         """Speaks in the name of this agent; `SenderForged` when another one's code uses it."""
-        return Seat(check_agent(name), self._at_work)
+        return BusClient(check_agent(name), self._at_work)
 
     # Sending
 

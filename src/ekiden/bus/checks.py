@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, get_args
 
-from ekiden.core.acting import acting_here
 from ekiden.core.conversation.messages import AgentMessage, BusLimits, MessageType
+from ekiden.core.current_agent import acting_here
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import SenderForged
 from ekiden.core.values.ids import NOT_IN_NAMES, check_line

@@ -9,17 +9,17 @@ from hashlib import sha256
 from itertools import count
 from typing import Any
 
-from ekiden.bus.asking import BusQueries
 from ekiden.bus.checks import check_agent, check_message, check_sender, own_payload
+from ekiden.bus.delivery import Sending
+from ekiden.bus.message_views import requeue
 from ekiden.bus.parts import BusParts
 from ekiden.bus.presence import OWNER
-from ekiden.bus.reading import requeue
-from ekiden.bus.sending import Sending
+from ekiden.bus.queries import BusQueries
 from ekiden.bus.serving.rounds import Rounds
 from ekiden.bus.serving.service import Handler, Service
 from ekiden.bus.settings import BusSettings
-from ekiden.core.acting import acting_here
 from ekiden.core.conversation.messages import AgentMessage, answer_json
+from ekiden.core.current_agent import acting_here
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import BusError, MailboxFull, MessageNotFound, SenderForged
 from ekiden.core.questions.inbox_item import InboxAnswer, InboxItem, Option, option_texts
@@ -162,7 +162,7 @@ class Exchange:
         if message.to_agent is not None:
             raise UserError("a broadcast is for everybody: leave out `to_agent`, or use `send`")
         if message.type in ("query", "response"):
-            raise UserError(f"a {message.type} cannot be for everybody: use `Seat.ask_all`")
+            raise UserError(f"a {message.type} cannot be for everybody: use `BusClient.ask_all`")
         reached, full = [], []
         for agent in await self._parts.presence.served_agents():
             if agent == message.from_agent:

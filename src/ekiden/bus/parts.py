@@ -11,8 +11,8 @@ from typing import Any
 from ekiden.bus.postings import DirectPostings, GroupPostings, Postings
 from ekiden.bus.presence import Presence
 from ekiden.bus.settings import BusSettings
-from ekiden.bus.waits.waiting import Deadlines, Waits
-from ekiden.core.acting import inherited_agent
+from ekiden.bus.waits.waiters import Deadlines, Waits
+from ekiden.core.current_agent import inherited_agent
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
 

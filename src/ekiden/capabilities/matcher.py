@@ -15,7 +15,7 @@ from ekiden.core.errors import UnknownAgent, UserError
 from ekiden.core.profile import Capability
 
 if TYPE_CHECKING:
-    from ekiden.capabilities.meaning import Meaning
+    from ekiden.capabilities.semantic import Meaning
     from ekiden.embeddings.base import Embedder
 
 MIN_SCORE = 0.5
@@ -56,7 +56,7 @@ class CapabilityMatcher:
         self._ask_load = load
         self._meaning: Meaning | None = None
         if embedder is not None:
-            from ekiden.capabilities.meaning import Meaning
+            from ekiden.capabilities.semantic import Meaning
 
             self._meaning = Meaning(
                 embedder, self._holdings.capabilities, min_similarity=min_similarity

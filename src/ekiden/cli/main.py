@@ -13,7 +13,7 @@ from ekiden.cli.errors import BadInput, Interrupted, UsageError
 from ekiden.cli.exits import Exit, exit_for_error
 from ekiden.cli.output import complain, prepare_log, prepare_streams, say
 from ekiden.cli.server_option import put_server
-from ekiden.core.conversation.quoting import is_unicode
+from ekiden.core.conversation.quotes import is_unicode
 from ekiden.core.errors import EkidenError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ekiden.cli.errors import UsageError
-from ekiden.core.privacy.covering import cover
+from ekiden.core.privacy.masking import cover
 from ekiden.core.values.jsonio import dumps
 
 _UNSAFE = re.compile(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ekiden.api.settings import Settings
     from ekiden.client import AsyncClient
     from ekiden.client.ekiden import Ekiden
-    from ekiden.hub.patience import OnOutage
+    from ekiden.hub.retry import OnOutage
 
 _SERVER: Final = "EKIDEN_SERVER"
 _SERVER_OPTION: Final = "--server"
@@ -285,11 +285,11 @@ class TeamWithStore(TeamAtWork):
         import asyncio
 
         from ekiden.api.local.place import Here
-        from ekiden.cli.approving import approver
+        from ekiden.cli.approval_prompt import approver
         from ekiden.cli.errors import Interrupted
         from ekiden.cli.projects import open_project, tell_notes
         from ekiden.cli.run.handoffs import person_name, stopped, tell_busy
-        from ekiden.cli.run.onlooker import resume_command, run_config
+        from ekiden.cli.run.observer import resume_command, run_config
         from ekiden.client.ekiden import at_store
         from ekiden.project import open_store
 

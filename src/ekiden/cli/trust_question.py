@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ekiden.agents.definition import printable
-from ekiden.cli.approving import forget_typed_ahead, is_attended, is_yes
-from ekiden.core.acting import acting_agent
+from ekiden.cli.approval_prompt import forget_typed_ahead, is_attended, is_yes
+from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import FolderNotTrusted
 
 if TYPE_CHECKING:

@@ -136,7 +136,7 @@ class Ekiden:
         from ekiden.core.errors import UserError
         from ekiden.core.team import Team
         from ekiden.project.project import project_of
-        from ekiden.project.service import Desk
+        from ekiden.project.service import TenantService
         from ekiden.project.settings import LoadedSettings
         from ekiden.project.settings import Settings as ProjectSettings
         from ekiden.project.stores import open_store
@@ -159,7 +159,7 @@ class Ekiden:
             if team is not None:
                 members = team if isinstance(team, Team) else Team(team)
                 project = await stack.enter_async_context(project_of(members, loaded))
-                desk = Desk(project, opened, workers=workers)
+                desk = TenantService(project, opened, workers=workers)
                 stack.push_async_callback(desk.stop)
                 await desk.open()
             yield at_store(

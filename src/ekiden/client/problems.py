@@ -21,7 +21,7 @@ _MODULES = (
     "ekiden.core.errors.state",
     "ekiden.core.errors.collaboration",
     "ekiden.core.guardrails",
-    "ekiden.core.errors.mirror",
+    "ekiden.core.errors.replica",
     "ekiden.core.plan",
 )
 

@@ -151,13 +151,15 @@ class RemoteRuns(api.Runs):
         input: api.Input,
         *,
         timeout_s: float | None = None,
-        **options: Unpack[api.RunOptions],
+        **options: Unpack[api.StartOptions],
     ) -> Run:
         body = _given(input=input, timeout_s=timeout_s, **options)
         run: Run = from_json(Run, await self.wire.ask("POST", "/runs", body=body))
         return run if timeout_s is not None else await api.ended(self, run)
 
-    def stream(self, input: api.Input, **options: Unpack[api.RunOptions]) -> AsyncStream[api.Shown]:
+    def stream(
+        self, input: api.Input, **options: Unpack[api.StartOptions]
+    ) -> AsyncStream[api.Shown]:
         body = {**_given(input=input, **options), "stream": True}
         return AsyncStream(begin(self.wire, body))
 

@@ -1,6 +1,6 @@
 """The collaboration protocol: agents that find each other, negotiate, agree and do it."""
 
-from ekiden.collaboration.bidding import Offer, capability_bid, matcher_bid
+from ekiden.collaboration.bids import Offer, capability_bid, matcher_bid
 from ekiden.collaboration.collaborations import Collaborations
 from ekiden.collaboration.execution import Executor
 from ekiden.collaboration.party import Party

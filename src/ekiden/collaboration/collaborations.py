@@ -7,14 +7,14 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ekiden.collaboration.bidding import BidFunction, capability_bid
+from ekiden.collaboration.bids import BidFunction, capability_bid
 from ekiden.collaboration.execution import Executions, Executor
-from ekiden.collaboration.gate import MessageGate
 from ekiden.collaboration.ledger import Ledger
+from ekiden.collaboration.lookup import CollaborationReader
+from ekiden.collaboration.message_checks import MessageGate
 from ekiden.collaboration.party import Party
 from ekiden.collaboration.protocol.moves import Phase
 from ekiden.collaboration.protocol.record import Collaboration
-from ekiden.collaboration.reading import CollaborationReader
 from ekiden.collaboration.reception import Incoming, Otherwise, Reception, Respond
 from ekiden.collaboration.settings import CollaborationSettings
 from ekiden.collaboration.upkeep import cleanup, expire_due

@@ -24,7 +24,7 @@ from ekiden.collaboration.protocol.wire import canonical
 from ekiden.core.errors import EkidenError, StaleDocument, StoreUnavailable
 from ekiden.core.errors.collaboration import CollaborationNotFound
 from ekiden.core.handoff_terms import HandoffResult
-from ekiden.core.privacy.covering import cover
+from ekiden.core.privacy.masking import cover
 from ekiden.storage.base import Document, DocumentWrite
 from ekiden.tools.cancellation import is_being_cancelled
 

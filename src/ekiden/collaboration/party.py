@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ekiden.collaboration.drafting import (
+from ekiden.collaboration.drafts import (
     Drafts,
     first_terms,
     named_terms,
@@ -14,12 +14,12 @@ from ekiden.collaboration.drafting import (
     short_text,
     some_text,
 )
-from ekiden.collaboration.gate import MessageGate, check_actor
 from ekiden.collaboration.ledger import Ledger
+from ekiden.collaboration.lookup import CollaborationReader
+from ekiden.collaboration.message_checks import MessageGate, check_actor
 from ekiden.collaboration.protocol.moves import Move, Phase
 from ekiden.collaboration.protocol.record import Collaboration, Terms
 from ekiden.collaboration.protocol.wire import agent_name
-from ekiden.collaboration.reading import CollaborationReader
 from ekiden.core.conversation.messages import MessageType
 from ekiden.core.errors import UserError
 from ekiden.core.errors.collaboration import NotAParticipant

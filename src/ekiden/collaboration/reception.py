@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ekiden.collaboration.bidding import BidFunction
-from ekiden.collaboration.gate import MessageGate
+from ekiden.collaboration.bids import BidFunction
 from ekiden.collaboration.ledger import Ledger
+from ekiden.collaboration.message_checks import MessageGate
 from ekiden.collaboration.party import Party
 from ekiden.collaboration.protocol.moves import Move
 from ekiden.collaboration.protocol.record import Collaboration, ProtocolMessage

@@ -11,7 +11,7 @@ from ekiden.collaboration.party import Party
 from ekiden.collaboration.protocol.record import Collaboration
 from ekiden.collaboration.protocol.wire import agent_name
 from ekiden.core.context import RunContextWrapper, ToolContext
-from ekiden.core.conversation.quoting import quote
+from ekiden.core.conversation.quotes import quote
 from ekiden.core.errors import EkidenError, ToolError, UserError
 from ekiden.core.tool import FunctionTool
 from ekiden.core.values.documents import to_json

@@ -17,7 +17,7 @@ from ekiden.conditions.nodes import (
     Not,
 )
 from ekiden.conditions.program import UNSEEN
-from ekiden.conditions.showing import MAX_LINE, line, short_text, shortened
+from ekiden.conditions.trace_values import MAX_LINE, line, short_text, shortened
 from ekiden.conditions.values import UNCHANGING, NoValue, is_true
 from ekiden.core.values.jsonio import dumps
 

@@ -23,6 +23,7 @@ from typing import Any, Final, Literal
 
 from ekiden.conditions.faults import fault
 from ekiden.conditions.functions import FUNCTIONS, matcher
+from ekiden.conditions.messages import unexpected, value_expected
 from ekiden.conditions.nodes import (
     Arithmetic,
     Call,
@@ -39,7 +40,6 @@ from ekiden.conditions.nodes import (
 from ekiden.conditions.operators import COMPARISONS
 from ekiden.conditions.tokens import Token, tokens_of
 from ekiden.conditions.values import NUMBERS, Step, kind_of
-from ekiden.conditions.wording import unexpected, value_expected
 from ekiden.core.errors import ConditionError
 from ekiden.core.text.suggest import suggestion
 

@@ -25,7 +25,7 @@ from ekiden.conditions.nodes import (
     Not,
 )
 from ekiden.conditions.operators import ARITHMETIC, COMPARISONS, Operator
-from ekiden.conditions.showing import shortened
+from ekiden.conditions.trace_values import shortened
 from ekiden.conditions.values import (
     ABSENT,
     SIMPLE,

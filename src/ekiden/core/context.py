@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ekiden.core.conversation.messages import Priority
     from ekiden.core.handoff_terms import Budget
     from ekiden.core.memory import LongTermMemory
-    from ekiden.core.questions.asking import Ask, AskScope
     from ekiden.core.questions.inbox_item import InboxAnswer, Option
+    from ekiden.core.questions.requests import Ask, AskScope
 
     # The default lets type checkers read `Agent("desk")` as `Agent[Any]`.
     TContext = TypeVar("TContext", default=Any)
@@ -195,7 +195,7 @@ class RunContextWrapper(Generic[TContext]):
 
             customer = await ctx.ask("sales", "customer data", {"customer": 42})
         """
-        from ekiden.core.questions.asking import Ask
+        from ekiden.core.questions.requests import Ask
 
         question = Ask(
             agent=agent, subject=subject, payload=payload, timeout_s=timeout_s, priority=priority
@@ -216,7 +216,7 @@ class RunContextWrapper(Generic[TContext]):
 
         As `ask`, without a word of who asks: how tools that are agents call them.
         """
-        from ekiden.core.questions.asking import Ask
+        from ekiden.core.questions.requests import Ask
         from ekiden.core.values.jsonio import dumps
 
         words = input if isinstance(input, str) else dumps(input)
@@ -261,7 +261,7 @@ class RunContextWrapper(Generic[TContext]):
         An agent of the team gets a session of its own for it, any other finds it in its mailbox.
         Raises `MailboxFull` if that is full.
         """
-        from ekiden.core.questions.asking import Ask
+        from ekiden.core.questions.requests import Ask
 
         note = Ask(agent=agent, subject=subject, payload=payload, priority=priority)
         await self._scope("tell").tell(note, ttl_s=ttl_s)
@@ -290,8 +290,8 @@ class RunContextWrapper(Generic[TContext]):
             answer = await ctx.request_approval("15 % discount for customer 42?")
             if answer.choice == "approve": ...
         """
-        from ekiden.core.questions.asking import ApprovalRequest
         from ekiden.core.questions.inbox_item import option_texts
+        from ekiden.core.questions.requests import ApprovalRequest
 
         request = ApprovalRequest(
             subject=subject,

@@ -183,7 +183,7 @@ class SeenRun(Protocol):
         ...
 
 
-class RunOnlooker(Protocol):
+class RunObserver(Protocol):
     """Somebody who is shown what becomes of every run of this process."""
 
     async def see(self, run: SeenRun, events: Sequence[Event]) -> None:
@@ -191,5 +191,5 @@ class RunOnlooker(Protocol):
         ...
 
 
-ONLOOKERS: list[RunOnlooker] = []
+ONLOOKERS: list[RunObserver] = []
 """Who looks on now; with nobody in it a run costs nothing more."""

@@ -10,7 +10,7 @@ FoundBy: TypeAlias = Literal["words", "meaning", "both"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recollection:
+class MemoryRecord:
     """Something that was remembered.
 
     For example::
@@ -38,7 +38,7 @@ class Recollection:
 class Recall:
     """The answer to a question to the memory."""
 
-    found: Sequence[Recollection] = ()
+    found: Sequence[MemoryRecord] = ()
     """The best first."""
     notes: Sequence[str] = ()
     """What did not go as it was meant, such as a back end that is away; in sentences."""
@@ -60,13 +60,13 @@ class LongTermMemory(Protocol):
         """
         ...
 
-    async def get(self, key: str) -> Recollection | None:
+    async def get(self, key: str) -> MemoryRecord | None:
         """What is remembered under `key`."""
         ...
 
     async def retrieve(
         self, query: str, top_k: int | None = None, threshold: float | None = None
-    ) -> list[Recollection]:
+    ) -> list[MemoryRecord]:
         """What the question is about, the best first; none for a question without words."""
         ...
 
@@ -80,7 +80,7 @@ class LongTermMemory(Protocol):
         """Remove it; `False` if there was nothing."""
         ...
 
-    async def list(self, *, after: str = "", limit: int = 100) -> Sequence[Recollection]:
+    async def list(self, *, after: str = "", limit: int = 100) -> Sequence[MemoryRecord]:
         """All, by key, those above `after`."""
         ...
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypedDict, cast, overload
 from ekiden.core.checks.fields import Name, check_fields
 from ekiden.core.context import TContext, ToolContext
 from ekiden.core.errors import UserError
-from ekiden.core.privacy.covering import covered_keys
+from ekiden.core.privacy.masking import covered_keys
 
 
 class AllowBehavior(TypedDict):

@@ -106,7 +106,7 @@ def _hashing(dimension: int | None) -> Embedder:
     from ekiden.embeddings.remote import dimension_for, required
 
     required(("numpy",), who="hashing")
-    from ekiden.embeddings.hashing import HashingEmbedder
+    from ekiden.embeddings.letters import HashingEmbedder
 
     return HashingEmbedder(dimension_for("hashing", "hashing", dimension, known={"hashing": 2048}))
 

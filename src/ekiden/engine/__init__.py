@@ -1,7 +1,7 @@
 """Engines: who calls `advance`."""
 
-from ekiden.engine.on_bus import TeamOnBus
+from ekiden.engine.bus_server import BusServer
 from ekiden.engine.submit import submit
 from ekiden.engine.worker import Worker
 
-__all__ = ["TeamOnBus", "Worker", "submit"]
+__all__ = ["BusServer", "Worker", "submit"]

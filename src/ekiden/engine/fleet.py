@@ -9,8 +9,8 @@ from itertools import count
 from typing import Any, Protocol
 
 from ekiden.core.errors import StoreError
-from ekiden.engine.station import REST_S, Station
-from ekiden.runtime.questions.asking import pauses
+from ekiden.engine.store_worker import REST_S, StoreWorker
+from ekiden.runtime.questions.questions import pauses
 from ekiden.storage.base import Claim, SessionRow
 
 _log = logging.getLogger("ekiden.worker")
@@ -36,7 +36,7 @@ class SessionQueue:
     """The sessions of one store that stand in line for the worker's places."""
 
     def __init__(
-        self, station: Station, beside: Sequence[Callable[[], Coroutine[Any, Any, None]]]
+        self, station: StoreWorker, beside: Sequence[Callable[[], Coroutine[Any, Any, None]]]
     ) -> None:
         self.station = station
         self.beside = beside
@@ -135,8 +135,8 @@ class ServedStores(Protocol):
     def finished(self) -> int: ...
     @property
     def is_stopping(self) -> bool: ...
-    def add(self, station: Station, *beside: Beside) -> None: ...
-    async def remove(self, station: Station) -> None: ...
+    def add(self, station: StoreWorker, *beside: Beside) -> None: ...
+    async def remove(self, station: StoreWorker) -> None: ...
     def stop(self) -> None: ...
     async def run(
         self, *, until_idle: bool = False, ready: Callable[[], None] = lambda: None
@@ -155,7 +155,7 @@ class Fleet:
 
     def __init__(self, *, concurrency: int) -> None:
         self.concurrency = concurrency
-        self._lines: dict[Station, SessionQueue] = {}
+        self._lines: dict[StoreWorker, SessionQueue] = {}
         self._taken = 0
         """Places: sessions that are run, and claims under way."""
         self._claims = 0
@@ -168,7 +168,7 @@ class Fleet:
         """By stations that are gone."""
 
     @property
-    def stations(self) -> Sequence[Station]:
+    def stations(self) -> Sequence[StoreWorker]:
         """Those that are served."""
         return list(self._lines)
 
@@ -187,7 +187,7 @@ class Fleet:
         """Whether no further session is taken."""
         return self.stopping.is_set()
 
-    def add(self, station: Station, *beside: Beside) -> None:
+    def add(self, station: StoreWorker, *beside: Beside) -> None:
         """Serve the station; what is to go on `beside` its sessions must not fail."""
         station.stopping = self.stopping
         line = self._lines[station] = SessionQueue(station, beside)
@@ -195,7 +195,7 @@ class Fleet:
             self._begin(line)
             self._news.set()
 
-    async def remove(self, station: Station) -> None:
+    async def remove(self, station: StoreWorker) -> None:
         """Serve the station no longer; its sessions under way are left for others."""
         line = self._lines.pop(station, None)
         if line is None:

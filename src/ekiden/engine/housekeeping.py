@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from ekiden.core.errors import StaleDocument, StoreError
-from ekiden.runtime.questions.timekeeping import run_timers, seconds_to_timer
+from ekiden.runtime.questions.due import run_timers, seconds_to_timer
 from ekiden.sessions.retention import Retention
 from ekiden.storage.base import DocumentWrite, MessageFilter, Store
 

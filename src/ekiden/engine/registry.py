@@ -17,8 +17,8 @@ from typing import Literal, TypeAlias
 from ekiden.core.errors import EkidenError, StoreError
 from ekiden.core.values.documents import Value
 from ekiden.core.values.ids import new_id
-from ekiden.engine.serving import needs_of
-from ekiden.engine.station import Station
+from ekiden.engine.served_agents import needs_of
+from ekiden.engine.store_worker import StoreWorker
 from ekiden.runtime.state.leases import owner_name
 from ekiden.storage.base import Document, DocumentStore, DocumentWrite, SessionFilter, Store
 
@@ -200,7 +200,7 @@ class Enlisting:
 
     def __init__(
         self,
-        station: Station,
+        station: StoreWorker,
         *,
         concurrency: int,
         labels: Collection[str] = (),

@@ -17,10 +17,10 @@ from ekiden.core.errors import (
     UserError,
 )
 from ekiden.core.team import Team
-from ekiden.engine.station import Station
-from ekiden.runtime import Circumstances, RunConfig
-from ekiden.runtime.loop.opening import resumed
-from ekiden.runtime.questions.withdrawing import StopRequest, abandon, removal, stop_requests
+from ekiden.engine.store_worker import StoreWorker
+from ekiden.runtime import RunConfig, RunOptions
+from ekiden.runtime.loop.claim import resumed
+from ekiden.runtime.questions.cancel_question import StopRequest, abandon, removal, stop_requests
 from ekiden.sessions import Session
 from ekiden.storage.base import Store
 
@@ -40,7 +40,7 @@ StopHere = Callable[[str], Awaitable[bool]]
 class Stops:
     """Serves requests to stop; any number of processes may, and each request is seen to once."""
 
-    def __init__(self, station: Station, *, also: StopHere | None = None) -> None:
+    def __init__(self, station: StoreWorker, *, also: StopHere | None = None) -> None:
         """`also`: who else in this process works on sessions of the store."""
         self._station = station
         self._also = also
@@ -103,11 +103,11 @@ async def stop_suspended(store: Store, team: Team, config: RunConfig, session_id
 
     `SessionBusy` if somebody has it, `UnknownAgent` if others have to: it stays as it is.
     """
-    around = Circumstances(
+    options = RunOptions(
         root=team, config=replace(config, on_busy="refuse"), left_as="idle", drives=False
     )
     try:
-        async with resumed(around, Session(session_id, store=store)):
+        async with resumed(options, Session(session_id, store=store)):
             pass  # To leave it is to stop it.
     except UnknownAgent:
         raise

@@ -7,7 +7,7 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.team import Team
-from ekiden.runtime import Circumstances, RunConfig
+from ekiden.runtime import RunConfig, RunOptions
 from ekiden.runtime import submit as store_message
 from ekiden.sessions import Session
 
@@ -26,5 +26,5 @@ async def submit(
 
         await submit(team, "Where is my parcel?", session=Session("s1", store=store))
     """
-    around = Circumstances(root=team, config=run_config or RunConfig())
-    await store_message(around, input, session)
+    options = RunOptions(root=team, config=run_config or RunConfig())
+    await store_message(options, input, session)

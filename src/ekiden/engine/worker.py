@@ -9,12 +9,12 @@ from ekiden.core.agent import Agent
 from ekiden.core.checks.fields import checked_arguments
 from ekiden.core.profile import check_labels
 from ekiden.core.team import Team
-from ekiden.engine.beside import beside
+from ekiden.engine.background import beside
 from ekiden.engine.fleet import Fleet
 from ekiden.engine.housekeeping import Timekeeping
-from ekiden.engine.serving import served_agents
-from ekiden.engine.station import Audience, Station, once_reachable
+from ekiden.engine.served_agents import served_agents
 from ekiden.engine.stops import StopHere
+from ekiden.engine.store_worker import Audience, StoreWorker, once_reachable
 from ekiden.runtime import RunConfig
 from ekiden.sessions.retention import Retention
 from ekiden.storage.base import Store
@@ -61,7 +61,7 @@ class Worker:
         members = team if isinstance(team, Team) else Team(team)
         found = check_labels(labels, "the labels of a worker")
         self._store = store
-        self._station = Station(
+        self._station = StoreWorker(
             store,
             members,
             serves=served_agents(members, agents=agents, labels=found),

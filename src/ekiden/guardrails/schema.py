@@ -18,12 +18,12 @@ from ekiden.core.guardrails import (
     RefusalText,
     Violation,
 )
-from ekiden.guardrails.compiling import compile_schema
+from ekiden.guardrails.schemas import compile_schema
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator
 
-    from ekiden.guardrails.explaining import Explainer
+    from ekiden.guardrails.schema_errors import Explainer
 
 MAX_VIOLATIONS = 50
 """That are listed."""
@@ -238,7 +238,7 @@ def _listed(found: Iterator[Violation]) -> list[Violation]:
 @lru_cache(maxsize=_EXPLAINED)
 def _explainer(text: str) -> Explainer | None:
     """Made when something is wrong; `None` for the rare schema of which no copy can be made."""
-    from ekiden.guardrails.explaining import Explainer
+    from ekiden.guardrails.schema_errors import Explainer
 
     try:
         return Explainer(json.loads(text))

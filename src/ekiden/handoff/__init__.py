@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         remove_all_tools,
         shorten_tool_outputs,
     )
-    from ekiden.handoff.filters.nesting import (
+    from ekiden.handoff.filters.nest import (
         HistoryMapper,
         default_handoff_history_mapper,
         nest_handoff_history,
@@ -88,10 +88,10 @@ __getattr__ = lazy_names(
         "keep_last": "ekiden.handoff.filters.filters",
         "remove_all_tools": "ekiden.handoff.filters.filters",
         "shorten_tool_outputs": "ekiden.handoff.filters.filters",
-        "HistoryMapper": "ekiden.handoff.filters.nesting",
-        "default_handoff_history_mapper": "ekiden.handoff.filters.nesting",
-        "nest_handoff_history": "ekiden.handoff.filters.nesting",
-        "nest_history": "ekiden.handoff.filters.nesting",
+        "HistoryMapper": "ekiden.handoff.filters.nest",
+        "default_handoff_history_mapper": "ekiden.handoff.filters.nest",
+        "nest_handoff_history": "ekiden.handoff.filters.nest",
+        "nest_history": "ekiden.handoff.filters.nest",
         "redact": "ekiden.handoff.filters.redaction",
         "summarise": "ekiden.handoff.filters.summaries",
         "summarise_with": "ekiden.handoff.filters.summaries",

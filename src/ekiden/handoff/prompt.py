@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ekiden.core.conversation.quoting import quote as quote
+from ekiden.core.conversation.quotes import quote as quote
 
 RECOMMENDED_PROMPT_PREFIX = """\
 # How this team works

@@ -6,8 +6,8 @@ from typing import Self
 from weakref import WeakSet
 
 from ekiden.core.errors import UserError
-from ekiden.hub.patience import OnOutage, Patience
 from ekiden.hub.reader import LiveReader
+from ekiden.hub.retry import OnOutage, Patience
 from ekiden.hub.stream import EventStream
 from ekiden.hub.subscription import EVERYTHING, EventFeed, Subscription
 

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from ekiden.core.errors import StoreUnavailable
-from ekiden.hub.patience import Patience
+from ekiden.hub.retry import Patience
 from ekiden.hub.subscription import EventFeed, HubEvent
 from ekiden.storage.base import EventPage
 

@@ -7,8 +7,8 @@ from collections import deque
 from typing import Self
 
 from ekiden.core.errors import UserError
-from ekiden.hub.patience import Patience
 from ekiden.hub.reader import LiveReader, events_of, read_page
+from ekiden.hub.retry import Patience
 from ekiden.hub.subscription import EventFeed, HubEvent, Subscription
 
 

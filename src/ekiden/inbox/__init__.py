@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from ekiden.core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ekiden.inbox.changing import run_due
+    from ekiden.inbox.changes import run_due
     from ekiden.inbox.inbox import Inbox
     from ekiden.inbox.life import Change
+    from ekiden.inbox.notifications import NEW_ITEM, new_item_notice
     from ekiden.inbox.query import InboxPage, InboxQuery
     from ekiden.inbox.settings import InboxSettings
-    from ekiden.inbox.telling import NEW_ITEM, new_item_notice
 
 __all__ = [
     "NEW_ITEM",
@@ -26,13 +26,13 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "NEW_ITEM": "ekiden.inbox.telling",
+        "NEW_ITEM": "ekiden.inbox.notifications",
         "Change": "ekiden.inbox.life",
         "Inbox": "ekiden.inbox.inbox",
         "InboxPage": "ekiden.inbox.query",
         "InboxQuery": "ekiden.inbox.query",
         "InboxSettings": "ekiden.inbox.settings",
-        "new_item_notice": "ekiden.inbox.telling",
-        "run_due": "ekiden.inbox.changing",
+        "new_item_notice": "ekiden.inbox.notifications",
+        "run_due": "ekiden.inbox.changes",
     },
 )

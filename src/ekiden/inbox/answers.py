@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ekiden.core.acting import acting_agent
+from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import UserError
 from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxForbidden
 from ekiden.core.questions.inbox_item import ANSWER, NOBODY, InboxAnswer, InboxItem

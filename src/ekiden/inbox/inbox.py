@@ -8,21 +8,21 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ekiden.core.acting import acting_agent
 from ekiden.core.checks.fields import checked_arguments
+from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import EkidenError, StaleDocument, UserError
 from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxItemClosed
 from ekiden.core.questions.inbox_item import InboxAnswer, InboxItem
 from ekiden.core.values.documents import Value
 from ekiden.inbox.answers import Reply, answered, in_bulk, person, refuse_agents
-from ekiden.inbox.changing import Decide, all_of, change_item, read_current, run_due
+from ekiden.inbox.changes import Decide, all_of, change_item, read_current, run_due
 from ekiden.inbox.documents import Writes, fingerprint, ids_with, post_writes, read_item
 from ekiden.inbox.items import check_name, prepared
 from ekiden.inbox.life import Change, closed
+from ekiden.inbox.notifications import change_event, closed_error, time_text
 from ekiden.inbox.query import InboxPage, InboxQuery, find_items
 from ekiden.inbox.settings import InboxSettings
-from ekiden.inbox.telling import change_event, closed_error, time_text
-from ekiden.inbox.waiting import ItemWaits
+from ekiden.inbox.waiters import ItemWaits
 from ekiden.storage.base import Batch, Store
 
 PROGRAM = "program"

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from ekiden.core.errors import UserError
 from ekiden.core.errors.memory import BackendUnavailable
-from ekiden.memory.base import BackendOptions, MemoryBackend, MirrorEntry, MirrorHit
+from ekiden.memory.base import BackendOptions, MemoryBackend, RemoteEntry, RemoteHit
 
 if TYPE_CHECKING:
     from pinecone import AsyncIndex
@@ -84,7 +84,7 @@ class PineconeBackend:
             WeakKeyDictionary()
         )
 
-    async def upsert(self, space: str, entries: Sequence[MirrorEntry]) -> None:
+    async def upsert(self, space: str, entries: Sequence[RemoteEntry]) -> None:
         """As `MemoryBackend.upsert`."""
         vectors = [self._vector(entry) for entry in entries]
         size = max(_REQUEST_BYTES // (self._dimensions * _NUMBER_BYTES + _ENTRY_BYTES), 1)
@@ -108,7 +108,7 @@ class PineconeBackend:
 
     async def search(
         self, space: str, vector: Sequence[float], *, model: str, limit: int
-    ) -> Sequence[MirrorHit]:
+    ) -> Sequence[RemoteHit]:
         """As `MemoryBackend.search`."""
         self._check(vector)
         client = await self._client()
@@ -183,7 +183,7 @@ class PineconeBackend:
             if not isinstance(exc.__cause__, NotFoundError):
                 raise
 
-    def _vector(self, entry: MirrorEntry) -> dict[str, Any]:
+    def _vector(self, entry: RemoteEntry) -> dict[str, Any]:
         self._check(entry.vector)
         metadata = {"key": entry.key, "model": entry.model, "version": entry.version}
         return {"id": _id(entry.key), "values": list(entry.vector), "metadata": metadata}
@@ -199,9 +199,9 @@ def _id(key: str) -> str:
     return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _hit(metadata: Mapping[str, Any] | None, score: float) -> MirrorHit | None:
+def _hit(metadata: Mapping[str, Any] | None, score: float) -> RemoteHit | None:
     """`None` for what somebody else put there."""
     key = (metadata or {}).get("key")
     if not isinstance(key, str):
         return None
-    return MirrorHit(key=key, score=min(max(score, 0.0), 1.0))
+    return RemoteHit(key=key, score=min(max(score, 0.0), 1.0))

@@ -10,8 +10,8 @@ from ekiden.memory.backends import (
 from ekiden.memory.base import (
     BackendOptions,
     MemoryBackend,
-    MirrorEntry,
-    MirrorHit,
+    RemoteEntry,
+    RemoteHit,
 )
 from ekiden.memory.memory import Memory
 from ekiden.memory.outbox import Delivery, all_mirrors, deliver
@@ -22,8 +22,8 @@ __all__ = [
     "Delivery",
     "Memory",
     "MemoryBackend",
-    "MirrorEntry",
-    "MirrorHit",
+    "RemoteEntry",
+    "RemoteHit",
     "all_mirrors",
     "backend",
     "close_backends",

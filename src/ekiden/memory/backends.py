@@ -13,8 +13,8 @@ from ekiden.memory.base import (
     BackendFactory,
     BackendOptions,
     MemoryBackend,
-    MirrorEntry,
-    MirrorHit,
+    RemoteEntry,
+    RemoteHit,
 )
 
 _log = logging.getLogger("ekiden.memory")
@@ -91,7 +91,7 @@ class _Absent:
         self.name = name
         self.problem = ""
 
-    async def upsert(self, space: str, entries: Sequence[MirrorEntry]) -> None:
+    async def upsert(self, space: str, entries: Sequence[RemoteEntry]) -> None:
         self._fail()
 
     async def delete(self, space: str, keys: Sequence[str]) -> None:
@@ -102,7 +102,7 @@ class _Absent:
 
     async def search(
         self, space: str, vector: Sequence[float], *, model: str, limit: int
-    ) -> Sequence[MirrorHit]:
+    ) -> Sequence[RemoteHit]:
         self._fail()
 
     async def close(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorEntry:
+class RemoteEntry:
     """A memory as a back end gets it."""
 
     key: str
@@ -31,7 +31,7 @@ class MirrorEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorHit:
+class RemoteHit:
     """A key that a back end found."""
 
     key: str
@@ -57,7 +57,7 @@ class MemoryBackend(Protocol):
         """What it is called in settings, such as ``pinecone``."""
         ...
 
-    async def upsert(self, space: str, entries: Sequence[MirrorEntry]) -> None:
+    async def upsert(self, space: str, entries: Sequence[RemoteEntry]) -> None:
         """Keep the entries in the place of those with the same key; at most 100, of one model."""
         ...
 
@@ -71,7 +71,7 @@ class MemoryBackend(Protocol):
 
     async def search(
         self, space: str, vector: Sequence[float], *, model: str, limit: int
-    ) -> Sequence[MirrorHit]:
+    ) -> Sequence[RemoteHit]:
         """The nearest entries with a vector of this model, the nearest first; none of an unknown
         space."""
         ...

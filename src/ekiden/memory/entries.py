@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ekiden.core.memory import FoundBy, Recollection
-from ekiden.memory.checking import key_of
+from ekiden.core.memory import FoundBy, MemoryRecord
+from ekiden.memory.limits import key_of
 from ekiden.storage.base import SearchEntry
 
 
@@ -37,10 +37,10 @@ def entry_of(
 
 def recollection(
     entry: SearchEntry, *, score: float | None = None, found_by: FoundBy | None = None
-) -> Recollection:
+) -> MemoryRecord:
     """What the entry says."""
     body = entry.body if isinstance(entry.body, dict) else {}
-    return Recollection(
+    return MemoryRecord(
         key=entry.key,
         content=entry.text[body.get("head", 0) :],
         metadata=body.get("meta", {}),

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ekiden.core.memory import FoundBy, Recollection
+from ekiden.core.memory import FoundBy, MemoryRecord
 from ekiden.memory.entries import recollection
 from ekiden.storage.base import SearchEntry, SearchHit
 
@@ -50,7 +50,7 @@ def fused(
     top_k: int,
     threshold: float | None,
     nearness: float,
-) -> list[Recollection]:
+) -> list[MemoryRecord]:
     """The best of both.
 
     Below `threshold` nothing counts. Without one, every word counts, and a meaning from `nearness`.

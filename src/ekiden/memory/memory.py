@@ -10,11 +10,13 @@ from typing import Any, TypeAlias
 
 from ekiden.core.checks.fields import checked_arguments
 from ekiden.core.errors.memory import BackendUnavailable
-from ekiden.core.memory import Recall, Recollection
+from ekiden.core.memory import MemoryRecord, Recall
 from ekiden.core.profile import MemorySettings
 from ekiden.embeddings.base import Embedder
 from ekiden.memory.backends import backend, elsewhere
-from ekiden.memory.checking import (
+from ekiden.memory.entries import entry_of, recollection
+from ekiden.memory.fusion import fused
+from ekiden.memory.limits import (
     checked_content,
     checked_key,
     checked_metadata,
@@ -22,10 +24,7 @@ from ekiden.memory.checking import (
     checked_top_k,
     key_of,
 )
-from ekiden.memory.entries import entry_of, recollection
-from ekiden.memory.fusion import fused
 from ekiden.memory.meanings import default_embedder, model_of, renew, vectors_of
-from ekiden.memory.mirror import SEARCH_TIMEOUT_S, Mirror, mirror_of
 from ekiden.memory.outbox import (
     Delivery,
     add_mirror,
@@ -36,6 +35,7 @@ from ekiden.memory.outbox import (
     queue_of,
     refused_by,
 )
+from ekiden.memory.remote_copy import SEARCH_TIMEOUT_S, RemoteCopy, remote_copy_of
 from ekiden.memory.spaces import space_of
 from ekiden.storage.base import SearchHit, Store
 
@@ -52,7 +52,7 @@ _MOST_QUERY = 4_000
 _log = logging.getLogger("ekiden.memory")
 _DEFAULTS = MemorySettings()
 _Notes: TypeAlias = list[str]
-_Found: TypeAlias = list[Recollection]
+_Found: TypeAlias = list[MemoryRecord]
 
 
 class Memory:
@@ -85,7 +85,7 @@ class Memory:
         self._user, self._app, self._agent = user, app, agent
         self._given = embedder
         self._embedder: Embedder | None = None
-        self._mirror: Mirror | None = None
+        self._mirror: RemoteCopy | None = None
 
     @property
     def space(self) -> str:
@@ -115,7 +115,7 @@ class Memory:
             await self._store.put_entries([entry])
         return key
 
-    async def get(self, key: str) -> Recollection | None:
+    async def get(self, key: str) -> MemoryRecord | None:
         """See `LongTermMemory.get`."""
         found = await self._store.find_entries(self.space, keys=[checked_key(key)], limit=1)
         return recollection(found[0]) if found else None
@@ -148,7 +148,7 @@ class Memory:
         async with self._changing(keys):
             return bool(await self._store.delete_entries(space, keys=keys))
 
-    async def list(self, *, after: str = "", limit: int = 100) -> Sequence[Recollection]:
+    async def list(self, *, after: str = "", limit: int = 100) -> Sequence[MemoryRecord]:
         """See `LongTermMemory.list`."""
         found = await self._store.find_entries(self.space, after=after, limit=limit)
         return [recollection(entry) for entry in found]
@@ -185,11 +185,11 @@ class Memory:
             self._embedder = given() if callable(given) else given
         return self._embedder
 
-    def _mirrored(self) -> Mirror | None:
+    def _mirrored(self) -> RemoteCopy | None:
         """The back end; `None` where there is none, or it only knows vectors and there are none."""
         name = elsewhere(self._settings.backend)
         if self._mirror is None and name is not None and self._is_vector:
-            self._mirror = mirror_of(backend(name, dimensions=self._meanings().dimensions))
+            self._mirror = remote_copy_of(backend(name, dimensions=self._meanings().dimensions))
         return self._mirror
 
     @asynccontextmanager

@@ -27,9 +27,9 @@ from typing import Any
 from ekiden.core.errors import StaleDocument
 from ekiden.core.errors.memory import BackendUnavailable
 from ekiden.core.values.ids import new_id
-from ekiden.memory.base import MirrorEntry
+from ekiden.memory.base import RemoteEntry
 from ekiden.memory.entries import recollection
-from ekiden.memory.mirror import SEND_TIMEOUT_S, Mirror
+from ekiden.memory.remote_copy import SEND_TIMEOUT_S, RemoteCopy
 from ekiden.storage.base import (
     Batch,
     DocumentWrite,
@@ -188,7 +188,7 @@ async def _replace(
 
 
 async def deliver(
-    store: Store, mirror: Mirror, *, model: str, patience_s: float = SEND_TIMEOUT_S
+    store: Store, mirror: RemoteCopy, *, model: str, patience_s: float = SEND_TIMEOUT_S
 ) -> Delivery:
     """Send up to a hundred messages that are due; those that do not go are tried again later.
 
@@ -266,7 +266,7 @@ class _Sending:
     """One delivery, as far as it came."""
 
     store: Store
-    mirror: Mirror
+    mirror: RemoteCopy
     model: str
     patience_s: float
     is_away: bool = False
@@ -349,9 +349,9 @@ def _version(found: dict[str, SearchEntry], key: str) -> tuple[object, ...] | No
     return None if entry is None else (entry.updated_at_us, entry.model, entry.text)
 
 
-def _mirrored(entry: SearchEntry) -> MirrorEntry:
+def _mirrored(entry: SearchEntry) -> RemoteEntry:
     said = recollection(entry)
-    return MirrorEntry(
+    return RemoteEntry(
         key=entry.key,
         text=said.content,
         metadata=said.metadata,

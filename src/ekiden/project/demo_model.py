@@ -19,7 +19,7 @@ from ekiden.core.conversation.model import (
     ModelResponse,
     ToolSpec,
 )
-from ekiden.core.conversation.quoting import is_request
+from ekiden.core.conversation.quotes import is_request
 from ekiden.core.errors import UserError
 from ekiden.core.values.jsonio import dumps
 

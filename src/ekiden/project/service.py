@@ -12,17 +12,17 @@ from typing import Any, Self
 
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import ServerStopping
-from ekiden.core.privacy.covering import cover
+from ekiden.core.privacy.masking import cover
 from ekiden.core.profile import check_labels
 from ekiden.core.team import Team
 from ekiden.engine import Worker
-from ekiden.engine.agreeing import Agreeing
-from ekiden.engine.serving import runnable
+from ekiden.engine.collaborations import Agreeing
+from ekiden.engine.served_agents import runnable
 from ekiden.hub import EventHub, SessionTails
 from ekiden.inbox import Inbox
 from ekiden.project.keys import Keys
 from ekiden.project.project import Project
-from ekiden.project.running import tenant_config
+from ekiden.project.run_options import tenant_config
 from ekiden.project.runs.runs import Runs
 from ekiden.project.tenants import DEFAULT_TENANT, tenant_app, tenant_store
 from ekiden.runtime import HandoffController, RunConfig
@@ -34,7 +34,7 @@ _LEAVING_S = 2.0
 """How long what was cancelled at the end may take; then the process ends without it."""
 
 
-class Desk:
+class TenantService:
     """One tenant's sessions, with the project's team: what the server's requests work with.
 
     With `workers` above 0 it goes on, in this process, with sessions that are `ready`: those that
@@ -201,9 +201,9 @@ class Service:
         self.store_url = project.settings.store if store is None else store
         self._workers = workers
         self._labels = check_labels(labels, "the labels of a server")
-        self._desks: dict[str, Desk] = {}
+        self._desks: dict[str, TenantService] = {}
         self._opening = asyncio.Lock()
-        self._watchers: list[Callable[[Desk], None]] = []
+        self._watchers: list[Callable[[TenantService], None]] = []
         self.is_stopping = False
 
     @property
@@ -212,17 +212,17 @@ class Service:
         return tenant_store(self.store_url, DEFAULT_TENANT).url
 
     @property
-    def desks(self) -> Mapping[str, Desk]:
+    def tenant_services(self) -> Mapping[str, TenantService]:
         """Those that are open, by tenant."""
         return MappingProxyType(self._desks)
 
-    def each_desk(self, watch: Callable[[Desk], None]) -> None:
+    def each_tenant(self, watch: Callable[[TenantService], None]) -> None:
         """Call `watch` with every desk: those that are open, and those that will be."""
         self._watchers.append(watch)
         for desk in self._desks.values():
             watch(desk)
 
-    async def desk(self, tenant: str = DEFAULT_TENANT) -> Desk:
+    async def desk(self, tenant: str = DEFAULT_TENANT) -> TenantService:
         """The tenant's desk, opened if need be; `StoreError` if it cannot be."""
         desk = self._desks.get(tenant)
         if desk is not None:
@@ -232,7 +232,7 @@ class Service:
                 raise ServerStopping
             if tenant not in self._desks:
                 store = tenant_store(self.store_url, tenant)
-                desk = Desk(
+                desk = TenantService(
                     self.project,
                     store,
                     tenant=tenant,
@@ -260,8 +260,8 @@ class Service:
         """Close all desks, at the same time; a second call does nothing."""
         self.is_stopping = True
         async with self._opening:
-            desks = list(self._desks.values())
-            await asyncio.gather(*(desk.close(grace_s=grace_s) for desk in desks))
+            tenant_services = list(self._desks.values())
+            await asyncio.gather(*(desk.close(grace_s=grace_s) for desk in tenant_services))
             self._desks.clear()
 
     async def __aenter__(self) -> Self:

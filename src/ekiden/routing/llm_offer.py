@@ -13,7 +13,7 @@ from typing import Any
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.items import Item, user_message
 from ekiden.core.conversation.model import ToolSpec
-from ekiden.core.conversation.quoting import quote
+from ekiden.core.conversation.quotes import quote
 from ekiden.core.handoff import transfer_tool_name
 from ekiden.core.values.jsonio import dumps
 

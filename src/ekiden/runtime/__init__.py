@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 from ekiden.core.lazy import lazy_names
 from ekiden.runtime.config import (
     CallModelData,
-    Circumstances,
     Limits,
     ModelInputData,
     Price,
     RunConfig,
+    RunOptions,
 )
 from ekiden.runtime.kinds.registry import AgentKind, register_agent_kind
 from ekiden.runtime.loop.advance import advance
-from ekiden.runtime.loop.opening import submit, taken_up
+from ekiden.runtime.loop.claim import submit, taken_up
 from ekiden.runtime.results import RunResult
 from ekiden.runtime.runner import (
     AgentRunner,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ekiden.runtime.handoff.compensation import Rollback
     from ekiden.runtime.handoffs import HandoffController
     from ekiden.runtime.kinds.code_agent import CodeContext, HandOff, run_code
-    from ekiden.runtime.streaming import (
+    from ekiden.runtime.stream import (
         AgentUpdatedStreamEvent,
         RawResponsesStreamEvent,
         RunItemStreamEvent,
@@ -40,7 +40,6 @@ __all__ = [
     "AgentRunner",
     "AgentUpdatedStreamEvent",
     "CallModelData",
-    "Circumstances",
     "CodeContext",
     "HandOff",
     "HandoffController",
@@ -52,6 +51,7 @@ __all__ = [
     "Rollback",
     "RunConfig",
     "RunItemStreamEvent",
+    "RunOptions",
     "RunResult",
     "RunResultStreaming",
     "RunState",
@@ -68,16 +68,16 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "AgentUpdatedStreamEvent": "ekiden.runtime.streaming",
+        "AgentUpdatedStreamEvent": "ekiden.runtime.stream",
         "CodeContext": "ekiden.runtime.kinds.code_agent",
         "HandOff": "ekiden.runtime.kinds.code_agent",
         "HandoffController": "ekiden.runtime.handoffs",
         "HandoffExecutor": "ekiden.runtime.agreements",
         "Rollback": "ekiden.runtime.handoff.compensation",
-        "RawResponsesStreamEvent": "ekiden.runtime.streaming",
-        "RunItemStreamEvent": "ekiden.runtime.streaming",
-        "RunResultStreaming": "ekiden.runtime.streaming",
-        "StreamEvent": "ekiden.runtime.streaming",
+        "RawResponsesStreamEvent": "ekiden.runtime.stream",
+        "RunItemStreamEvent": "ekiden.runtime.stream",
+        "RunResultStreaming": "ekiden.runtime.stream",
+        "StreamEvent": "ekiden.runtime.stream",
         "run_code": "ekiden.runtime.kinds.code_agent",
     },
 )

@@ -20,7 +20,7 @@ from ekiden.handoff.records.lifecycle import FINAL
 from ekiden.handoff.records.records import HandoffRecord, read_handoffs
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.handoffs import HandoffController
-from ekiden.runtime.loop.waiting import is_ready
+from ekiden.runtime.loop.answer_wait import is_ready
 from ekiden.runtime.runner import AgentRunner
 from ekiden.sessions import Session
 from ekiden.storage.base import Store

@@ -246,7 +246,7 @@ def memory_for(
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
-class Circumstances:
+class RunOptions:
     """What a run brings along and a store does not keep."""
 
     root: Agent[Any] | Team

@@ -23,8 +23,7 @@ from ekiden.core.values.ids import check_id, check_line, new_id
 from ekiden.handoff.records.lifecycle import FINAL
 from ekiden.handoff.records.records import HandoffRecord, read_handoff
 from ekiden.handoff.records.requests import Asked, asked_in, find_request, session_of
-from ekiden.runtime.config import Circumstances, RunConfig
-from ekiden.runtime.errand import Errand
+from ekiden.runtime.config import RunConfig, RunOptions
 from ekiden.runtime.handoff.request_checks import (
     actor,
     agent_name,
@@ -38,9 +37,10 @@ from ekiden.runtime.handoff.request_checks import (
     seconds,
     whole_number,
 )
+from ekiden.runtime.handoff_requests import Errand
 from ekiden.runtime.kinds.people import answer_as_person, answer_case
 from ekiden.runtime.loop.advance import advance
-from ekiden.runtime.loop.opening import claimed, taken_up
+from ekiden.runtime.loop.claim import claimed, taken_up
 from ekiden.runtime.results import RunResult
 from ekiden.sessions.scopes import check_name, checked_value, is_shared_name
 from ekiden.storage.base import NewSession, Store
@@ -63,14 +63,14 @@ class HandoffController:
         *,
         run_config: RunConfig | None = None,
         context: Any = None,
-        around: Circumstances | None = None,
+        options: RunOptions | None = None,
     ) -> None:
         """`around`: what runs go on with, instead of `run_config` and `context`."""
         self._team = team if isinstance(team, Team) else Team(team)
         self._store = store
         self._config = run_config or RunConfig()
         self._context = context
-        self._given = around
+        self._given = options
 
     async def start(
         self,
@@ -230,24 +230,24 @@ class HandoffController:
         if not text.strip():
             raise UserError("an answer needs words: the text is empty")
         await self._store.open()
-        around = self._around()
+        options = self._around()
         row = await self._store.get(session_id)
-        agent = around.find(row.agent)
+        agent = options.find(row.agent)
         if not agent.traits.is_human or row.status == "idle":
             raise SessionNotWaiting(session_id, agent=agent.name)
         item = await answer_case(self._store, session_id, text, by=by, give_back=give_back)
         claim, row = await claimed(self._store, session_id, self._config)
-        async with taken_up(around, self._store, claim, row) as run:
+        async with taken_up(options, self._store, claim, row) as run:
             if item is None:
                 await answer_as_person(run, text, by=by, give_back=give_back)
             async for _ in advance(run):
                 pass
         return RunResult(run)
 
-    def _around(self) -> Circumstances:
+    def _around(self) -> RunOptions:
         if self._given is not None:
             return self._given
-        return Circumstances(root=self._team, config=self._config, context=self._context)
+        return RunOptions(root=self._team, config=self._config, context=self._context)
 
     def _errand(
         self,

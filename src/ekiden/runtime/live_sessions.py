@@ -10,14 +10,14 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Literal, TypeAlias
 
-from ekiden.core.acting import acting_as
+from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import SessionError, StoreError, UserError
 from ekiden.runtime.handoff.controller import refuse, transfer
 from ekiden.runtime.handoff.rollback import confirm_handoffs
-from ekiden.runtime.questions.answering import note_answers
-from ekiden.runtime.questions.asking import Suspended
-from ekiden.runtime.questions.timekeeping import run_timers, seconds_to_timer
-from ekiden.runtime.questions.withdrawing import withdraw, withdraw_questions
+from ekiden.runtime.questions.answers import note_answers
+from ekiden.runtime.questions.cancel_question import withdraw, withdraw_questions
+from ekiden.runtime.questions.due import run_timers, seconds_to_timer
+from ekiden.runtime.questions.questions import Suspended
 from ekiden.runtime.state.attempt import Attempt
 from ekiden.runtime.state.state import RunState, load_memo
 from ekiden.tracing.log_context import logging_for

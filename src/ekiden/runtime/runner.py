@@ -12,16 +12,16 @@ from ekiden.core.errors import UserError
 from ekiden.core.hooks import RunHooks
 from ekiden.core.runs import Waiting
 from ekiden.core.team import Team
-from ekiden.runtime.config import Circumstances, RunConfig
+from ekiden.runtime.config import RunConfig, RunOptions
 from ekiden.runtime.loop.advance import advance
-from ekiden.runtime.loop.loading import ended_run
-from ekiden.runtime.loop.opening import begun, resumed, taken_up
+from ekiden.runtime.loop.claim import begun, resumed, taken_up
+from ekiden.runtime.loop.load import ended_run
 from ekiden.runtime.results import RunResult, raise_failure
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import Session
 
 if TYPE_CHECKING:
-    from ekiden.runtime.streaming import RunResultStreaming
+    from ekiden.runtime.stream import RunResultStreaming
 
 _DEFAULT_CONFIG = RunConfig()
 
@@ -43,9 +43,9 @@ class AgentRunner:
     ) -> RunResult[TContext, TOutput]:
         """See `Runner.run`."""
         _check_session(session)
-        around = _around(starting_agent, run_config, max_turns, context, hooks)
-        around.to = to
-        async with begun(around, input, session) as run:
+        options = _around(starting_agent, run_config, max_turns, context, hooks)
+        options.to = to
+        async with begun(options, input, session) as run:
             return await _to_the_end(run)
 
     def run_sync(
@@ -72,12 +72,12 @@ class AgentRunner:
     ) -> RunResultStreaming[TContext, TOutput]:
         """See `Runner.run_streamed`."""
         _check_session(session)
-        around = _around(starting_agent, run_config, max_turns, context, hooks)
-        around.to = to
-        around.live = True
-        from ekiden.runtime.streaming import RunResultStreaming
+        options = _around(starting_agent, run_config, max_turns, context, hooks)
+        options.to = to
+        options.live = True
+        from ekiden.runtime.stream import RunResultStreaming
 
-        return RunResultStreaming(lambda: begun(around, input, session))
+        return RunResultStreaming(lambda: begun(options, input, session))
 
     async def resume(
         self,
@@ -91,8 +91,8 @@ class AgentRunner:
     ) -> RunResult[TContext, TOutput]:
         """See `Runner.resume`."""
         _check_session(session)
-        around = _around(team, run_config, max_turns, context, hooks)
-        async with resumed(around, session) as run:
+        options = _around(team, run_config, max_turns, context, hooks)
+        async with resumed(options, session) as run:
             return await _to_the_end(run)
 
     async def wait(
@@ -107,21 +107,21 @@ class AgentRunner:
         max_turns: int | None = None,
     ) -> RunResult[TContext, TOutput]:
         """See `Runner.wait`."""
-        from ekiden.runtime.loop.waiting import check_waits, taken_if_free, until_ready
+        from ekiden.runtime.loop.answer_wait import check_waits, taken_if_free, until_ready
 
         _check_session(session)
-        around = _around(team, run_config, max_turns, context, hooks)
+        options = _around(team, run_config, max_turns, context, hooks)
         store, session_id = session.store, session.session_id
         await store.open()
         await check_waits(store, session_id)
         while True:
             ended = await until_ready(store, session_id, timeout_s=timeout_s)
             if ended is not None:
-                return RunResult(await ended_run(around, store, ended))
-            taken = await taken_if_free(store, session_id, around.config)
+                return RunResult(await ended_run(options, store, ended))
+            taken = await taken_if_free(store, session_id, options.config)
             if taken is None:
                 continue
-            async with taken_up(around, store, *taken) as run:
+            async with taken_up(options, store, *taken) as run:
                 result = await _to_the_end(run)
             if not isinstance(result.outcome, Waiting):
                 return result
@@ -140,7 +140,7 @@ def _around(
     max_turns: int | None,
     context: Any,
     hooks: RunHooks[TContext] | None,
-) -> Circumstances:
+) -> RunOptions:
     if not isinstance(root, (Agent, Team)):
         raise UserError(f"a run starts with an Agent or a Team, not {type(root).__name__}")
     keeps_limits = config is None
@@ -148,7 +148,7 @@ def _around(
         config = _DEFAULT_CONFIG
     if not isinstance(config, RunConfig):
         raise UserError(f"run_config must be a RunConfig, not {type(config).__name__}")
-    return Circumstances(
+    return RunOptions(
         root=root,
         config=config.with_limits({"turns": max_turns}),
         context=context,

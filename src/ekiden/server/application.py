@@ -24,20 +24,20 @@ from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import UnknownParameter
 from ekiden.core.integrations import integrations
 from ekiden.project.keys import Logins
-from ekiden.project.service import Desk, Service
+from ekiden.project.service import Service, TenantService
 from ekiden.project.telemetry import Telemetry
 from ekiden.project.tenants import DEFAULT_TENANT
 from ekiden.server import console, problems, resources
 from ekiden.server.access.access import Gate
-from ekiden.server.access.gate import KeyGate, key_ring
-from ekiden.server.chores import Chores
+from ekiden.server.access.authorization import KeyAuthorization, key_ring
+from ekiden.server.background import BackgroundTasks
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.idempotency import prune
-from ekiden.server.metrics.counting import Counting
+from ekiden.server.metrics.feed import Counting
 from ekiden.server.metrics.metrics import Metrics
 from ekiden.server.middleware import stack
-from ekiden.server.middleware.measuring import Measuring
-from ekiden.server.middleware.reshaping import Reshaping
+from ekiden.server.middleware.error_formats import Reshaping
+from ekiden.server.middleware.request_metrics import Measuring
 from ekiden.server.openapi import description, docs_page
 from ekiden.server.openapi.examples import TITLE
 from ekiden.server.route_groups import grouped, operation_id
@@ -91,14 +91,14 @@ def create_app(
 ) -> FastAPI:
     """The ASGI application over `service`, which is opened and closed with it."""
     config = config or ServerConfig()
-    chores = Chores()
+    chores = BackgroundTasks()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         counting, telemetry = Counting(app.state.metrics), Telemetry()
-        service.each_desk(counting.watch)
-        service.each_desk(telemetry.watch)
-        service.each_desk(lambda desk: tidy(desk, chores))
+        service.each_tenant(counting.watch)
+        service.each_tenant(telemetry.watch)
+        service.each_tenant(lambda desk: tidy(desk, chores))
         async with standards_running(app), service:
             try:
                 yield
@@ -124,7 +124,7 @@ def create_app(
         app.state.metrics, most=config.max_streams, heartbeat_s=config.heartbeat_s
     )
     app.state.keyring = key_ring(service, chores)
-    app.state.key_gate = KeyGate(app.state.keyring, config)
+    app.state.key_gate = KeyAuthorization(app.state.keyring, config)
     app.state.gate = gate or app.state.key_gate
     problems.install(app)
     stack.install(app, config)
@@ -168,12 +168,12 @@ async def standards_running(app: FastAPI) -> AsyncIterator[None]:
         yield
 
 
-def tidy(desk: Desk, chores: Chores) -> None:
+def tidy(desk: TenantService, chores: BackgroundTasks) -> None:
     """Look through what is kept at the desk, now and every hour, until `chores` are closed."""
     chores.begin(lambda: _again_and_again(desk), what="old answers are removed no more")
 
 
-async def _again_and_again(desk: Desk) -> None:
+async def _again_and_again(desk: TenantService) -> None:
     while True:
         try:
             await prune(desk.store)

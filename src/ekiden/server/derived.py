@@ -35,10 +35,10 @@ from ekiden.api.texts import MOMENT, TIMES, Moment
 from ekiden.core.errors.server import IdempotencyConflict, RequestTooLarge
 from ekiden.core.values.documents import to_json
 from ekiden.core.values.jsonio import dumps
-from ekiden.project.service import Desk
+from ekiden.project.service import TenantService
 from ekiden.server.access.access import Caller, TheCaller, needs
 from ekiden.server.answers import JsonLines, answer, json_lines
-from ekiden.server.paging import Cursor, Page, cursor_as, limit_to
+from ekiden.server.pages import Cursor, Page, cursor_as, limit_to
 from ekiden.server.problems import problems
 from ekiden.server.turns import one_at_a_time
 from ekiden.server.versions import Matching, etag_of
@@ -49,7 +49,7 @@ _TEXT: Final = {"type": "string"}
 _LONGEST_CURSOR: Final = 512
 
 
-Answer: TypeAlias = Callable[[Request, Desk, str, dict[str, Any]], Awaitable[Response]]
+Answer: TypeAlias = Callable[[Request, TenantService, str, dict[str, Any]], Awaitable[Response]]
 """Answers a request for a method, of which the name is told, with what it was given."""
 
 
@@ -125,7 +125,9 @@ def _route(
     is_list = member_type(answer_type(interface, name)) is not None
     has_pages = is_list and not about.is_whole
 
-    async def route(request: Request, desk: Desk, caller: Caller, **given: Any) -> Response:
+    async def route(
+        request: Request, desk: TenantService, caller: Caller, **given: Any
+    ) -> Response:
         if about.is_secret and "idempotency-key" in request.headers:
             raise IdempotencyConflict(
                 "Idempotency-Key: the answer is kept nowhere, so there is none; leave it out"
@@ -195,7 +197,7 @@ def _shape(
     taken = parameters(interface, name)
     shape = [
         _keyword("request", Request),
-        _keyword("desk", Annotated[Desk, Depends(needs(about.scope))]),
+        _keyword("desk", Annotated[TenantService, Depends(needs(about.scope))]),
         _keyword("caller", TheCaller),
     ]
     for each in [*taken, *(flag for flag in flags if not flag.in_body)]:
@@ -349,7 +351,7 @@ async def _read(request: Request, *, most: int) -> bytes:
     return bytes(data)
 
 
-def _here(request: Request, desk: Desk, caller: Caller) -> Here:
+def _here(request: Request, desk: TenantService, caller: Caller) -> Here:
     return Here(
         store=desk.store,
         settings=desk.project.settings,

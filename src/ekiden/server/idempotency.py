@@ -22,9 +22,9 @@ from starlette.requests import HTTPConnection
 from ekiden.core.errors import SessionBusy, SessionNotFound, StaleDocument
 from ekiden.core.errors.server import IdempotencyConflict, RequestInvalid, RunNotFound
 from ekiden.core.runs import parse_run_id, run_id_of
-from ekiden.project.runs.reading import run_range
 from ekiden.project.runs.runs import RunOrder, StartedRun
-from ekiden.project.service import Desk
+from ekiden.project.runs.stored_runs import run_range
+from ekiden.project.service import TenantService
 from ekiden.storage.base import Document, DocumentWrite, Store
 
 T = TypeVar("T")
@@ -157,7 +157,7 @@ async def reserve(store: Store, ticket: Ticket) -> Reservation | StoredAnswer:
 
 async def start_once(
     connection: HTTPConnection,
-    desk: Desk,
+    desk: TenantService,
     order: RunOrder,
     begin: Callable[[RunOrder], Awaitable[T]],
 ) -> T | StartedRun:

@@ -64,7 +64,7 @@ from ekiden.core.errors.server import (
     UnknownParameter,
 )
 from ekiden.core.errors.state import StaleState
-from ekiden.core.privacy.covering import cover
+from ekiden.core.privacy.masking import cover
 from ekiden.core.values.jsonio import dumps
 
 _log = logging.getLogger("ekiden.server")

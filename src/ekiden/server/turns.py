@@ -8,13 +8,13 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from ekiden.core.errors.server import TooManyRequests
-from ekiden.project.service import Desk
+from ekiden.project.service import TenantService
 
-_under_way: Final[WeakKeyDictionary[Desk, set[str]]] = WeakKeyDictionary()
+_under_way: Final[WeakKeyDictionary[TenantService, set[str]]] = WeakKeyDictionary()
 
 
 @contextmanager
-def one_at_a_time(desk: Desk, what: str) -> Iterator[None]:
+def one_at_a_time(desk: TenantService, what: str) -> Iterator[None]:
     """Do something that looks at a whole store; `TooManyRequests` while the same tenant has the
     same done already."""
     busy = _under_way.setdefault(desk, set())

@@ -15,7 +15,7 @@ from ekiden.sessions.info import is_copied, is_model_call
 from ekiden.storage.base import EventFilter, SessionRow, Store
 
 if TYPE_CHECKING:
-    from ekiden.models.pricing import PriceOf
+    from ekiden.models.prices import PriceOf
 
 CostKey: TypeAlias = Literal["agent", "model", "session", "day"]
 """What calls are put together by; a day is one in UTC."""
@@ -238,7 +238,7 @@ def cost_of_call(
     `None` if nobody knows."""
     if usage.cost:
         return usage.cost
-    from ekiden.models.pricing import cost_of
+    from ekiden.models.prices import cost_of
 
     return cost_of([model], usage, prices, at_us=at_us)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ekiden.core.conversation.items import Item, user_message
 from ekiden.core.conversation.model import ModelRequest
-from ekiden.core.conversation.quoting import quote
+from ekiden.core.conversation.quotes import quote
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.plan import AgentResult, AgentTask, AskModel, MultiAgentState, TaskDecomposition
 from ekiden.supervisor.fencing import cut, fenced, shares, shown

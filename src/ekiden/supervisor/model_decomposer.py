@@ -14,7 +14,7 @@ from typing import Any
 
 from ekiden.core.conversation.items import Item, assistant_message, user_message
 from ekiden.core.conversation.model import ModelRequest, OutputSpec
-from ekiden.core.conversation.quoting import quote
+from ekiden.core.conversation.quotes import quote
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.plan import AgentTask, AskModel, Member, TaskDecomposition
 from ekiden.core.values.jsonio import dumps

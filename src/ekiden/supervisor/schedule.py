@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.core.conversation.quoting import quote
+from ekiden.core.conversation.quotes import quote
 from ekiden.core.errors import UserError
 from ekiden.core.plan import (
     AgentResult,

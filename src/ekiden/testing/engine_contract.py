@@ -18,7 +18,7 @@ from ekiden.testing.engine_contracts.base import CONFIG, EngineUnderTest
 from ekiden.testing.engine_contracts.lines import LineContract
 from ekiden.testing.engine_contracts.people import PeopleContract
 from ekiden.testing.engine_contracts.relays import AskingContract, RelayContract
-from ekiden.testing.engine_contracts.stopping import StoppingContract
+from ekiden.testing.engine_contracts.shutdown import StoppingContract
 
 __all__ = ["CONFIG", "EngineContract", "EngineUnderTest", "QueueEngineContract"]
 

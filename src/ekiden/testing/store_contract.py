@@ -44,8 +44,8 @@ from ekiden.testing.contracts.sessions import (
     ListContract,
     SessionContract,
 )
-from ekiden.testing.contracts.settling import RequeueContract, SettleContract
-from ekiden.testing.contracts.waking import WakeContract
+from ekiden.testing.contracts.settle import RequeueContract, SettleContract
+from ekiden.testing.contracts.wake_ups import WakeContract
 
 
 class StoreContract(

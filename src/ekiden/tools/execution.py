@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ToolError, ToolTimeout, error_names
-from ekiden.core.privacy.covering import cover, covered_keys, without_known
+from ekiden.core.privacy.masking import cover, covered_keys, without_known
 from ekiden.core.tool import FunctionTool
 from ekiden.tools.cancellation import is_being_cancelled
 from ekiden.tools.output import output_of

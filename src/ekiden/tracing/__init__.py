@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from ekiden.tracing.ids import TraceContext, parse_traceparent
     from ekiden.tracing.log_context import log_fields
     from ekiden.tracing.logs import ContextFilter, JsonFormatter, TextFormatter, setup_logging
+    from ekiden.tracing.lookup import read_trace
     from ekiden.tracing.otel.exporter import export_otlp
     from ekiden.tracing.otel.follower import FollowPolicy, OtelFollower
     from ekiden.tracing.otel.processor import add_otel_processor
     from ekiden.tracing.processors import RunTrace, TracingProcessor
-    from ekiden.tracing.reading import read_trace
-    from ekiden.tracing.redacting import for_export
+    from ekiden.tracing.redaction import for_export
     from ekiden.tracing.registry import (
         add_trace_processor,
         flush_traces,
@@ -90,10 +90,10 @@ __getattr__ = lazy_names(
         "export_openai": "ekiden.tracing.exports",
         "export_otlp": "ekiden.tracing.otel.exporter",
         "flush_traces": "ekiden.tracing.registry",
-        "for_export": "ekiden.tracing.redacting",
+        "for_export": "ekiden.tracing.redaction",
         "log_fields": "ekiden.tracing.log_context",
         "parse_traceparent": "ekiden.tracing.ids",
-        "read_trace": "ekiden.tracing.reading",
+        "read_trace": "ekiden.tracing.lookup",
         "set_trace_processors": "ekiden.tracing.registry",
         "set_tracing_disabled": "ekiden.tracing.registry",
         "setup_logging": "ekiden.tracing.logs",

@@ -19,9 +19,9 @@ from ekiden.tracing.ids import (
     trace_id_of,
 )
 from ekiden.tracing.log_context import logged_session
+from ekiden.tracing.lookup import context_for, correlation_of
 from ekiden.tracing.processors import RunTrace, TracingProcessor
-from ekiden.tracing.reading import context_for, correlation_of
-from ekiden.tracing.redacting import exported
+from ekiden.tracing.redaction import exported
 from ekiden.tracing.spans import Span
 
 _log = logging.getLogger("ekiden.tracing")

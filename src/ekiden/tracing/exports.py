@@ -10,8 +10,8 @@ from ekiden.core.events import PRIVATE, Event
 from ekiden.core.values.jsonio import dumps
 from ekiden.storage.base import Store
 from ekiden.tracing.building.facts import split_details
-from ekiden.tracing.reading import TracedSession, traced_sessions
-from ekiden.tracing.redacting import KEYS, exported, redacted_value, without_content
+from ekiden.tracing.lookup import TracedSession, traced_sessions
+from ekiden.tracing.redaction import KEYS, exported, redacted_value, without_content
 from ekiden.tracing.spans import Span
 from ekiden.tracing.tree import Trace
 

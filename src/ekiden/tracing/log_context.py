@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from ekiden.core.acting import acting_here
+from ekiden.core.current_agent import acting_here
 from ekiden.tracing.ids import TRACEPARENT, parse_traceparent, trace_id_of
 
 NO_FIELDS: Mapping[str, str] = MappingProxyType({})

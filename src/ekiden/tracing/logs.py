@@ -18,11 +18,11 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TextIO, TypeAlias, get_args
 
 from ekiden.core.errors import UserError
-from ekiden.core.privacy.covering import MASK, covered_names, secrets_of
+from ekiden.core.privacy.masking import MASK, covered_names, secrets_of
 from ekiden.core.text.suggest import suggestion
 from ekiden.core.values.jsonio import dumps
 from ekiden.tracing.log_context import current_log_fields
-from ekiden.tracing.redacting import covered
+from ekiden.tracing.redaction import covered
 
 LogFormat: TypeAlias = Literal["json", "text"]
 LOG_FIELDS = ("session_id", "correlation_id", "agent", "trace_id")

@@ -13,9 +13,9 @@ import pytest
 from ekiden import search_sessions
 from ekiden.project import open_store
 from ekiden.project.copying import backup_store, copy_store, restore_store
-from ekiden.sessions.mirror.base import MirroredEvent, MirroredSession
-from ekiden.sessions.mirror.feeding import mirror_sessions
-from ekiden.sessions.mirror.status import mirror_status
+from ekiden.sessions.replica.base import ReplicatedEvent, ReplicatedSession
+from ekiden.sessions.replica.feed import replicate_sessions
+from ekiden.sessions.replica.status import replica_status
 from ekiden.storage.base import DocumentWrite, Store
 from ekiden.testing.servers.otlp import OtlpServer
 from ekiden.tracing import OtelFollower, read_trace
@@ -37,7 +37,7 @@ class Shelf:
     def __init__(self) -> None:
         self.got: list[tuple[str, int]] = []
 
-    async def send(self, session: MirroredSession, event: MirroredEvent, *, again: bool) -> Any:
+    async def send(self, session: ReplicatedSession, event: ReplicatedEvent, *, again: bool) -> Any:
         self.got.append((session.id, event.seq))
         return None
 
@@ -55,7 +55,7 @@ class Followers:
     async def catch_up(self, store: Store) -> None:
         """Take in everything there is."""
         await search_sessions(store, "invoice")
-        report = await mirror_sessions(store, self._shelf, once=True)
+        report = await replicate_sessions(store, self._shelf, once=True)
         assert not report.busy
         follower = OtelFollower(store, endpoint=self._collector.origin, from_start=True)
         assert (await follower.run(once=True)).problem is None
@@ -64,7 +64,7 @@ class Followers:
         """These sessions are found and were sent, each event once."""
         hits = await search_sessions(store, "invoice")
         assert {hit.session_id for hit in hits} == set(sessions)
-        assert (await mirror_status(store, Shelf.name)).up_to_date
+        assert (await replica_status(store, Shelf.name)).up_to_date
         assert {name for name, _ in self._shelf.got} >= set(sessions)
         assert len(set(self._shelf.got)) == len(self._shelf.got)
         spans = [span.span_id for span in self._collector.spans]

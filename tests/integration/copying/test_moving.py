@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.errors.copying import SourceInUse, StoreUnfinished
+from ekiden.core.errors.copy import SourceInUse, StoreUnfinished
 from ekiden.core.team import Team
 from ekiden.inbox import Inbox
 from ekiden.project import open_store

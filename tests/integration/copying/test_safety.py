@@ -13,7 +13,7 @@ import pytest
 
 from ekiden import Session
 from ekiden.core.errors import StoreTooNew, StoreUnavailable, UserError
-from ekiden.core.errors.copying import (
+from ekiden.core.errors.copy import (
     CopyDiffers,
     NotCopyable,
     SourceInUse,

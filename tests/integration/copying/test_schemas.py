@@ -11,11 +11,11 @@ import asyncpg
 import ekiden
 from ekiden.project import open_store
 from ekiden.sessions import search
-from ekiden.sessions.mirror import book as mirror_book
+from ekiden.sessions.replica import progress as replica_progress
 from ekiden.storage.copying import FOLLOWERS, MARK, TABLES
 from ekiden.storage.postgres import copy_rows as postgres
 from ekiden.storage.sqlite.copying import rows as sqlite
-from ekiden.tracing.otel import place as otel_place
+from ekiden.tracing.otel import position as otel_position
 from tests.support.sqlite import execute
 
 Place = Callable[[str], str]
@@ -32,8 +32,8 @@ NOT_IN_SCHEMAS = {
 """Columns that mean nothing elsewhere, and the words, which are made anew."""
 
 
-async def test_every_column_of_a_file_is_known(place: Place) -> None:
-    path = Path(place("sqlite"))
+async def test_every_column_of_a_file_is_known(position: Place) -> None:
+    path = Path(position("sqlite"))
     async with open_store(str(path)) as store:
         await store.info()
     tables = {
@@ -48,8 +48,8 @@ async def test_every_column_of_a_file_is_known(place: Place) -> None:
         assert there == known, table
 
 
-async def test_every_column_of_a_schema_is_known(place: Place) -> None:
-    url = place("postgresql")
+async def test_every_column_of_a_schema_is_known(position: Place) -> None:
+    url = position("postgresql")
     async with open_store(url) as store:
         schema = (await store.info())["schema"]
     connection = await asyncpg.connect(re.sub("[?&]schema=[a-z0-9_]+", "", url))
@@ -76,14 +76,14 @@ def test_everybody_who_stores_a_place_in_the_feed_is_known() -> None:
     }
     elsewhere = {
         "hub/reader.py",  # Keeps it in memory; its clients begin anew.
-        "sessions/mirror/status.py",  # Reads what mirroring stored.
+        "sessions/replica/status.py",  # Reads what mirroring stored.
     }
     assert following - elsewhere == {
         "sessions/search.py",
-        "sessions/mirror/feeding.py",
+        "sessions/replica/feed.py",
         "tracing/otel/follower.py",
     }
-    assert set(FOLLOWERS) == {search._COLLECTION, mirror_book.MIRRORS, otel_place.PLACES}
+    assert set(FOLLOWERS) == {search._COLLECTION, replica_progress.MIRRORS, otel_position.PLACES}
 
 
 def test_the_mark_has_a_place_that_copies_leave_out() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.integrations.vertex.mirror import VertexMirror
+from ekiden.integrations.vertex.replica import VertexReplica
 from ekiden.storage.memory import MemoryStore
 from tests.support.vertex_server import VertexServer
 
@@ -27,18 +27,18 @@ async def server() -> AsyncIterator[VertexServer]:
 
 
 @pytest.fixture
-async def mirror(server: VertexServer) -> AsyncIterator[VertexMirror]:
+async def mirror(server: VertexServer) -> AsyncIterator[VertexReplica]:
     made = vertex(server)
     yield made
     await made.close()
 
 
-def vertex(server: VertexServer, **options: Any) -> VertexMirror:
+def vertex(server: VertexServer, **options: Any) -> VertexReplica:
     """The mirror that the server is, with a token that always holds."""
     from google.oauth2.credentials import Credentials
 
     credentials: Any = Credentials
     options = {"credentials": credentials("fixed"), "timeout_s": 5.0, **options}
-    return VertexMirror(
+    return VertexReplica(
         project="desk-1", location="us-central1", engine="4711", url=server.origin, **options
     )

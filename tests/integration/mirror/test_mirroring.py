@@ -13,13 +13,18 @@ import pytest
 
 from ekiden.core.conversation.items import function_call, function_output
 from ekiden.core.errors import StoreUnavailable
-from ekiden.core.errors.mirror import MirrorRefused, MirrorUnavailable
+from ekiden.core.errors.replica import ReplicaRefused, ReplicaUnavailable
 from ekiden.core.events import Event
-from ekiden.integrations.vertex.mirror import VertexMirror
-from ekiden.sessions.mirror.base import MirroredEvent, MirroredSession, MirrorPolicy, MirrorReport
-from ekiden.sessions.mirror.book import MirrorBook
-from ekiden.sessions.mirror.feeding import mirror_sessions
-from ekiden.sessions.mirror.status import mirror_status
+from ekiden.integrations.vertex.replica import VertexReplica
+from ekiden.sessions.replica.base import (
+    ReplicaPolicy,
+    ReplicaReport,
+    ReplicatedEvent,
+    ReplicatedSession,
+)
+from ekiden.sessions.replica.feed import replicate_sessions
+from ekiden.sessions.replica.progress import ReplicaProgress
+from ekiden.sessions.replica.status import replica_status
 from ekiden.storage.base import Batch, NewSession, SessionOpening, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore
@@ -29,7 +34,7 @@ from tests.integration.mirror.talking import talk
 from tests.support.vendor import DROP, HANG, LOST, Trouble, status
 from tests.support.vertex_server import POISON, VertexServer
 
-QUICK = MirrorPolicy(first_pause_s=0.01, longest_pause_s=0.05)
+QUICK = ReplicaPolicy(first_pause_s=0.01, longest_pause_s=0.05)
 
 
 class Shelf:
@@ -40,10 +45,10 @@ class Shelf:
     def __init__(self) -> None:
         self.got: dict[str, list[str]] = {}
         self.again: list[tuple[str, bool]] = []
-        self.fails: Callable[[MirroredEvent], Exception | None] = lambda event: None
+        self.fails: Callable[[ReplicatedEvent], Exception | None] = lambda event: None
         self.came = asyncio.Event()
 
-    async def send(self, session: MirroredSession, event: MirroredEvent, *, again: bool) -> Any:
+    async def send(self, session: ReplicatedSession, event: ReplicatedEvent, *, again: bool) -> Any:
         self.again.append((event.id, again))
         problem = self.fails(event)
         self.came.set()
@@ -59,10 +64,10 @@ class Shelf:
 
 
 @asynccontextmanager
-async def fed(store: Store, mirror: Any, policy: MirrorPolicy = QUICK) -> AsyncIterator[None]:
+async def fed(store: Store, mirror: Any, policy: ReplicaPolicy = QUICK) -> AsyncIterator[None]:
     """The mirror is fed for the length of the block."""
     stop = asyncio.Event()
-    task = asyncio.create_task(mirror_sessions(store, mirror, stop=stop, policy=policy))
+    task = asyncio.create_task(replicate_sessions(store, mirror, stop=stop, policy=policy))
     try:
         yield
     finally:
@@ -73,18 +78,18 @@ async def fed(store: Store, mirror: Any, policy: MirrorPolicy = QUICK) -> AsyncI
 async def until(store: Store, mirror: Any, **wanted: Any) -> None:
     """Return once the mirror stands so."""
     while True:
-        found = await mirror_status(store, mirror.name)
+        found = await replica_status(store, mirror.name)
         if all(getattr(found, name) == value for name, value in wanted.items()):
             return
         await store.wait_for_change(0.05)
 
 
-async def once(store: Store, mirror: Any, **policy: Any) -> MirrorReport:
-    return await mirror_sessions(store, mirror, once=True, policy=MirrorPolicy(**policy))
+async def once(store: Store, mirror: Any, **policy: Any) -> ReplicaReport:
+    return await replicate_sessions(store, mirror, once=True, policy=ReplicaPolicy(**policy))
 
 
 async def test_what_is_said_arrives_as_it_is_said(
-    store: MemoryStore, server: VertexServer, mirror: VertexMirror
+    store: MemoryStore, server: VertexServer, mirror: VertexReplica
 ) -> None:
     async with fed(store, mirror):
         await talk(store, "s1", "one")
@@ -121,7 +126,7 @@ async def test_runs_do_not_notice_that_the_vendor_is_away_and_all_arrives_afterw
 
 
 async def test_a_vendor_that_was_away_all_the_time_is_told_everything_later(
-    tmp_path: Path, server: VertexServer, mirror: VertexMirror
+    tmp_path: Path, server: VertexServer, mirror: VertexReplica
 ) -> None:
     async with SqliteStore(tmp_path / "desk.db") as store:
         server.away = status(503)
@@ -135,7 +140,7 @@ async def test_a_vendor_that_was_away_all_the_time_is_told_everything_later(
         server.away = None
         report = await once(store, mirror)
         assert (report.sent, report.waiting, report.problem) == (6, 0, None)
-        assert await once(store, mirror) == MirrorReport()
+        assert await once(store, mirror) == ReplicaReport()
     assert server.said() == ["one", "first", "two", "re: two"]
 
 
@@ -158,7 +163,7 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("number", range(1, 5))
 async def test_killed_between_sending_and_noting_it_nothing_is_sent_twice(
-    store: MemoryStore, server: VertexServer, mirror: VertexMirror, number: int
+    store: MemoryStore, server: VertexServer, mirror: VertexReplica, number: int
 ) -> None:
     class Dying:
         name = mirror.name
@@ -203,7 +208,7 @@ async def test_events_of_a_session_stay_in_order_and_sessions_go_at_once(
 async def test_an_event_that_is_refused_is_set_aside_and_holds_up_nobody(
     store: MemoryStore,
     server: VertexServer,
-    mirror: VertexMirror,
+    mirror: VertexReplica,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     await talk(store, "s1", "good", POISON, "after")
@@ -213,7 +218,7 @@ async def test_an_event_that_is_refused_is_set_aside_and_holds_up_nobody(
     assert (report.waiting, report.set_aside) == (0, 2)
     assert server.said() == ["good", "re: good", "after", "re: after", "other", "re: other"]
     assert "the event s1/5 is set aside" in caplog.text
-    found = await mirror_status(store, mirror.name)
+    found = await replica_status(store, mirror.name)
     assert [each.event_id for each in found.aside] == ["s1/5", "s1/7"]
     assert "400" in found.aside[0].problem
     assert found.set_aside == 2
@@ -223,7 +228,7 @@ async def test_a_mirror_that_refuses_everything_is_not_set_up_and_nothing_is_set
     store: MemoryStore,
 ) -> None:
     shelf = Shelf()
-    shelf.fails = lambda event: MirrorRefused("shelf", "bad request")
+    shelf.fails = lambda event: ReplicaRefused("shelf", "bad request")
     await talk(store, "s1", "one")
     report = await once(store, shelf)
     assert (report.set_aside, report.waiting, report.problem) == (0, 1, "bad request")
@@ -235,11 +240,11 @@ async def test_a_session_that_always_fails_holds_up_nobody_and_is_at_last_set_as
     store: MemoryStore,
 ) -> None:
     shelf = Shelf()
-    shelf.fails = lambda event: MirrorUnavailable("shelf", "500") if event.id == "bad/1" else None
+    shelf.fails = lambda event: ReplicaUnavailable("shelf", "500") if event.id == "bad/1" else None
     await talk(store, "bad", "one")
     async with fed(store, shelf):
         number = 0
-        while (await mirror_status(store, "shelf")).set_aside == 0:
+        while (await replica_status(store, "shelf")).set_aside == 0:
             number += 1
             await talk(store, f"good{number}", "one")
             while len(shelf.got.get(f"good{number}", ())) < 2:
@@ -251,7 +256,7 @@ async def test_a_session_that_always_fails_holds_up_nobody_and_is_at_last_set_as
 
 async def test_when_all_fail_nobody_is_set_aside(store: MemoryStore) -> None:
     shelf = Shelf()
-    shelf.fails = lambda event: MirrorUnavailable("shelf", "away")
+    shelf.fails = lambda event: ReplicaUnavailable("shelf", "away")
     for number in range(5):
         await talk(store, f"s{number}", "one")
     reports = [await once(store, shelf) for _ in range(15)]
@@ -284,12 +289,12 @@ async def test_of_several_one_feeds_the_mirror(store: MemoryStore) -> None:
     await talk(store, "s1", "one")
     async with fed(store, shelf):
         await until(store, shelf, up_to_date=True, fed=True)
-        assert await once(store, shelf) == MirrorReport(busy=True)
-        async with fed(store, shelf, MirrorPolicy(lease_s=0.05)):
+        assert await once(store, shelf) == ReplicaReport(busy=True)
+        async with fed(store, shelf, ReplicaPolicy(lease_s=0.05)):
             await talk(store, "s1", "two")
             await until(store, shelf, sent=4)
     assert shelf.got["s1"] == ["s1/1", "s1/3", "s1/5", "s1/7"]
-    assert not (await mirror_status(store, "shelf")).fed
+    assert not (await replica_status(store, "shelf")).fed
 
 
 async def test_one_that_was_thought_dead_stops_when_another_has_gone_on(
@@ -301,18 +306,20 @@ async def test_one_that_was_thought_dead_stops_when_another_has_gone_on(
 
     class Slow(Shelf):
         async def send(self, *given: Any, **named: Any) -> Any:
-            other = MirrorBook(store, "shelf", owner="other", lease_s=60)
+            other = ReplicaProgress(store, "shelf", owner="other", lease_s=60)
             while not await other.claim():  # The lease of the slow one is over soon.
                 await store.wait_for_change(0.01)
-            report = await mirror_sessions(store, shelf, once=True)
+            report = await replicate_sessions(store, shelf, once=True)
             assert report.busy
             await other.release()
-            await mirror_sessions(store, shelf, once=True)
+            await replicate_sessions(store, shelf, once=True)
             stop.set()
             return None
 
     with caplog.at_level(logging.WARNING, "ekiden.mirror"):
-        report = await mirror_sessions(store, Slow(), stop=stop, policy=MirrorPolicy(lease_s=0.02))
+        report = await replicate_sessions(
+            store, Slow(), stop=stop, policy=ReplicaPolicy(lease_s=0.02)
+        )
     assert report.busy
     assert shelf.got == {"s1": ["s1/1", "s1/3"]}
     assert "another process feeds it now" in caplog.text
@@ -325,7 +332,7 @@ async def test_sessions_that_were_deleted_are_not_sent_any_more(store: MemorySto
     await store.delete("s1")
     assert (await once(store, shelf)).sent == 2
     assert set(shelf.got) == {"s2"}
-    shelf.fails = lambda event: MirrorUnavailable("shelf", "away")
+    shelf.fails = lambda event: ReplicaUnavailable("shelf", "away")
     await talk(store, "s3", "three")
     await once(store, shelf)
     await store.delete("s3")
@@ -333,7 +340,7 @@ async def test_sessions_that_were_deleted_are_not_sent_any_more(store: MemorySto
 
 
 async def test_a_session_made_again_under_the_same_id_begins_anew(
-    store: MemoryStore, server: VertexServer, mirror: VertexMirror
+    store: MemoryStore, server: VertexServer, mirror: VertexReplica
 ) -> None:
     await talk(store, "s1", "hers")
     await once(store, mirror)
@@ -346,7 +353,7 @@ async def test_a_session_made_again_under_the_same_id_begins_anew(
 
 
 async def test_sensitive_data_can_be_covered(
-    store: MemoryStore, server: VertexServer, mirror: VertexMirror
+    store: MemoryStore, server: VertexServer, mirror: VertexReplica
 ) -> None:
     card = "4111 1111 1111 1111"
     answer = [call("lookup", order=4111111111111111), say(f"Card {card}")]
@@ -359,7 +366,7 @@ async def test_sensitive_data_can_be_covered(
 
 
 async def test_errors_of_agents_are_not_sent(
-    store: MemoryStore, server: VertexServer, mirror: VertexMirror
+    store: MemoryStore, server: VertexServer, mirror: VertexReplica
 ) -> None:
     from ekiden.testing import fail
 
@@ -392,17 +399,17 @@ async def test_a_store_that_is_away_is_waited_for_but_not_with_once() -> None:
 
 async def test_how_a_mirror_stands_is_in_the_store(store: MemoryStore) -> None:
     shelf = Shelf()
-    fresh = await mirror_status(store, "shelf")
+    fresh = await replica_status(store, "shelf")
     assert (fresh.sent, fresh.up_to_date, fresh.fed, fresh.problem) == (0, True, False, None)
     await talk(store, "s1", "one")
-    assert not (await mirror_status(store, "shelf")).up_to_date
-    shelf.fails = lambda event: MirrorUnavailable("shelf", "away")
+    assert not (await replica_status(store, "shelf")).up_to_date
+    shelf.fails = lambda event: ReplicaUnavailable("shelf", "away")
     await once(store, shelf)
-    away = await mirror_status(store, "shelf")
+    away = await replica_status(store, "shelf")
     assert (away.waiting, away.up_to_date, away.problem) == (1, False, "away")
     shelf.fails = lambda event: None
     await once(store, shelf)
-    well = await mirror_status(store, "shelf")
+    well = await replica_status(store, "shelf")
     assert (well.waiting, well.up_to_date, well.problem, well.sent) == (0, True, None, 2)
 
 
@@ -411,12 +418,12 @@ async def test_stopping_in_the_middle_loses_nothing(store: MemoryStore) -> None:
     await talk(store, "s1", *map(str, range(5)))
     stop = asyncio.Event()
 
-    def stopping(event: MirroredEvent) -> None:
+    def stopping(event: ReplicatedEvent) -> None:
         if event.seq > 4:
             stop.set()
 
     shelf.fails = stopping
-    report = await mirror_sessions(store, shelf, stop=stop, policy=QUICK)
+    report = await replicate_sessions(store, shelf, stop=stop, policy=QUICK)
     assert 0 < report.sent < 10
     assert report.waiting == 1
     assert (await once(store, shelf)).sent == 10 - report.sent
@@ -425,9 +432,9 @@ async def test_stopping_in_the_middle_loses_nothing(store: MemoryStore) -> None:
 
 async def test_a_mirror_that_asks_to_be_left_alone_is_left_alone(store: MemoryStore) -> None:
     shelf = Shelf()
-    shelf.fails = lambda event: MirrorUnavailable("shelf", "busy", retry_after_s=1000.0)
+    shelf.fails = lambda event: ReplicaUnavailable("shelf", "busy", retry_after_s=1000.0)
     await talk(store, "s1", "one")
-    async with fed(store, shelf, MirrorPolicy(first_pause_s=0.001)):
+    async with fed(store, shelf, ReplicaPolicy(first_pause_s=0.001)):
         await until(store, shelf, problem="busy")
         shelf.fails = lambda event: None
         for number in range(5):
@@ -445,7 +452,7 @@ async def test_the_names_of_tools_are_found_where_they_were_called(store: Memory
             return await super().send(session, event, again=again)
 
     shelf = Naming()
-    shelf.fails = lambda event: MirrorUnavailable("shelf", "away") if event.seq > 3 else None
+    shelf.fails = lambda event: ReplicaUnavailable("shelf", "away") if event.seq > 3 else None
     both = [call("lookup", order=1), call("lookup", order=2)]
     await talk(store, "s1", "hi", answers=[[[*both], say("done")]])
     await once(store, shelf)
@@ -462,7 +469,7 @@ async def test_the_names_of_tools_are_found_where_they_were_called(store: Memory
         ],
     )
     await store.write(Batch(openings=[opening]))
-    shelf.fails = lambda event: MirrorUnavailable("shelf", "away") if event.seq > 1 else None
+    shelf.fails = lambda event: ReplicaUnavailable("shelf", "away") if event.seq > 1 else None
     await once(store, shelf)
     shelf.fails = lambda event: None
     await once(store, shelf)
@@ -475,7 +482,7 @@ ANSWERS = [function_output(each, "done") for each in ("a", "b", "c")]
 
 
 async def test_times_grow_within_a_session_even_if_the_clock_does_not(
-    server: VertexServer, mirror: VertexMirror, store: MemoryStore
+    server: VertexServer, mirror: VertexReplica, store: MemoryStore
 ) -> None:
     events = [
         Event(session_id="s1", seq=seq, type="message", at_us=5, items=({**HELLO}, {**HELLO}))
@@ -503,15 +510,15 @@ async def test_only_one_of_two_that_begin_at_the_same_moment_feeds_it(store: Mem
             return found
 
     async with Together() as shared:
-        books = [MirrorBook(shared, "shelf", owner=owner, lease_s=60) for owner in "ab"]
+        books = [ReplicaProgress(shared, "shelf", owner=owner, lease_s=60) for owner in "ab"]
         claimed = await asyncio.gather(*(book.claim() for book in books))
         assert sorted(claimed) == [False, True]
         await books[claimed.index(False)].release()
-        assert (await mirror_status(shared, "shelf")).fed
+        assert (await replica_status(shared, "shelf")).fed
 
 
 async def test_state_is_covered_too_and_what_was_there_before_is_told(
-    server: VertexServer, mirror: VertexMirror, store: MemoryStore
+    server: VertexServer, mirror: VertexReplica, store: MemoryStore
 ) -> None:
     told = {
         "base": {"old": "ada@example.org"},

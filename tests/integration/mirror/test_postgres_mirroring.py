@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from ekiden.sessions.mirror.base import MirrorPolicy
-from ekiden.sessions.mirror.feeding import mirror_sessions
-from ekiden.sessions.mirror.status import mirror_status
+from ekiden.sessions.replica.base import ReplicaPolicy
+from ekiden.sessions.replica.feed import replicate_sessions
+from ekiden.sessions.replica.status import replica_status
 from ekiden.storage.postgres import PostgresStore
 from tests.integration.mirror.conftest import vertex
 from tests.integration.mirror.talking import talk
@@ -17,13 +17,13 @@ from tests.support.vertex_server import VertexServer
 async def test_two_feed_and_two_write_and_everything_arrives_once(
     postgres_store: PostgresStore, postgres_url: str, server: VertexServer
 ) -> None:
-    policy = MirrorPolicy(first_pause_s=0.01, longest_pause_s=0.05)
+    policy = ReplicaPolicy(first_pause_s=0.01, longest_pause_s=0.05)
     stop = asyncio.Event()
     mirrors = [vertex(server), vertex(server)]
     async with PostgresStore(postgres_url) as other:
         stores = [postgres_store, other]
         feeding = [
-            asyncio.create_task(mirror_sessions(store, mirror, stop=stop, policy=policy))
+            asyncio.create_task(replicate_sessions(store, mirror, stop=stop, policy=policy))
             for store, mirror in zip(stores, mirrors, strict=True)
         ]
         server.troubles.extend([status(503), LOST, None, LOST, status(429, retry_after="0")])
@@ -34,7 +34,7 @@ async def test_two_feed_and_two_write_and_everything_arrives_once(
         ]
         await asyncio.gather(*writing)
         async with asyncio.timeout(60):
-            while not (await mirror_status(other, mirrors[0].name)).up_to_date:
+            while not (await replica_status(other, mirrors[0].name)).up_to_date:
                 await other.wait_for_change(0.1)
         stop.set()
         await asyncio.gather(*feeding)

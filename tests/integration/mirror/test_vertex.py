@@ -10,12 +10,12 @@ import pytest
 
 from ekiden import Agent, Runner, Session, handoff
 from ekiden.core.errors import UserError
-from ekiden.core.errors.mirror import MirrorRefused, MirrorUnavailable
-from ekiden.integrations.vertex import mirror as module
-from ekiden.integrations.vertex.mirror import VertexMirror
+from ekiden.core.errors.replica import ReplicaRefused, ReplicaUnavailable
+from ekiden.integrations.vertex import replica as module
+from ekiden.integrations.vertex.replica import VertexReplica
 from ekiden.integrations.vertex.wire import wire_events
-from ekiden.sessions.mirror.base import MirroredEvent, MirroredSession
-from ekiden.sessions.mirror.feeding import mirror_sessions
+from ekiden.sessions.replica.base import ReplicatedEvent, ReplicatedSession
+from ekiden.sessions.replica.feed import replicate_sessions
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say, transfer
 from tests.integration.mirror.conftest import vertex
@@ -26,12 +26,12 @@ from tests.support.vertex_server import PARENT, POISON, VertexServer, service_ac
 HELLO: dict[str, Any] = {"role": "user", "content": "hello"}
 
 
-def session(**more: Any) -> MirroredSession:
-    return MirroredSession(**{"id": "s1", "user_id": "ada", "created_at_us": 1, **more})
+def session(**more: Any) -> ReplicatedSession:
+    return ReplicatedSession(**{"id": "s1", "user_id": "ada", "created_at_us": 1, **more})
 
 
-def event(seq: int = 1, *, items: Any = (HELLO,), **more: Any) -> MirroredEvent:
-    return MirroredEvent(
+def event(seq: int = 1, *, items: Any = (HELLO,), **more: Any) -> ReplicatedEvent:
+    return ReplicatedEvent(
         id=f"s1/{seq}",
         seq=seq,
         at_us=1_700_000_000_000_000 + seq,
@@ -42,10 +42,10 @@ def event(seq: int = 1, *, items: Any = (HELLO,), **more: Any) -> MirroredEvent:
 
 
 async def test_a_conversation_arrives_with_who_said_what(
-    store: MemoryStore, server: VertexServer, mirror: VertexMirror
+    store: MemoryStore, server: VertexServer, mirror: VertexReplica
 ) -> None:
     await talk(store, "s1", "Where is 7?", answers=[[call("lookup", order=7), say("On its way.")]])
-    report = await mirror_sessions(store, mirror, once=True)
+    report = await replicate_sessions(store, mirror, once=True)
     assert (report.sent, report.waiting, report.problem) == (4, 0, None)
     [(name, made)] = server.sessions.items()
     assert made["userId"] == "ada"
@@ -74,12 +74,12 @@ async def test_a_conversation_arrives_with_who_said_what(
 
 
 async def test_a_handoff_shows_in_the_authors(
-    store: MemoryStore, server: VertexServer, mirror: VertexMirror
+    store: MemoryStore, server: VertexServer, mirror: VertexReplica
 ) -> None:
     billing = Agent("billing", model=ScriptedModel([say("Paid.")]))
     desk = Agent("desk", model=ScriptedModel([transfer("billing")]), handoffs=[handoff(billing)])
     await Runner.run(desk, "My bill", session=Session("s1", store=store))
-    await mirror_sessions(store, mirror, once=True)
+    await replicate_sessions(store, mirror, once=True)
     [events] = server.events.values()
     authors = [each["author"] for each in events]
     assert authors[0] == "user"
@@ -94,7 +94,7 @@ async def test_a_handoff_shows_in_the_authors(
 
 
 async def test_variables_arrive_as_changes_of_state(
-    store: MemoryStore, server: VertexServer, mirror: VertexMirror
+    store: MemoryStore, server: VertexServer, mirror: VertexReplica
 ) -> None:
     from ekiden import RunContextWrapper, function_tool
 
@@ -107,7 +107,7 @@ async def test_variables_arrive_as_changes_of_state(
 
     agent = Agent("desk", model=ScriptedModel([call("note"), say("ok")]), tools=[note])
     await Runner.run(agent, "hi", session=Session("s1", store=store))
-    await mirror_sessions(store, mirror, once=True)
+    await replicate_sessions(store, mirror, once=True)
     [events] = server.events.values()
     deltas = [each["actions"]["stateDelta"] for each in events if "actions" in each]
     assert {"order": 42} in deltas
@@ -150,7 +150,7 @@ def test_each_kind_of_item_becomes_parts_that_the_other_side_knows() -> None:
 
 
 async def test_any_sign_arrives_and_halves_of_characters_do_not(
-    server: VertexServer, mirror: VertexMirror
+    server: VertexServer, mirror: VertexReplica
 ) -> None:
     said = {"role": "user", "content": "退款 🎉 \ud800 \x00"}
     await mirror.send(session(user_id="Ünä"), event(items=(said,)), again=False)
@@ -159,7 +159,7 @@ async def test_any_sign_arrives_and_halves_of_characters_do_not(
 
 
 async def test_sessions_of_nobody_are_not_of_the_same_somebody(
-    server: VertexServer, mirror: VertexMirror
+    server: VertexServer, mirror: VertexReplica
 ) -> None:
     for each in ("s1", "s2"):
         await mirror.send(session(id=each, user_id=None), event(), again=False)
@@ -179,7 +179,7 @@ async def test_making_a_session_takes_its_time() -> None:
 async def test_a_session_that_is_never_made_is_waited_for_in_vain() -> None:
     async with VertexServer(looks=10_000) as server:
         made = vertex(server, timeout_s=0.1)
-        with pytest.raises(MirrorUnavailable, match="too long"):
+        with pytest.raises(ReplicaUnavailable, match="too long"):
             await made.send(session(), event(), again=False)
         await made.close()
 
@@ -197,7 +197,7 @@ async def test_a_session_is_made_once_even_if_its_name_was_not_kept(ids: bool) -
 
 
 async def test_a_session_that_was_deleted_and_made_again_is_another(
-    server: VertexServer, mirror: VertexMirror
+    server: VertexServer, mirror: VertexReplica
 ) -> None:
     await mirror.send(session(), event(), again=True)
     await mirror.send(session(created_at_us=2, user_id="bob"), event(), again=True)
@@ -210,7 +210,7 @@ async def test_what_is_there_already_is_left_out_part_by_part() -> None:
         made = vertex(server)
         kept = await made.send(session(), event(), again=False)
         server.troubles.extend([LOST])
-        with pytest.raises(MirrorUnavailable):
+        with pytest.raises(ReplicaUnavailable):
             await made.send(session(kept=kept), event(2, items=items), again=False)
         await made.send(session(kept=kept), event(2, items=items), again=True)
         await made.send(session(kept=kept), event(2, items=items), again=True)
@@ -220,7 +220,7 @@ async def test_what_is_there_already_is_left_out_part_by_part() -> None:
 
 @pytest.mark.parametrize("again", [True, False])
 async def test_a_session_that_is_gone_there_is_made_anew(
-    server: VertexServer, mirror: VertexMirror, again: bool
+    server: VertexServer, mirror: VertexReplica, again: bool
 ) -> None:
     kept = await mirror.send(session(), event(), again=False)
     server.sessions.clear()
@@ -246,7 +246,7 @@ async def test_a_session_that_is_gone_there_is_made_anew(
 async def test_what_may_pass_is_told_as_such(trouble: Trouble, told: str) -> None:
     async with VertexServer(troubles=[trouble]) as server:
         made = vertex(server, timeout_s=0.2)
-        with pytest.raises(MirrorUnavailable, match=told) as raised:
+        with pytest.raises(ReplicaUnavailable, match=told) as raised:
             await made.send(session(), event(), again=False)
         assert raised.value.retry_after_s == (7.0 if trouble.headers else None)
         await made.send(session(), event(), again=True)
@@ -254,25 +254,25 @@ async def test_what_may_pass_is_told_as_such(trouble: Trouble, told: str) -> Non
 
 
 async def test_what_is_refused_for_good_is_told_as_such(
-    server: VertexServer, mirror: VertexMirror
+    server: VertexServer, mirror: VertexReplica
 ) -> None:
     poison = {"role": "user", "content": POISON}
-    with pytest.raises(MirrorRefused, match="answered 400"):
+    with pytest.raises(ReplicaRefused, match="answered 400"):
         await mirror.send(session(), event(items=(poison,)), again=False)
     server.troubles.append(status(413))
-    with pytest.raises(MirrorRefused, match="answered 413"):
+    with pytest.raises(ReplicaRefused, match="answered 413"):
         await mirror.send(session(id="s2"), event(), again=False)
 
 
 async def test_an_engine_that_is_not_there_may_come(server: VertexServer) -> None:
-    made = VertexMirror(project="other", engine="1", url=server.origin, credentials=_fixed())
-    with pytest.raises(MirrorUnavailable, match="is there such an engine"):
+    made = VertexReplica(project="other", engine="1", url=server.origin, credentials=_fixed())
+    with pytest.raises(ReplicaUnavailable, match="is there such an engine"):
         await made.send(session(), event(), again=False)
     await made.close()
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"), [(14, MirrorUnavailable), (3, MirrorRefused)], ids=["passing", "for good"]
+    ("code", "kind"), [(14, ReplicaUnavailable), (3, ReplicaRefused)], ids=["passing", "for good"]
 )
 async def test_an_operation_can_fail(code: int, kind: type[Exception]) -> None:
     class Failing(VertexServer):
@@ -308,7 +308,7 @@ async def test_an_operation_without_a_name_is_an_error(operation: dict[str, Any]
 
     async with Nameless() as server:
         made = vertex(server)
-        with pytest.raises(MirrorUnavailable, match="nothing tells"):
+        with pytest.raises(ReplicaUnavailable, match="nothing tells"):
             await made.send(session(), event(), again=False)
         await made.close()
 
@@ -326,7 +326,7 @@ async def test_tokens_come_from_this_machines_credentials_and_are_refreshed(
     assert server.tokens == 3
     assert server.said() == ["hello", "hello"]
     server.away = status(401)
-    with pytest.raises(MirrorUnavailable, match="no token|answered 401"):
+    with pytest.raises(ReplicaUnavailable, match="no token|answered 401"):
         await made.send(session(kept=kept), event(3), again=False)
     await made.close()
 
@@ -340,7 +340,7 @@ async def test_a_token_that_cannot_be_had_is_waited_for(
     monkeypatch.setattr("google.auth._exponential_backoff.time.sleep", lambda seconds: None)
     made = vertex(server, credentials=None)
     server.away = trouble
-    with pytest.raises(MirrorUnavailable, match="no token"):
+    with pytest.raises(ReplicaUnavailable, match="no token"):
         await made.send(session(), event(), again=False)
     server.away = None
     await made.send(session(), event(), again=False)
@@ -352,7 +352,7 @@ async def test_a_machine_without_credentials_is_told_how_to_get_some(
 ) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
     made = vertex(server, credentials=None)
-    with pytest.raises(MirrorUnavailable, match="GOOGLE_APPLICATION_CREDENTIALS"):
+    with pytest.raises(ReplicaUnavailable, match="GOOGLE_APPLICATION_CREDENTIALS"):
         await made.send(session(), event(), again=False)
     await made.close()
     assert server.requests == []
@@ -372,7 +372,7 @@ async def test_a_machine_without_credentials_is_told_how_to_get_some(
 )
 def test_what_cannot_be_an_address_is_told_at_once(options: dict[str, Any], told: str) -> None:
     with pytest.raises(UserError, match=told):
-        VertexMirror(**{"project": "p", "engine": "1", **options})
+        VertexReplica(**{"project": "p", "engine": "1", **options})
 
 
 @pytest.mark.parametrize(
@@ -380,17 +380,17 @@ def test_what_cannot_be_an_address_is_told_at_once(options: dict[str, Any], told
     [("europe-west4", "europe-west4-aiplatform.googleapis.com"), ("global", "//aiplatform.")],
 )
 def test_each_location_has_its_own_address(location: str, host: str) -> None:
-    assert host in VertexMirror(project="p", engine="1", location=location)._url
+    assert host in VertexReplica(project="p", engine="1", location=location)._url
 
 
 def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'ekiden\[vertex\]'"):
-        VertexMirror(project="p", engine="1")
+        VertexReplica(project="p", engine="1")
 
 
 def test_the_name_says_where_it_is() -> None:
-    assert VertexMirror(project="desk-1", engine="4711").name == f"vertex:{PARENT}"
+    assert VertexReplica(project="desk-1", engine="4711").name == f"vertex:{PARENT}"
 
 
 def _fixed() -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, EkidenError, MemoryStore, Runner, Session, SqliteStore, Team
-from ekiden.core.acting import AGENT_HEADER
+from ekiden.core.current_agent import AGENT_HEADER
 from ekiden.inbox import Inbox
 from ekiden.integrations.a2a import RemoteA2A, a2a_agent
 from ekiden.storage.base import SessionFilter

@@ -40,7 +40,7 @@ from a2a.utils.errors import (
 from fastapi import FastAPI
 
 from ekiden import Agent, Team
-from ekiden.core.acting import AGENT_HEADER
+from ekiden.core.current_agent import AGENT_HEADER
 from ekiden.testing import ScriptedModel, fail, say
 from tests.support.gates import TokenGate, caller
 from tests.support.relay_team import relay_team

@@ -26,7 +26,7 @@ from ag_ui.core import (
 from fastapi import FastAPI
 from pydantic import TypeAdapter
 
-from ekiden.project.service import Desk
+from ekiden.project.service import TenantService
 from tests.support.relay_team import REFUNDS, relay_team
 from tests.support.serving import application, served
 
@@ -185,7 +185,7 @@ async def test_a_new_thread_hears_the_history_and_the_context(
     context = [{"description": "page", "value": "orders"}]
     events = await run(client, given(messages=messages, context=context))
     assert said(events) == "you said: again"
-    desk: Desk = await app.state.service.desk()
+    desk: TenantService = await app.state.service.desk()
     first = (await desk.store.events("thread"))[0]
     assert [item["role"] for item in first.items] == [
         "developer",

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
-from ekiden.core.acting import AGENT_HEADER
+from ekiden.core.current_agent import AGENT_HEADER
 from tests.support.gates import TokenGate, caller
 from tests.support.relay_team import relay_team
 from tests.support.serving import application, served

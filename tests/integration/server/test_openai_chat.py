@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from openai.types.chat import ChatCompletionMessageParam
 
 from ekiden.inbox import InboxQuery
-from ekiden.project.service import Desk
+from ekiden.project.service import TenantService
 from ekiden.server import ServerConfig
 from tests.support.openai_clients import openai_client
 from tests.support.relay_team import REFUNDS, relay_team
@@ -37,8 +37,8 @@ async def client(app: FastAPI) -> AsyncIterator[openai.AsyncOpenAI]:
         yield client
 
 
-async def desk_of(app: FastAPI) -> Desk:
-    desk: Desk = await app.state.service.desk()
+async def desk_of(app: FastAPI) -> TenantService:
+    desk: TenantService = await app.state.service.desk()
     return desk
 
 

@@ -16,13 +16,13 @@ from ekiden.storage.base import Claim, Commit, NewSession, SessionPatch
 from ekiden.storage.postgres import PostgresStore
 from ekiden.storage.postgres.connection.errors import ConnectionLost
 from ekiden.storage.postgres.rows import EVENT
-from ekiden.storage.postgres.writing import gathering
-from ekiden.storage.postgres.writing.gathering import Gathering, Parcel
+from ekiden.storage.postgres.writing import statements
+from ekiden.storage.postgres.writing.statements import Gathering, Parcel
 from tests.support.proxy import Proxy
 from tests.support.sql import connect, execute
 
 MANY = 24
-LANES = range(gathering._LANES)
+LANES = range(statements._LANES)
 
 
 @asynccontextmanager
@@ -123,7 +123,7 @@ async def held_up(store: PostgresStore) -> AsyncIterator[Callable[..., asyncio.T
     """Commits that are begun in the body with what it is given go together at the end of it."""
     commits = store._gathering
     commits._loop = asyncio.get_running_loop()
-    with patch.object(gathering, "_PATIENCE_S", 600.0):
+    with patch.object(statements, "_PATIENCE_S", 600.0):
         lanes = [commits._lane(commits._loop) for _ in LANES]
     begun: list[asyncio.Task[None]] = []
 
@@ -252,9 +252,9 @@ async def test_together_they_leave_what_each_would_leave_alone(
 async def test_sessions_that_somebody_has_locked_stop_no_gathering(
     postgres_store: PostgresStore, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gathering, "_PATIENCE_S", 600.0)
+    monkeypatch.setattr(statements, "_PATIENCE_S", 600.0)
     mine = await claims(postgres_store)
-    locked, free = mine[: gathering._LANES + 1], mine[gathering._LANES + 1 :]
+    locked, free = mine[: statements._LANES + 1], mine[statements._LANES + 1 :]
     async with another(postgres_url) as other:
         async with other.transaction():
             sql = "select from sessions where id = any($1) for update"
@@ -367,7 +367,7 @@ async def test_whoever_breaks_it_off_leaves_doubt_behind() -> None:
 async def test_whoever_gets_no_answer_holds_up_nobody_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(gathering, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(statements, "_PATIENCE_S", 0.0)
     silent = Broken(StoreUnavailable("full"))
 
     async def alone(waits: bool) -> bool:

@@ -24,7 +24,7 @@ from ekiden.storage.postgres.migrate import Migration, shipped
 from ekiden.storage.sqlite.migrate import SHIPPED
 from ekiden.testing.contracts.base import event, step
 from ekiden.testing.contracts.leases import ClaimContract, ClaimNextContract, ReleaseContract
-from ekiden.testing.contracts.waking import WakeContract
+from ekiden.testing.contracts.wake_ups import WakeContract
 from tests.support.sql import execute
 from tests.support.sqlite import MovableMilliseconds
 

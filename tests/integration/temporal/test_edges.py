@@ -13,7 +13,7 @@ from temporalio.worker import Worker
 from ekiden.core.agent import Agent
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.team import Team
-from ekiden.engine.station import Station
+from ekiden.engine.store_worker import StoreWorker
 from ekiden.integrations.temporal import TemporalAddress, TemporalFleet, TemporalWorker, Terms
 from ekiden.integrations.temporal.names import store_name
 from ekiden.integrations.temporal.payloads import Due, TimeJob
@@ -183,7 +183,7 @@ async def test_a_tenant_whose_store_is_away_for_a_moment_does_not_end_the_others
     await engine.submit("hello", "s")
     fleet = TemporalFleet(address=TemporalAddress(temporal_server.address), terms=Terms())
     team = echo_team()
-    fleet.add(Station(store, team, serves=["desk"], config=RunConfig(), name="there"))
+    fleet.add(StoreWorker(store, team, serves=["desk"], config=RunConfig(), name="there"))
     async with asyncio.timeout(60):
         await fleet.run(until_idle=True)
     assert fleet.finished == 1

@@ -14,8 +14,8 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.team import Team
 from ekiden.integrations.temporal import TemporalWorker, relay
+from ekiden.integrations.temporal.leader_lease import TERM_S, LeaderLease
 from ekiden.integrations.temporal.names import care_queue, store_name, timekeeper_id
-from ekiden.integrations.temporal.office import TERM_S, Office
 from ekiden.integrations.temporal.payloads import Due
 from ekiden.runtime import CodeContext
 from ekiden.storage.base import Claim, NewSession, SessionRow
@@ -199,7 +199,7 @@ async def test_agents_of_other_teams_are_left_to_them(engine: TemporalEngine) ->
 async def test_one_process_at_a_time_relays_and_another_takes_over(
     postgres_store: PostgresStore,
 ) -> None:
-    first, second = Office(postgres_store, "x"), Office(postgres_store, "x")
+    first, second = LeaderLease(postgres_store, "x"), LeaderLease(postgres_store, "x")
     assert await first.hold()
     assert not await second.hold()
     assert await first.hold()

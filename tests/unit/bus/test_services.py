@@ -10,8 +10,8 @@ import pytest
 
 from ekiden.bus import LATER, Bus, BusSettings
 from ekiden.bus.presence import PRESENCE
-from ekiden.core.acting import acting_agent
 from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue
+from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.errors.messages import MessageNotFound, QueryFailed, SenderForged
 from ekiden.storage.base import DocumentWrite, MessageFilter, QueuePut, Store

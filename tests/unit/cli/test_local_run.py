@@ -12,15 +12,15 @@ import pytest
 from ekiden import Agent, CodeContext, MemoryStore, Session, Team
 from ekiden.cli.errors import Interrupted, UsageError
 from ekiden.cli.exits import Exit
+from ekiden.cli.run.follow import WaitPolicy, Watch
 from ekiden.cli.run.local import LocalRun
-from ekiden.cli.run.onlooker import Onlooker
-from ekiden.cli.run.watching import WaitPolicy, Watch
+from ekiden.cli.run.observer import RunView
 from ekiden.cli.views.questions import tell_questions
 from ekiden.core.errors import StoreUnavailable, UnknownAgent
 from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.inbox import Inbox
-from ekiden.project.runs.reading import questions_to_people
-from ekiden.project.runs.watching import begin, ended, go_on
+from ekiden.project.runs.follow import begin, ended, go_on
+from ekiden.project.runs.stored_runs import questions_to_people
 from ekiden.runtime import RunConfig, Runner
 from ekiden.storage.base import SessionRow
 
@@ -44,7 +44,7 @@ class Watched:
     run: LocalRun
 
     async def watch(self, patience: WaitPolicy) -> int:
-        return await Watch(run=self.run, onlooker=self.run.onlooker).watch(patience)
+        return await Watch(run=self.run, observer=self.run.observer).watch(patience)
 
 
 def watched(
@@ -52,11 +52,11 @@ def watched(
 ) -> Watched:
     """The session `s`, begun with a message."""
     session = Session("s", store=store)
-    onlooker = Onlooker(
+    observer = RunView(
         as_json=as_json, stream=stream, how_to_resume=hint, store_words=["--store", "x.db"]
     )
     run = LocalRun(
-        onlooker=onlooker,
+        observer=observer,
         session=session,
         config=RunConfig(),
         start=lambda config: begin(TEAM, "hi", session, config=config, live=stream),
@@ -264,7 +264,7 @@ async def test_a_store_that_is_away_is_told_of(
                 raise StoreUnavailable("the network is down")
             return await super().get(session_id)
 
-    monkeypatch.setattr("ekiden.runtime.loop.waiting._REST_S", 0.001)
+    monkeypatch.setattr("ekiden.runtime.loop.answer_wait._REST_S", 0.001)
     store = Flaky()
     task = asyncio.create_task(watched(store).watch(STAY))
     told = Told(capsys)

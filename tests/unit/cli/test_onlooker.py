@@ -10,11 +10,11 @@ import pytest
 
 from ekiden import Agent, CodeContext, MemoryStore, Session, Team, Waiting
 from ekiden.cli.errors import Interrupted
-from ekiden.cli.run.onlooker import Onlooker, problem_of, resume_command
+from ekiden.cli.run.observer import RunView, problem_of, resume_command
 from ekiden.core.errors import UserError
 from ekiden.core.roles import Assignment
 from ekiden.core.runs import Refused
-from ekiden.project.runs.watching import begin, go_on
+from ekiden.project.runs.follow import begin, go_on
 from ekiden.runtime import Limits, RunConfig
 from ekiden.testing import ScriptedModel, stream
 
@@ -22,9 +22,9 @@ Captured = pytest.CaptureFixture[str]
 CONFIG = RunConfig()
 
 
-def onlooker(*, as_json: bool = False, stream: bool = False, hint: str = "go on") -> Onlooker:
+def observer(*, as_json: bool = False, stream: bool = False, hint: str = "go on") -> RunView:
     """Somebody to watch."""
-    return Onlooker(as_json=as_json, stream=stream, how_to_resume=hint)
+    return RunView(as_json=as_json, stream=stream, how_to_resume=hint)
 
 
 async def test_a_failed_run_prints_its_record_and_its_error(capsys: Captured) -> None:
@@ -32,7 +32,7 @@ async def test_a_failed_run_prints_its_record_and_its_error(capsys: Captured) ->
         raise ValueError("no such shelf")
 
     session = Session("s1", store=MemoryStore())
-    code = await onlooker(as_json=True).watch(
+    code = await observer(as_json=True).watch(
         begin(Agent("clerk", run=broken), "hi", session, config=CONFIG)
     )
     shown = capsys.readouterr()
@@ -46,9 +46,9 @@ async def test_a_failed_run_prints_its_record_and_its_error(capsys: Captured) ->
 
 async def test_a_run_that_cannot_begin_is_an_error() -> None:
     session = Session("s1", store=MemoryStore())
-    await onlooker().watch(begin(_clerk(), "hi", session, config=CONFIG))
+    await observer().watch(begin(_clerk(), "hi", session, config=CONFIG))
     with pytest.raises(UserError, match="nothing to resume"):
-        await onlooker().watch(go_on(_clerk(), session, config=CONFIG))
+        await observer().watch(go_on(_clerk(), session, config=CONFIG))
 
 
 async def test_running_out_of_turns_says_how_to_go_on(capsys: Captured) -> None:
@@ -58,11 +58,11 @@ async def test_running_out_of_turns_says_how_to_go_on(capsys: Captured) -> None:
     a: Agent[object] = Agent("a", run=pass_on, handoffs=[_clerk("b")])
     config = RunConfig(limits=Limits(turns=1))
     session = Session("s1", store=MemoryStore())
-    assert await onlooker().watch(begin(a, "hi", session, config=config)) == 3
+    assert await observer().watch(begin(a, "hi", session, config=config)) == 3
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.endswith("go on with: go on\n")
-    assert await onlooker().watch(go_on(a, session, config=CONFIG)) == 0
+    assert await observer().watch(go_on(a, session, config=CONFIG)) == 0
     assert capsys.readouterr().out == "hello\n"
 
 
@@ -76,7 +76,7 @@ async def test_ctrl_c_keeps_the_session(capsys: Captured) -> None:
 
     session = Session("s1", store=MemoryStore())
     run = begin(Agent("clerk", run=slow), "hi", session, config=CONFIG)
-    task = asyncio.create_task(onlooker().watch(run))
+    task = asyncio.create_task(observer().watch(run))
     await arrived.wait()
     task.cancel()
     with pytest.raises(Interrupted, match="the session is kept, go on with: go on"):
@@ -87,7 +87,7 @@ async def test_ctrl_c_keeps_the_session(capsys: Captured) -> None:
 async def test_a_streamed_answer_is_shown_piece_by_piece_and_once(capsys: Captured) -> None:
     agent: Agent[object] = Agent("clerk", model=ScriptedModel([stream("Hello there", chunks=3)]))
     session = Session("s1", store=MemoryStore())
-    looking = onlooker(stream=True)
+    looking = observer(stream=True)
     assert await looking.watch(begin(agent, "hi", session, config=CONFIG, live=True)) == 0
     assert capsys.readouterr().out == "Hello there\n"
 
@@ -98,7 +98,7 @@ async def test_a_streamed_run_shows_its_handoffs_beside_the_answer(capsys: Captu
 
     a: Agent[object] = Agent("a", run=pass_on, handoffs=[_clerk("b")])
     session = Session("s1", store=MemoryStore())
-    await onlooker(stream=True).watch(begin(Team(a), "hi", session, config=CONFIG, live=True))
+    await observer(stream=True).watch(begin(Team(a), "hi", session, config=CONFIG, live=True))
     shown = capsys.readouterr()
     assert shown.out == "hello\n"
     assert shown.err == "handoff: a → b: too hard\n[s1] user → a → b\n"
@@ -108,7 +108,7 @@ async def test_a_stream_of_json_is_one_object_per_line_and_ends_with_the_result(
     capsys: Captured,
 ) -> None:
     session = Session("s1", store=MemoryStore())
-    looking = onlooker(stream=True, as_json=True)
+    looking = observer(stream=True, as_json=True)
     await looking.watch(begin(_clerk(), "hi", session, config=CONFIG, live=True))
     *events, last = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [next(iter(each)) for each in events] == ["event"] * len(events)
@@ -120,7 +120,7 @@ async def test_an_answer_that_is_no_text_is_printed_as_json(capsys: Captured) ->
         return {"parcels": 3}
 
     session = Session("s1", store=MemoryStore())
-    await onlooker().watch(begin(Agent("clerk", run=count), "hi", session, config=CONFIG))
+    await observer().watch(begin(Agent("clerk", run=count), "hi", session, config=CONFIG))
     assert capsys.readouterr().out == '{"parcels":3}\n'
 
 
@@ -163,11 +163,11 @@ async def test_who_was_chosen_is_told_beside_the_answer(capsys: Captured, stream
 
     team = Team(Agent("router-agent", scope="system", router=Router()), _clerk())
     session = Session("s1", store=MemoryStore())
-    await onlooker(stream=streaming).watch(begin(team, "hi", session, config=CONFIG))
+    await observer(stream=streaming).watch(begin(team, "hi", session, config=CONFIG))
     assert "rule-match → clerk, 90 %\n" in capsys.readouterr().err
-    await onlooker(stream=streaming).watch(begin(team, "hi", session, config=CONFIG))
+    await observer(stream=streaming).watch(begin(team, "hi", session, config=CONFIG))
     assert "→ clerk," not in capsys.readouterr().err, "that it stays where it is, is no news"
-    await onlooker(as_json=True).watch(begin(team, "hi", session, config=CONFIG, to="auto"))
+    await observer(as_json=True).watch(begin(team, "hi", session, config=CONFIG, to="auto"))
     assert capsys.readouterr().err == ""
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from ekiden.cli.approving import Question, TerminalApprover
+from ekiden.cli.approval_prompt import Question, TerminalApprover
 from ekiden.cli.errors import Interrupted
 from ekiden.cli.exits import Exit
 from ekiden.cli.run.at_server import RemoteResult, ServerRun
-from ekiden.cli.run.onlooker import Onlooker, problem_of
-from ekiden.cli.run.watching import WaitPolicy, Watch
+from ekiden.cli.run.follow import WaitPolicy, Watch
+from ekiden.cli.run.observer import RunView, problem_of
 from ekiden.client import AsyncClient
 from ekiden.core.errors import SessionBusy
 from ekiden.core.errors.server import Forbidden
@@ -83,17 +83,17 @@ async def watched(
     client: AsyncClient, person: Person | None, text: str = "refund please", **options: Any
 ) -> int:
     """The exit code of the run in the session `s`, watched by this person."""
-    onlooker = Onlooker(as_json=False, stream=False, how_to_resume="")
+    observer = RunView(as_json=False, stream=False, how_to_resume="")
     run = ServerRun(
         ekiden=client.ekiden,
-        onlooker=onlooker,
+        observer=observer,
         approver=None if person is None else TerminalApprover(ask=person.ask),
         session_id="s",
         start=lambda on_busy: client.runs.stream(text, session_id="s", on_busy=on_busy),
         **options,
     )
     async with asyncio.timeout(60):
-        return await Watch(run=run, onlooker=onlooker).watch(WaitPolicy())
+        return await Watch(run=run, observer=observer).watch(WaitPolicy())
 
 
 @pytest.mark.parametrize(

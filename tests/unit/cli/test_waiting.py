@@ -10,9 +10,9 @@ import pytest
 
 from ekiden import Agent, CodeContext, MemoryStore, Session, SessionBusy
 from ekiden.cli.exits import exit_for_outcome
-from ekiden.cli.run.onlooker import Onlooker
-from ekiden.cli.run.watching import read_in_turn
-from ekiden.project.runs.watching import begin
+from ekiden.cli.run.follow import read_in_turn
+from ekiden.cli.run.observer import RunView
+from ekiden.project.runs.follow import begin
 from ekiden.runtime import RunConfig, RunResultStreaming
 from ekiden.storage.base import Claim, NewSession
 
@@ -38,9 +38,9 @@ async def watch(
     def start(config: RunConfig) -> RunResultStreaming:
         return begin(agent or Agent("clerk", run=greet), "hi", session, config=config)
 
-    onlooker = Onlooker(as_json=as_json, stream=False, how_to_resume="go on")
-    result = await read_in_turn(onlooker, start, config, session_id="s1")
-    onlooker.report(result)
+    observer = RunView(as_json=as_json, stream=False, how_to_resume="go on")
+    result = await read_in_turn(observer, start, config, session_id="s1")
+    observer.report(result)
     return exit_for_outcome(result.outcome)
 
 

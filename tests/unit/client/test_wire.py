@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from ekiden.client import AsyncClient, ClientMisconfigured, ServerProblem, ServerUnavailable
-from ekiden.core.acting import AGENT_HEADER, AGENT_VARIABLE, acting_as
+from ekiden.core.current_agent import AGENT_HEADER, AGENT_VARIABLE, acting_as
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.errors.server import (
     IdempotencyConflict,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ekiden.collaboration import negotiation_tools
-from ekiden.core.acting import acting_as
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
+from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import UserError
 from ekiden.core.tool import FunctionTool
 from tests.unit.collaboration.offices import Office

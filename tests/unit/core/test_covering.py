@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ekiden.core.privacy.covering import (
+from ekiden.core.privacy.masking import (
     MASK,
     cover,
     covered_keys,

@@ -12,7 +12,7 @@ import pytest
 from ekiden.core.errors import UserError
 from ekiden.embeddings import local, remote
 from ekiden.embeddings.gemini import GeminiEmbedder
-from ekiden.embeddings.hashing import HashingEmbedder
+from ekiden.embeddings.letters import HashingEmbedder
 from ekiden.embeddings.local import LocalEmbedder
 from ekiden.embeddings.named import embedder_for
 from ekiden.embeddings.openai import OpenAIEmbedder

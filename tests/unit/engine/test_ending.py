@@ -12,7 +12,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
-from ekiden.engine.agreeing import Agreeing
+from ekiden.engine.collaborations import Agreeing
 from ekiden.engine.housekeeping import Housekeeping
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.sessions import Session
@@ -100,7 +100,7 @@ async def test_agreements_are_looked_for_again_whatever_is_wrong(
         raise error
 
     monkeypatch.setattr("ekiden.collaboration.Collaborations.resume", resume)
-    monkeypatch.setattr("ekiden.engine.agreeing._EVERY_S", 0.0)
+    monkeypatch.setattr("ekiden.engine.collaborations._EVERY_S", 0.0)
 
     async def echo(ctx: CodeContext[Any]) -> str:
         return ctx.text

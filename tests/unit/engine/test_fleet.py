@@ -14,7 +14,7 @@ from ekiden.core.errors import StoreUnavailable
 from ekiden.core.team import Team
 from ekiden.engine import submit
 from ekiden.engine.fleet import Fleet
-from ekiden.engine.station import Station
+from ekiden.engine.store_worker import StoreWorker
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.sessions import Session
 from ekiden.storage.base import NewSession
@@ -39,7 +39,7 @@ class Desk:
         self.begun, self.gate = asyncio.Event(), asyncio.Event()
         self.team = Team(Agent("code", run=code))
         self.store = store or MemoryStore()
-        self.station = Station(
+        self.station = StoreWorker(
             self.store, self.team, serves=["code"], config=RunConfig(), name=name
         )
 
@@ -50,9 +50,9 @@ class Desk:
 
 async def test_a_full_store_does_not_starve_the_others() -> None:
     done: list[str] = []
-    desks = [Desk("large", done), Desk("small", done), Desk("tiny", done)]
+    tenant_services = [Desk("large", done), Desk("small", done), Desk("tiny", done)]
     fleet = Fleet(concurrency=6)
-    for desk, number in zip(desks, (300, 30, 3), strict=True):
+    for desk, number in zip(tenant_services, (300, 30, 3), strict=True):
         await desk.fill(number)
         fleet.add(desk.station)
     await fleet.run(until_idle=True)
@@ -146,7 +146,7 @@ async def test_what_is_claimed_while_it_stops_is_given_back() -> None:
 async def test_a_store_that_is_not_listened_to_is_looked_at() -> None:
     desk = Desk("quiet", [])
     await desk.fill(1)
-    deaf = Station(desk.store, desk.team, serves=["code"], config=RunConfig(), listens=False)
+    deaf = StoreWorker(desk.store, desk.team, serves=["code"], config=RunConfig(), listens=False)
     fleet = Fleet(concurrency=1)
     fleet.add(deaf)
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
@@ -201,7 +201,7 @@ async def test_all_of_a_store_that_goes_are_told_before_one_is_waited_for() -> N
         return "never"
 
     team, store = Team(Agent("code", run=code)), MemoryStore()
-    station = Station(store, team, serves=["code"], config=RunConfig())
+    station = StoreWorker(store, team, serves=["code"], config=RunConfig())
     for text in ("0", "1"):
         await submit(team, text, session=Session(text, store=store))
     fleet = Fleet(concurrency=2)

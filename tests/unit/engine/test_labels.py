@@ -13,7 +13,7 @@ from ekiden.core.errors import UnknownAgent, UserError
 from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.engine.registry import list_workers, unserved
-from ekiden.engine.serving import needs_of, served_agents
+from ekiden.engine.served_agents import needs_of, served_agents
 from ekiden.runtime import CodeContext
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

@@ -23,7 +23,7 @@ from ekiden.engine.registry import (
     removals,
     unserved,
 )
-from ekiden.engine.station import Station
+from ekiden.engine.store_worker import StoreWorker
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.sessions import Session
 from ekiden.storage.base import Document, DocumentWrite
@@ -39,7 +39,7 @@ TEAM = Team(Agent("echo", run=echo))
 
 
 def enlisting(store: MemoryStore, **options: Any) -> Enlisting:
-    station = Station(store, TEAM, serves=["echo"], config=RunConfig(), name="acme")
+    station = StoreWorker(store, TEAM, serves=["echo"], config=RunConfig(), name="acme")
     return Enlisting(station, concurrency=3, **options)
 
 
@@ -90,7 +90,7 @@ async def test_what_a_worker_does_is_told_with_each_beat() -> None:
 
     team = Team(Agent("slow", run=slow))
     await submit(team, "go", session=Session("s", store=store))
-    station = Station(store, team, serves=["slow"], config=RunConfig())
+    station = StoreWorker(store, team, serves=["slow"], config=RunConfig())
     draining = False
     entry = Enlisting(station, concurrency=1, is_draining=lambda: draining)
     claimed = await station.claim()
@@ -227,7 +227,7 @@ async def test_an_entry_that_others_took_off_the_list_comes_back_as_it_was() -> 
 
 async def test_whoever_takes_no_further_session_runs_nobody() -> None:
     store = MemoryStore()
-    other = Station(store, Team(Agent("b", run=echo)), serves=["b"], config=RunConfig())
+    other = StoreWorker(store, Team(Agent("b", run=echo)), serves=["b"], config=RunConfig())
     await Enlisting(other, concurrency=1).beat()
     await enlisting(store, is_draining=lambda: True).beat()
     await submit(TEAM, "go", session=Session("s", store=store))
@@ -240,7 +240,7 @@ async def test_what_waits_behind_many_others_is_found(monkeypatch: pytest.Monkey
     store = MemoryStore()
     painter = Agent("painter", run=echo, runs_on=frozenset({"gpu"}))
     team = Team(TEAM["echo"], painter)
-    station = Station(store, team, serves=["echo"], config=RunConfig())
+    station = StoreWorker(store, team, serves=["echo"], config=RunConfig())
     await Enlisting(station, concurrency=1).beat()
     await submit(painter, "draw", session=Session("p", store=store))
     for number in range(5):

@@ -12,10 +12,10 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
-from ekiden.engine.station import Station
 from ekiden.engine.stops import Stops
+from ekiden.engine.store_worker import StoreWorker
 from ekiden.runtime import CodeContext, RunConfig, Runner
-from ekiden.runtime.questions.withdrawing import STOPS, ask_to_stop, take_back
+from ekiden.runtime.questions.cancel_question import STOPS, ask_to_stop, take_back
 from ekiden.sessions import Session
 from ekiden.storage.base import NewSession
 from ekiden.storage.memory import MemoryStore
@@ -65,7 +65,7 @@ async def test_a_run_whose_worker_died_is_stopped_by_whoever_finds_the_request()
     store, slow = MemoryStore(), Slow()
     await submit(slow.team, "go", session=Session("s", store=store))
     await ask_to_stop(store, "s", 1)
-    station = Station(store, slow.team, serves=["slow"], config=RunConfig())
+    station = StoreWorker(store, slow.team, serves=["slow"], config=RunConfig())
     claim, _ = await store.claim("s", owner="a dead worker", lease_s=30)
     await Stops(station).once()
     assert (await store.get("s")).status == "ready", "somebody may have it"
@@ -82,7 +82,7 @@ async def test_a_request_about_what_is_over_only_goes(session_id: str) -> None:
     await Runner.run(slow.team, "one", session=Session("s", store=store))
     await submit(slow.team, "two", session=Session("s", store=store))
     await ask_to_stop(store, session_id, 1)
-    station = Station(store, slow.team, serves=["slow"], config=RunConfig())
+    station = StoreWorker(store, slow.team, serves=["slow"], config=RunConfig())
     await Stops(station).once()
     assert not await store.list_documents(STOPS)
     assert (await store.get("s")).status == "ready", "the second run is not meant"
@@ -92,7 +92,7 @@ async def test_what_the_team_does_not_know_is_left_to_others() -> None:
     store, slow = MemoryStore(), Slow()
     await store.create(NewSession(id="s", agent="stranger", status="ready"))
     await ask_to_stop(store, "s", 0)
-    await Stops(Station(store, slow.team, serves=["slow"], config=RunConfig())).once()
+    await Stops(StoreWorker(store, slow.team, serves=["slow"], config=RunConfig())).once()
     assert len(await store.list_documents(STOPS)) == 1
     await take_back(store, "s")
     await take_back(store, "s")
@@ -109,7 +109,7 @@ async def test_whoever_else_works_in_the_process_is_asked_too() -> None:
         asked.append(session_id)
         return True
 
-    station = Station(store, slow.team, serves=["slow"], config=RunConfig())
+    station = StoreWorker(store, slow.team, serves=["slow"], config=RunConfig())
     await Stops(station, also=also).once()
     assert asked == ["s"]
     assert (await store.get("s")).status == "idle", "whoever had it had not begun"
@@ -196,11 +196,11 @@ async def test_one_is_told_whether_the_code_has_ended(monkeypatch: pytest.Monkey
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(worker.run())
         await stubborn.begun.wait()
-        monkeypatch.setattr("ekiden.engine.station._PATIENCE_S", 0.01)
+        monkeypatch.setattr("ekiden.engine.store_worker._PATIENCE_S", 0.01)
         assert not await worker.cancel("s")
         assert not await worker.cancel("s")
         assert stubborn.ignored == 1, "it may be tidying up"
-        monkeypatch.setattr("ekiden.engine.station._AGAIN_S", 0.0)
+        monkeypatch.setattr("ekiden.engine.store_worker._AGAIN_S", 0.0)
         assert not await worker.cancel("s")
         assert stubborn.ignored == 2
         stubborn.gate.set()

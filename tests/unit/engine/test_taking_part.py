@@ -13,7 +13,7 @@ from ekiden import Agent, Capability, Team
 from ekiden.bus import Bus
 from ekiden.collaboration import Collaboration, Collaborations
 from ekiden.engine import Worker
-from ekiden.engine.agreeing import Agreeing
+from ekiden.engine.collaborations import Agreeing
 from ekiden.handoff.records.records import read_handoffs
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.storage.base import MessageFilter, NewSession, Store
@@ -22,8 +22,8 @@ from ekiden.storage.memory import MemoryStore
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ekiden.engine.agreeing._EVERY_S", 0.01)
-    monkeypatch.setattr("ekiden.engine.on_bus._MOMENT_S", 0.0)
+    monkeypatch.setattr("ekiden.engine.collaborations._EVERY_S", 0.01)
+    monkeypatch.setattr("ekiden.engine.bus_server._MOMENT_S", 0.0)
 
 
 async def work(ctx: CodeContext[Any]) -> str:
@@ -117,7 +117,7 @@ async def test_a_request_is_taken_and_one_to_an_agent_that_takes_nothing_rejecte
 async def test_whoever_speaks_in_an_agents_name_goes_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ekiden.engine.on_bus._MOMENT_S", 600.0)
+    monkeypatch.setattr("ekiden.engine.bus_server._MOMENT_S", 600.0)
     store = MemoryStore()
     team = Team(Agent("lead", run=work, handoffs=[able("clerk", 1.0)]))
     async with office(team, store) as together:

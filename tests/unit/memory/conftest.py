@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.errors.memory import BackendUnavailable
-from ekiden.memory import MemoryBackend, MirrorEntry, MirrorHit, register_backend
+from ekiden.memory import MemoryBackend, RemoteEntry, RemoteHit, register_backend
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore
@@ -23,14 +23,14 @@ class Shelf:
     name = "shelf"
 
     def __init__(self) -> None:
-        self.spaces: dict[str, dict[str, MirrorEntry]] = {}
+        self.spaces: dict[str, dict[str, RemoteEntry]] = {}
         self.is_away = False
         self.refused: set[str] = set()
-        self.says: list[MirrorHit] | None = None
+        self.says: list[RemoteHit] | None = None
         self.calls: list[str] = []
         self.before_upsert: Any = None
 
-    async def upsert(self, space: str, entries: Sequence[MirrorEntry]) -> None:
+    async def upsert(self, space: str, entries: Sequence[RemoteEntry]) -> None:
         self._called("upsert")
         if self.before_upsert is not None:
             hook, self.before_upsert = self.before_upsert, None
@@ -51,12 +51,12 @@ class Shelf:
 
     async def search(
         self, space: str, vector: Sequence[float], *, model: str, limit: int
-    ) -> Sequence[MirrorHit]:
+    ) -> Sequence[RemoteHit]:
         self._called("search")
         if self.says is not None:
             return self.says
         hits = [
-            MirrorHit(
+            RemoteHit(
                 key=entry.key,
                 score=sum(a * b for a, b in zip(vector, entry.vector, strict=True)),
             )

@@ -10,21 +10,21 @@ import pytest
 
 from ekiden.core.errors.memory import BackendUnavailable, UnknownBackend
 from ekiden.core.profile import MemorySettings
-from ekiden.embeddings.hashing import HashingEmbedder
+from ekiden.embeddings.letters import HashingEmbedder
 from ekiden.memory import (
     BackendOptions,
     Memory,
-    MirrorHit,
+    RemoteHit,
     all_mirrors,
     backend,
     close_backends,
     elsewhere,
     known_backends,
     register_backend,
+    remote_copy,
 )
-from ekiden.memory import mirror as mirrors
-from ekiden.memory.mirror import Mirror, mirror_of
 from ekiden.memory.outbox import announced, deliver, queue_of
+from ekiden.memory.remote_copy import RemoteCopy, remote_copy_of
 from ekiden.storage.base import PutReceipt, QueueMessage, QueuePut, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ManualClock
@@ -127,7 +127,7 @@ async def test_after_a_failure_it_is_left_alone_for_a_while(
 
 async def test_the_pauses_grow_and_end_with_a_success(shelf: Shelf) -> None:
     clock = ManualClock()
-    mirror = Mirror(shelf, clock=clock)
+    mirror = RemoteCopy(shelf, clock=clock)
     shelf.is_away = True
     pauses = []
     for _ in range(9):
@@ -147,11 +147,11 @@ async def test_the_pauses_grow_and_end_with_a_success(shelf: Shelf) -> None:
 async def test_one_that_does_not_answer_is_given_up(
     quick_store: Store, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mirrors, "SEARCH_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(remote_copy, "SEARCH_TIMEOUT_S", 0.01)
     memory = memory_in(quick_store)
     await memory.store("k", "text")
 
-    async def never(*args: Any, **options: Any) -> Sequence[MirrorHit]:
+    async def never(*args: Any, **options: Any) -> Sequence[RemoteHit]:
         await asyncio.Event().wait()
         return ()
 
@@ -164,7 +164,7 @@ async def test_one_that_does_not_answer_is_given_up(
 async def test_whatever_it_raises_is_no_reason_to_fail(
     quick_store: Store, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def broken(*args: Any, **options: Any) -> Sequence[MirrorHit]:
+    async def broken(*args: Any, **options: Any) -> Sequence[RemoteHit]:
         raise ZeroDivisionError
 
     memory = memory_in(quick_store)
@@ -186,11 +186,11 @@ async def test_an_entry_that_is_refused_keeps_no_others_back(
             for key in "a bad c".split()
         ]
     )
-    delivery = await deliver(quick_store, mirror_of(shelf), model="hashing-1/64")
+    delivery = await deliver(quick_store, remote_copy_of(shelf), model="hashing-1/64")
     assert shelf.keys() == ["a", "c"]
     assert (delivery.delivered, delivery.waiting) == (2, 1)
     assert "bad is refused" in str(delivery.problem)
-    assert not mirror_of(shelf).is_resting
+    assert not remote_copy_of(shelf).is_resting
 
 
 async def test_what_changes_while_it_is_sent_is_sent_anew(quick_store: Store, shelf: Shelf) -> None:
@@ -218,7 +218,7 @@ async def test_a_death_between_announcing_and_storing_leaves_what_is_stored(
         [QueuePut(queue=QUEUE, body={"space": memory.space, "key": each}) for each in ("k", "x")]
     )
     shelf.spaces.clear()
-    mirror = mirror_of(shelf)
+    mirror = remote_copy_of(shelf)
     delivery = await deliver(quick_store, mirror, model="hashing-1/64")
     assert delivery.delivered == 2
     assert shelf.keys() == ["k"]

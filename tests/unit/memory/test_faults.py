@@ -13,12 +13,12 @@ import pytest
 
 from ekiden.core.errors import UserError
 from ekiden.core.profile import MemorySettings
-from ekiden.embeddings.hashing import HashingEmbedder
-from ekiden.memory import Memory, MemoryBackend, MirrorHit, backend, lanes, register_backend
+from ekiden.embeddings.letters import HashingEmbedder
+from ekiden.memory import Memory, MemoryBackend, RemoteHit, backend, lanes, register_backend
 from ekiden.memory import meanings as timing
 from ekiden.memory.lanes import Lane, Resting
-from ekiden.memory.mirror import mirror_of
 from ekiden.memory.outbox import queue_of, refused_by, unreadable_for
+from ekiden.memory.remote_copy import remote_copy_of
 from ekiden.storage.base import QueuePut, Store
 from tests.unit.memory.conftest import Shelf
 
@@ -174,9 +174,9 @@ async def test_a_factory_that_makes_nothing_is_a_back_end_that_is_away(quick_sto
     "says",
     [
         None,
-        [MirrorHit(key="k", score=float("nan"))],
-        [MirrorHit(key=None, score=1.0)],  # type: ignore[arg-type]
-        [MirrorHit(key="k", score="x")],  # type: ignore[arg-type]
+        [RemoteHit(key="k", score=float("nan"))],
+        [RemoteHit(key=None, score=1.0)],  # type: ignore[arg-type]
+        [RemoteHit(key="k", score="x")],  # type: ignore[arg-type]
         ["k"],
     ],
     ids=["nothing", "nan", "no key", "no score", "words"],
@@ -202,7 +202,7 @@ async def test_a_back_end_that_is_no_key_of_a_dictionary_can_be_used() -> None:
         name: str = "plain"
 
     plain = Plain()
-    assert mirror_of(plain) is mirror_of(plain)
+    assert remote_copy_of(plain) is remote_copy_of(plain)
 
 
 async def test_what_is_refused_keeps_nobody_from_asking_the_back_end(
@@ -248,7 +248,7 @@ async def test_changes_of_one_entry_wait_as_one_and_the_last_counts(
     await memory.forget("old")
     assert await store.queue_depth(QUEUE) == 2
     shelf.is_away = False
-    mirror = mirror_of(shelf)
+    mirror = remote_copy_of(shelf)
     mirror._rests_until = 0.0
     await store.put_messages(
         [QueuePut(queue=QUEUE, body={"space": memory.space, "key": key}) for key in ("k", "old")]

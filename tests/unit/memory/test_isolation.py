@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ekiden.core.profile import MemoryScope, MemorySettings
-from ekiden.embeddings.hashing import HashingEmbedder
-from ekiden.memory import Memory, MirrorHit, space_of
+from ekiden.embeddings.letters import HashingEmbedder
+from ekiden.memory import Memory, RemoteHit, space_of
 from ekiden.project.settings.model import Settings
 from ekiden.storage.base import Store
 from tests.unit.memory.conftest import Shelf
@@ -133,7 +133,7 @@ async def test_a_back_end_that_names_others_keys_shows_nobody_what_is_not_theirs
 
     await memory("anna").store("secret", "the pin is 4711")
     await memory("bob").store("own", "nothing much")
-    shelf.says = [MirrorHit(key="secret", score=1.0), MirrorHit(key="own", score=7.0)]
+    shelf.says = [RemoteHit(key="secret", score=1.0), RemoteHit(key="own", score=7.0)]
     [found] = await memory("bob").retrieve("pin?")
     assert (found.key, found.score) == ("own", 1.0)
 

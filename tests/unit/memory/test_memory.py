@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from ekiden.core.errors import ModelError, UserError
 from ekiden.core.errors.memory import MemoryInvalid, MemoryTooLarge, NoEmbedder, NoMemory
 from ekiden.core.profile import MemorySettings
-from ekiden.embeddings.hashing import HashingEmbedder
+from ekiden.embeddings.letters import HashingEmbedder
 from ekiden.memory import Memory
-from ekiden.memory.checking import MAX_CONTENT, MAX_KEY, key_of
+from ekiden.memory.limits import MAX_CONTENT, MAX_KEY, key_of
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
 

@@ -13,7 +13,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.errors.memory import BackendUnavailable
 from ekiden.integrations import pinecone as module
 from ekiden.integrations.pinecone import PineconeBackend, open_backend
-from ekiden.memory.base import BackendOptions, MemoryBackend, MirrorEntry
+from ekiden.memory.base import BackendOptions, MemoryBackend, RemoteEntry
 from tests.support.pinecone_server import PineconeServer
 from tests.support.vendor import DROP, GARBLED, HANG, Trouble, status
 
@@ -27,8 +27,8 @@ AT_ONCE = {"retry_after": "0"}
 
 def entry(
     key: str, vector: Any = NORTH, *, model: str = "m/4", text: str = "secret"
-) -> MirrorEntry:
-    return MirrorEntry(
+) -> RemoteEntry:
+    return RemoteEntry(
         key=key, text=text, metadata={"who": "somebody"}, vector=vector, model=model, version=7
     )
 

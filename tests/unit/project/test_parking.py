@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.questions.asking import Ask
+from ekiden.core.questions.requests import Ask
 from ekiden.core.team import Team
 from ekiden.inbox import Inbox
-from ekiden.project.runs.reading import questions_to_people
-from ekiden.project.runs.watching import ended
+from ekiden.project.runs.follow import ended
+from ekiden.project.runs.stored_runs import questions_to_people
 from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

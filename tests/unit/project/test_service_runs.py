@@ -15,7 +15,7 @@ from ekiden.core.events import Event
 from ekiden.core.runs import RunError, parse_run_id
 from ekiden.project import load_project
 from ekiden.project.runs.runs import RunOrder, Runs
-from ekiden.project.service import Desk, Service
+from ekiden.project.service import Service, TenantService
 from ekiden.project.tenants import tenant_store
 from ekiden.storage.base import DocumentWrite
 from tests.support.cases import each_case
@@ -32,7 +32,7 @@ async def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
 
 
 @pytest.fixture
-async def desk(service: Service) -> Desk:
+async def desk(service: Service) -> TenantService:
     return await service.desk()
 
 
@@ -40,7 +40,7 @@ def order(text: str = "hello", **more: object) -> RunOrder:
     return RunOrder(input=text, **more)
 
 
-async def test_a_run_goes_on_by_itself_and_is_read_when_it_is_over(desk: Desk) -> None:
+async def test_a_run_goes_on_by_itself_and_is_read_when_it_is_over(desk: TenantService) -> None:
     started = await desk.runs.start(order(session_id="a", title="A title", user_id="kim"))
     assert (started.run_id, started.after) == ("a:1", 0)
     record = await desk.runs.wait("a:1", timeout_s=60)
@@ -50,7 +50,7 @@ async def test_a_run_goes_on_by_itself_and_is_read_when_it_is_over(desk: Desk) -
 
 
 async def test_a_caller_that_is_cancelled_does_not_stop_what_it_began(
-    desk: Desk, tmp_path: Path
+    desk: TenantService, tmp_path: Path
 ) -> None:
     (tmp_path / "go").touch()
     caller = asyncio.create_task(desk.runs.start(order("hello hold:go", session_id="a")))
@@ -74,7 +74,7 @@ async def test_a_caller_that_is_cancelled_does_not_stop_what_it_began(
     ],
 )
 async def test_what_cannot_be_run_is_refused_before_anything_is_stored(
-    desk: Desk, wrong: RunOrder, error: type[Exception]
+    desk: TenantService, wrong: RunOrder, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
         await desk.runs.start(wrong)
@@ -84,7 +84,7 @@ async def test_what_cannot_be_run_is_refused_before_anything_is_stored(
 
 
 async def test_the_document_that_goes_along_decides_whether_the_message_is_said(
-    desk: Desk,
+    desk: TenantService,
 ) -> None:
     def along(number: int) -> DocumentWrite:
         body = {"number": number}
@@ -101,7 +101,7 @@ async def test_the_document_that_goes_along_decides_whether_the_message_is_said(
     assert (await desk.store.get("a")).seq == before
 
 
-async def test_a_session_that_is_run_is_busy(desk: Desk, tmp_path: Path) -> None:
+async def test_a_session_that_is_run_is_busy(desk: TenantService, tmp_path: Path) -> None:
     await desk.runs.start(order("hello hold:go", session_id="a"))
     with pytest.raises(SessionBusy):
         await desk.runs.start(order(session_id="a"))
@@ -109,7 +109,9 @@ async def test_a_session_that_is_run_is_busy(desk: Desk, tmp_path: Path) -> None
     assert (await desk.runs.wait("a:1", timeout_s=60)).status == "done"
 
 
-async def test_waiting_ends_with_the_time_as_the_run_stands(desk: Desk, tmp_path: Path) -> None:
+async def test_waiting_ends_with_the_time_as_the_run_stands(
+    desk: TenantService, tmp_path: Path
+) -> None:
     await desk.runs.start(order("hello hold:go", session_id="a"))
     assert (await desk.runs.wait("a:1", timeout_s=0.01)).status == "running"
     (tmp_path / "go").touch()
@@ -117,7 +119,7 @@ async def test_waiting_ends_with_the_time_as_the_run_stands(desk: Desk, tmp_path
 
 
 async def test_who_begins_when_too_many_wait_is_told_to_come_again(service: Service) -> None:
-    lazy = Desk(service.project, tenant_store(service.store_url, "lazy"), workers=0)
+    lazy = TenantService(service.project, tenant_store(service.store_url, "lazy"), workers=0)
     await lazy.open()
     try:
         runs = Runs(lazy.store, lazy.team, lazy.tails, lazy.config, most=0, most_queued=2)
@@ -149,7 +151,7 @@ async def test_a_service_that_stops_takes_nothing_new_and_loses_nothing(
         assert (await again.runs.wait("a:1", timeout_s=60)).output == "you said: hello hold:go"
 
 
-async def test_a_failed_run_says_why(desk: Desk) -> None:
+async def test_a_failed_run_says_why(desk: TenantService) -> None:
     class Broken:
         async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
             raise RuntimeError("no luck")
@@ -163,7 +165,7 @@ async def test_a_failed_run_says_why(desk: Desk) -> None:
     assert record.error == RunError(code="run.failed", message="RuntimeError: no luck")
 
 
-async def test_resuming_what_is_over_or_unknown_is_refused(desk: Desk) -> None:
+async def test_resuming_what_is_over_or_unknown_is_refused(desk: TenantService) -> None:
     await desk.runs.start(order(session_id="a"))
     await desk.runs.wait("a:1", timeout_s=60)
     with pytest.raises(UserError):
@@ -190,7 +192,7 @@ async def test_tenants_have_stores_of_their_own(service: Service, tmp_path: Path
         await theirs.store.get("a")
     assert ours.app != theirs.app
     assert (tmp_path / "s.tenants" / "acme.db").exists()
-    assert set(service.desks) == {"default", "acme"}
+    assert set(service.tenant_services) == {"default", "acme"}
 
 
 @pytest.mark.parametrize("name", ["", "A", "../x", "a" * 33, "_a", "a-b", "ü"])
@@ -209,14 +211,14 @@ async def test_who_watches_desks_sees_those_that_are_there_and_those_that_come(
     service: Service,
 ) -> None:
     seen: list[str] = []
-    service.each_desk(lambda desk: seen.append(desk.tenant))
+    service.each_tenant(lambda desk: seen.append(desk.tenant))
     await service.desk("acme")
     await service.desk("acme")
     assert seen == ["default", "acme"]
 
 
 async def test_a_run_that_waits_for_people_is_stopped_and_they_are_not_asked_any_more(
-    desk: Desk,
+    desk: TenantService,
 ) -> None:
     await desk.runs.start(order("please refund it", session_id="a"))
     record = await desk.runs.wait("a:1", timeout_s=60)
@@ -234,7 +236,7 @@ async def test_a_run_that_waits_for_people_is_stopped_and_they_are_not_asked_any
 
 
 async def test_a_run_that_nobody_has_begun_is_stopped(service: Service, tmp_path: Path) -> None:
-    lazy = Desk(service.project, tenant_store(service.store_url, "lazy"), workers=0)
+    lazy = TenantService(service.project, tenant_store(service.store_url, "lazy"), workers=0)
     await lazy.open()
     try:
         await lazy.runs.start(order(session_id="a"))
@@ -244,7 +246,9 @@ async def test_a_run_that_nobody_has_begun_is_stopped(service: Service, tmp_path
         await lazy.close()
 
 
-async def test_resuming_what_is_being_run_leaves_it_alone(desk: Desk, tmp_path: Path) -> None:
+async def test_resuming_what_is_being_run_leaves_it_alone(
+    desk: TenantService, tmp_path: Path
+) -> None:
     await desk.runs.start(order("hello hold:go", session_id="a"))
     with pytest.raises(SessionBusy):
         await desk.runs.resume("a")
@@ -256,7 +260,7 @@ async def test_resuming_what_is_being_run_leaves_it_alone(desk: Desk, tmp_path: 
 async def test_a_message_does_not_break_off_what_is_in_line(
     service: Service, tmp_path: Path
 ) -> None:
-    lazy = Desk(service.project, tenant_store(service.store_url, "lazy"), workers=0)
+    lazy = TenantService(service.project, tenant_store(service.store_url, "lazy"), workers=0)
     await lazy.open()
     try:
         await lazy.runs.start(order("one", session_id="a"))
@@ -267,7 +271,7 @@ async def test_a_message_does_not_break_off_what_is_in_line(
         await lazy.close()
 
 
-async def test_a_line_that_became_shorter_takes_more(desk: Desk, tmp_path: Path) -> None:
+async def test_a_line_that_became_shorter_takes_more(desk: TenantService, tmp_path: Path) -> None:
     none = Runs(desk.store, desk.team, desk.tails, desk.config, most=0, most_queued=3)
     for name in "abc":
         await none.start(order(session_id=name))
@@ -276,7 +280,7 @@ async def test_a_line_that_became_shorter_takes_more(desk: Desk, tmp_path: Path)
     assert (await none.start(order(session_id="d"))).run_id == "d:1"
 
 
-async def test_deltas_of_the_run_before_are_not_shown(desk: Desk, tmp_path: Path) -> None:
+async def test_deltas_of_the_run_before_are_not_shown(desk: TenantService, tmp_path: Path) -> None:
     await desk.runs.start(order("first hold:go", session_id="a"))
     second = asyncio.create_task(
         desk.runs.start_watched(order("second", session_id="a", on_busy="wait"))
@@ -290,7 +294,9 @@ async def test_deltas_of_the_run_before_are_not_shown(desk: Desk, tmp_path: Path
     assert "".join(texts) == "you said: second"
 
 
-async def test_a_run_is_waited_for_and_not_what_came_after_it(desk: Desk, tmp_path: Path) -> None:
+async def test_a_run_is_waited_for_and_not_what_came_after_it(
+    desk: TenantService, tmp_path: Path
+) -> None:
     await desk.runs.start(order("one", session_id="a"))
     await desk.runs.wait("a:1", timeout_s=60)
     await desk.runs.start(order("two hold:go", session_id="a"))
@@ -300,7 +306,7 @@ async def test_a_run_is_waited_for_and_not_what_came_after_it(desk: Desk, tmp_pa
 
 
 async def test_stopping_a_run_leaves_messages_that_wait_for_the_session(
-    desk: Desk, tmp_path: Path
+    desk: TenantService, tmp_path: Path
 ) -> None:
     await desk.runs.start(order("one hold:never", session_id="a"))
     waits = asyncio.create_task(desk.runs.start(order("two", session_id="a", on_busy="wait")))
@@ -309,7 +315,9 @@ async def test_stopping_a_run_leaves_messages_that_wait_for_the_session(
     assert (await desk.runs.wait("a:2", timeout_s=60)).output == "you said: two"
 
 
-async def test_a_run_that_the_worker_took_up_is_stopped(desk: Desk, tmp_path: Path) -> None:
+async def test_a_run_that_the_worker_took_up_is_stopped(
+    desk: TenantService, tmp_path: Path
+) -> None:
     await desk.runs.start(order("please refund it hold:go", session_id="a"))
     (tmp_path / "go").touch()
     [question] = (await desk.runs.wait("a:1", timeout_s=60)).questions
@@ -333,7 +341,7 @@ async def test_who_waits_is_told_at_once_when_the_server_stops(
 
 
 async def test_an_earlier_run_that_a_message_broke_off_is_stopped_and_its_stream_ends(
-    desk: Desk,
+    desk: TenantService,
 ) -> None:
     await desk.runs.start(order("please refund it", session_id="a"))
     await desk.runs.wait("a:1", timeout_s=60)

@@ -10,10 +10,10 @@ from ekiden.api import session_states
 from ekiden.api.local.sessions import summary_of
 from ekiden.api.session_states import find_sessions, state_of, waiting_for
 from ekiden.core.agent import Agent
-from ekiden.core.questions.asking import Ask
+from ekiden.core.questions.requests import Ask
 from ekiden.core.team import Team
 from ekiden.runtime import CodeContext, Runner
-from ekiden.runtime.questions.asking import PAUSES
+from ekiden.runtime.questions.questions import PAUSES
 from ekiden.sessions import Session
 from ekiden.storage.base import (
     Commit,

@@ -13,10 +13,10 @@ from ekiden.engine import Worker
 from ekiden.project import load_project
 from ekiden.project.project import Project
 from ekiden.project.runs.runs import RunOrder
-from ekiden.project.service import Desk
+from ekiden.project.service import TenantService
 from ekiden.project.tenants import tenant_store
 from ekiden.runtime import RunConfig
-from ekiden.runtime.questions.withdrawing import STOPS, ask_to_stop
+from ekiden.runtime.questions.cancel_question import STOPS, ask_to_stop
 from ekiden.storage.base import Store
 from tests.support.relay_team import relay_team
 from tests.support.until import until
@@ -31,9 +31,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 @asynccontextmanager
-async def opened(project: Project, tmp_path: Path, *, workers: int) -> AsyncIterator[Desk]:
+async def opened(project: Project, tmp_path: Path, *, workers: int) -> AsyncIterator[TenantService]:
     """A desk on the file, as a process of its own would have it."""
-    desk = Desk(project, tenant_store(str(tmp_path / "s.db"), "default"), workers=workers)
+    desk = TenantService(project, tenant_store(str(tmp_path / "s.db"), "default"), workers=workers)
     await desk.open()
     try:
         yield desk
@@ -42,7 +42,7 @@ async def opened(project: Project, tmp_path: Path, *, workers: int) -> AsyncIter
 
 
 @pytest.fixture
-async def door(project: Project, tmp_path: Path) -> AsyncIterator[Desk]:
+async def door(project: Project, tmp_path: Path) -> AsyncIterator[TenantService]:
     async with opened(project, tmp_path, workers=0) as desk:
         yield desk
 
@@ -54,7 +54,7 @@ async def taken(store: Store, session_id: str = "a") -> None:
 
 
 async def test_a_worker_elsewhere_stops_and_the_run_can_be_resumed(
-    door: Desk, project: Project, tmp_path: Path
+    door: TenantService, project: Project, tmp_path: Path
 ) -> None:
     await door.runs.start(RunOrder(input="hold:go", session_id="a"))
     async with tenant_store(str(tmp_path / "s.db"), "default") as store:
@@ -72,7 +72,7 @@ async def test_a_worker_elsewhere_stops_and_the_run_can_be_resumed(
 
 
 async def test_a_server_elsewhere_stops_what_its_own_caller_began(
-    door: Desk, project: Project, tmp_path: Path
+    door: TenantService, project: Project, tmp_path: Path
 ) -> None:
     async with asyncio.timeout(60), opened(project, tmp_path, workers=10) as other:
         await other.runs.start(RunOrder(input="hold:never", session_id="a"))
@@ -82,9 +82,9 @@ async def test_a_server_elsewhere_stops_what_its_own_caller_began(
 
 
 async def test_if_nobody_stops_it_in_time_the_request_stays_until_somebody_does(
-    door: Desk, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    door: TenantService, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ekiden.project.runs.stopping._PATIENCE_S", 0.05)
+    monkeypatch.setattr("ekiden.project.runs.cancellation._PATIENCE_S", 0.05)
     await door.runs.start(RunOrder(input="hold:never", session_id="a"))
     claim, _ = await door.store.claim("a", owner="one that hangs", lease_s=60)
     assert (await door.runs.cancel("a:1")).status == "running"
@@ -100,7 +100,9 @@ async def test_if_nobody_stops_it_in_time_the_request_stays_until_somebody_does(
     assert (await door.runs.read("a:1")).status == "stopped"
 
 
-async def test_a_run_whose_owner_dies_meanwhile_is_stopped_by_who_wants_that(door: Desk) -> None:
+async def test_a_run_whose_owner_dies_meanwhile_is_stopped_by_who_wants_that(
+    door: TenantService,
+) -> None:
     await door.runs.start(RunOrder(input="hold:never", session_id="a"))
     claim, _ = await door.store.claim("a", owner="one that dies", lease_s=60)
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
@@ -112,7 +114,9 @@ async def test_a_run_whose_owner_dies_meanwhile_is_stopped_by_who_wants_that(doo
     assert not await door.store.list_documents(STOPS)
 
 
-async def test_an_old_request_does_not_stop_what_is_resumed(door: Desk, tmp_path: Path) -> None:
+async def test_an_old_request_does_not_stop_what_is_resumed(
+    door: TenantService, tmp_path: Path
+) -> None:
     (tmp_path / "go").touch()
     await door.runs.start(RunOrder(input="hold:go", session_id="a"))
     assert (await door.runs.cancel("a:1")).status == "stopped"

@@ -16,9 +16,9 @@ from ekiden.engine import Worker, submit
 from ekiden.project import load_project
 from ekiden.project.project import Project
 from ekiden.project.runs.runs import RunOrder
-from ekiden.project.service import Desk
+from ekiden.project.service import TenantService
 from ekiden.runtime import CodeContext
-from ekiden.runtime.questions.withdrawing import STOPS
+from ekiden.runtime.questions.cancel_question import STOPS
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from tests.support.stubborn import Stubborn
@@ -36,7 +36,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("station", "stops"):
         monkeypatch.setattr(f"ekiden.engine.{name}._PATIENCE_S", 0.02)
     for name in ("_PATIENCE_S", "_LEAVING_S"):
-        monkeypatch.setattr(f"ekiden.project.runs.stopping.{name}", 0.02)
+        monkeypatch.setattr(f"ekiden.project.runs.cancellation.{name}", 0.02)
     monkeypatch.setattr("ekiden.project.service._LEAVING_S", 0.02)
 
 
@@ -64,7 +64,7 @@ async def test_a_run_that_a_worker_here_is_about_to_begin_is_stopped_when_that_i
 
     project.team = Team(Agent("a", run=code))
     store = SlowToLoad()
-    desk = Desk(project, store, workers=10)
+    desk = TenantService(project, store, workers=10)
     await desk.open()
     async with asyncio.timeout(60):
         await submit(project.team, "go", session=Session("s", store=store))
@@ -82,7 +82,7 @@ async def test_of_code_that_does_not_let_go_it_is_said_that_it_runs(
 ) -> None:
     stubborn, store = Stubborn(), MemoryStore()
     project.team = Team(stubborn.agent)
-    desk = Desk(project, store, workers=10)
+    desk = TenantService(project, store, workers=10)
     await desk.open()
     async with asyncio.timeout(60):
         if whose == "caller":
@@ -105,7 +105,7 @@ async def test_of_code_that_does_not_let_go_it_is_said_that_it_runs(
 async def test_a_desk_closes_in_time_whatever_its_code_does(project: Project, whose: str) -> None:
     stubborn, store = Stubborn(), MemoryStore()
     project.team = Team(stubborn.agent)
-    desk = Desk(project, store, workers=10)
+    desk = TenantService(project, store, workers=10)
     await desk.open()
     async with asyncio.timeout(60):
         if whose == "caller":
@@ -130,7 +130,7 @@ async def test_what_only_others_know_is_stopped_by_them_and_not_said_to_be_stopp
 
     others = Team(Agent("alien", run=code))
     project.team = Team(Agent("a", run=code))
-    desk = Desk(project, store, workers=0)
+    desk = TenantService(project, store, workers=0)
     await desk.open()
     await submit(others, "go", session=Session("s", store=store))
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:

@@ -13,7 +13,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.conversation.items import text_of
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.team import Team
-from ekiden.engine import TeamOnBus, Worker
+from ekiden.engine import BusServer, Worker
 from ekiden.handoff.records.records import read_handoffs
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, HandoffExecutor, Runner
@@ -110,7 +110,7 @@ async def test_a_model_negotiates_with_tools_in_a_session_that_the_bus_opened() 
 
         billing = Agent("billing", model=ScriptedModel(respond=script), tools=tools)
         team = Team(billing)
-        async with TeamOnBus(bus, store, team, collaborations=together):
+        async with BusServer(bus, store, team, collaborations=together):
             sales = together.as_agent("sales")
             proposed = await sales.propose("billing", {"days": 2})
             while not (await store.list()).sessions:

@@ -14,12 +14,12 @@ from ekiden.core.plan import AgentTask, PlanFailed, TaskDecomposition
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, RunConfig, Runner
-from ekiden.runtime.history.exporting import export_session
 from ekiden.runtime.history.fork import fork_session
-from ekiden.runtime.history.importing import import_session
-from ekiden.runtime.history.outside_state import update_shared_state
-from ekiden.runtime.history.past import past_of
+from ekiden.runtime.history.point_in_time import past_of
 from ekiden.runtime.history.rewind import rewind_session
+from ekiden.runtime.history.session_export import export_session
+from ekiden.runtime.history.session_import import import_session
+from ekiden.runtime.history.session_state import update_shared_state
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.supervisor import Supervisor
 from ekiden.sessions import Session
@@ -214,7 +214,7 @@ async def test_a_branch_has_no_purse_but_what_was_spent() -> None:
     cursor |= {"ou": {"input_tokens": 5}, "ba": {"a": [5, 1.0, 0.5]}}
     await store.commit(claim, Commit(patch=SessionPatch(cursor=cursor), release=True))
     past = await past_of(store, await store.get("s"), row.seq)
-    assert (past.cursor.budget.purse, past.cursor.budget.levels) == (None, ())
+    assert (past.cursor.budget.shared_budget, past.cursor.budget.levels) == (None, ())
     branch = await (await fork_session(store, "s", at_seq=row.seq)).row()
     assert "pz" not in branch.cursor
     assert (branch.cursor["ou"], branch.cursor["ba"]) == (cursor["ou"], cursor["ba"])

@@ -18,7 +18,7 @@ from ekiden.core.profile import Confirmation
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.team import Team
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
-from ekiden.runtime.state.recording import WorkClock
+from ekiden.runtime.state.step_record import WorkClock
 from ekiden.runtime.tools.confirmation import question
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

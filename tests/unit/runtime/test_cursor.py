@@ -29,7 +29,8 @@ CHANGED: dict[str, dict[str, Any]] = {
     "triggers": {"fired": [0], "published": ["paid"], "tool_errors": ["E: x"]},
     "budget": {
         "narrowed": {"tokens": 5.0}, "limits": {"turns": 2}, "spent_s": 1.25,
-        "usage": Usage(requests=1), "others": Usage(requests=1), "purse": "p", "levels": ["run"],
+        "usage": Usage(requests=1), "others": Usage(requests=1), "levels": ["run"],
+        "shared_budget": "p",
         "by_agent": {"a": [1, 2.0, 3.0]},
     },
     "audit": {"head": "hash", "count": 3},

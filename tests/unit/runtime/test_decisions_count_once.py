@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ekiden import Agent, RunConfig, Runner, Session, Team, function_tool, handoff
-from ekiden.core.acting import acting_as
+from ekiden.core.current_agent import acting_as
 from ekiden.core.handoff_terms import Actor
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.inbox import Inbox

@@ -32,7 +32,7 @@ from ekiden.guardrails import schema_guardrail
 from ekiden.handoff import handoff
 from ekiden.runtime import RunConfig, Runner
 from ekiden.sessions import Session
-from ekiden.sessions.mirror.feeding import mirror_sessions
+from ekiden.sessions.replica.feed import replicate_sessions
 from ekiden.sessions.search import search_sessions
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore
@@ -267,7 +267,7 @@ async def test_drafts_are_not_mirrored_and_not_found() -> None:
     store = MemoryStore()
     await Runner.run(agent, "hello", session=Session("s", store=store))
     mirror = Mirror()
-    await mirror_sessions(store, mirror, once=True)
+    await replicate_sessions(store, mirror, once=True)
     assert [text_of(item) for item in mirror.sent] == ["hello", "fine"]
     assert await search_sessions(store, "secret") == []
     assert len(await search_sessions(store, "fine")) == 1

@@ -20,11 +20,11 @@ from ekiden.core.errors.sessions import SessionImportInvalid
 from ekiden.core.plan import AgentTask, Member, TaskDecomposition
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.runtime import CodeContext, RunConfig, Runner
-from ekiden.runtime.history.exporting import export_session
 from ekiden.runtime.history.fork import fork_session
-from ekiden.runtime.history.importing import import_session
-from ekiden.runtime.history.outside_state import update_state
 from ekiden.runtime.history.rewind import rewind_session
+from ekiden.runtime.history.session_export import export_session
+from ekiden.runtime.history.session_import import import_session
+from ekiden.runtime.history.session_state import update_state
 from ekiden.runtime.supervisor import Supervisor
 from ekiden.sessions import Session
 from ekiden.sessions.search import search_sessions

@@ -13,10 +13,10 @@ from ekiden.core.errors.sessions import SessionImportInvalid
 from ekiden.core.tool_guardrails import ToolGuardrailFunctionOutput, tool_input_guardrail
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.runtime import CodeContext, RunConfig, Runner
-from ekiden.runtime.history.exporting import export_session
 from ekiden.runtime.history.fork import fork_session
-from ekiden.runtime.history.importing import import_session
-from ekiden.runtime.history.outside_state import update_shared_state, update_state
+from ekiden.runtime.history.session_export import export_session
+from ekiden.runtime.history.session_import import import_session
+from ekiden.runtime.history.session_state import update_shared_state, update_state
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say

@@ -15,9 +15,9 @@ from ekiden.core.errors.memory import NoMemory
 from ekiden.core.profile import MemorySettings, Triggers
 from ekiden.core.team import Team
 from ekiden.core.values.jsonio import loads
-from ekiden.embeddings.hashing import HashingEmbedder
+from ekiden.embeddings.letters import HashingEmbedder
 from ekiden.engine import Worker, submit
-from ekiden.engine.beside import Posting
+from ekiden.engine.background import Posting
 from ekiden.memory import Memory, MemoryBackend, register_backend
 from ekiden.runtime import CodeContext, RunConfig, Runner, RunResult
 from ekiden.runtime.supervisor import Supervisor

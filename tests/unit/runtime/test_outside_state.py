@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.acting import acting_as
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
+from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import SessionBusy, SessionNotFound, UserError
 from ekiden.core.errors.state import StaleState, StateRefused
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, RunConfig, Runner
-from ekiden.runtime.history.outside_state import shared_state, update_shared_state, update_state
+from ekiden.runtime.history.session_state import shared_state, update_shared_state, update_state
 from ekiden.sessions import Session, variables_at
 from ekiden.sessions.scopes import collection_of
 from ekiden.storage.base import DocumentWrite

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from ekiden import Agent, Session, Team, function_tool, handoff
-from ekiden.runtime import Circumstances, RunConfig, advance, submit, taken_up
+from ekiden.runtime import RunConfig, RunOptions, advance, submit, taken_up
 from ekiden.runtime.state.state import RunState
 from ekiden.storage.base import SessionRow
 from ekiden.storage.memory import MemoryStore
@@ -14,12 +14,12 @@ from ekiden.testing.steps import call, fail, say, transfer
 
 
 async def _work(store: MemoryStore, team: Team, serves: Container[str] | None) -> RunState:
-    around = Circumstances(
+    options = RunOptions(
         root=team, config=RunConfig(), left_as="ready", drives=False, serves=serves
     )
     claimed = await store.claim_next(owner="me", lease_s=30)
     assert claimed is not None
-    async with taken_up(around, store, *claimed) as run:
+    async with taken_up(options, store, *claimed) as run:
         async for _ in advance(run):
             pass
     return run
@@ -27,8 +27,8 @@ async def _work(store: MemoryStore, team: Team, serves: Container[str] | None) -
 
 async def _submitted(team: Team) -> MemoryStore:
     store = MemoryStore()
-    around = Circumstances(root=team, config=RunConfig())
-    await submit(around, "Render the film.", Session("s1", store=store))
+    options = RunOptions(root=team, config=RunConfig())
+    await submit(options, "Render the film.", Session("s1", store=store))
     return store
 
 

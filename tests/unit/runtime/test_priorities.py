@@ -10,11 +10,11 @@ from ekiden.bus import Bus
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.sessions import SessionImportInvalid
-from ekiden.engine import TeamOnBus, Worker, submit
+from ekiden.engine import BusServer, Worker, submit
 from ekiden.runtime import CodeContext, Runner
-from ekiden.runtime.history.exporting import export_session
 from ekiden.runtime.history.fork import fork_session
-from ekiden.runtime.history.importing import import_session
+from ekiden.runtime.history.session_export import export_session
+from ekiden.runtime.history.session_import import import_session
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionRow
 from ekiden.storage.memory import MemoryStore
@@ -59,7 +59,7 @@ async def test_whoever_is_asked_is_as_important_as_the_question_or_the_asker(
 
 async def test_a_session_for_a_message_of_the_bus_is_as_important_as_the_message() -> None:
     store = MemoryStore()
-    async with Bus(store) as bus, TeamOnBus(bus, store, team_of(desk=answers)):
+    async with Bus(store) as bus, BusServer(bus, store, team_of(desk=answers)):
         message = AgentMessage(from_agent="crm", to_agent="desk", subject="hello", priority=4)
         await bus.send(message)
         row = await _opened(store)

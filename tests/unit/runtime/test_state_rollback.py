@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.acting import acting_as
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
+from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import UserError
 from ekiden.handoff import handoff
 from ekiden.handoff.records.records import records_of
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, RunConfig, Runner
-from ekiden.runtime.history.outside_state import shared_state, update_shared_state
+from ekiden.runtime.history.session_state import shared_state, update_shared_state
 from ekiden.sessions import variables_at
 from ekiden.storage.base import Commit
 from ekiden.storage.memory import MemoryStore

@@ -18,7 +18,7 @@ from fastapi import FastAPI
 
 from ekiden.cli.main import main
 from ekiden.core.team import Team
-from ekiden.project.service import Desk
+from ekiden.project.service import TenantService
 from ekiden.server import ServerConfig
 from ekiden.server.access.access import Caller, Gate
 from ekiden.storage.base import Store
@@ -72,9 +72,9 @@ class Served:
         assert code == 0, err.getvalue()
         return json.loads(out.getvalue())
 
-    async def desk(self, tenant: str = "default") -> Desk:
+    async def desk(self, tenant: str = "default") -> TenantService:
         """What the server works with."""
-        found: Desk = await self.app.state.service.desk(tenant)
+        found: TenantService = await self.app.state.service.desk(tenant)
         return found
 
     async def store(self) -> Store:

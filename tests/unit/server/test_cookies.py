@@ -18,10 +18,10 @@ from ekiden.core.errors.server import (
 from ekiden.project.keys import LOGINS, Keys, Logins, NewKey
 from ekiden.server import ServerConfig
 from ekiden.server.access.access import LOCAL
+from ekiden.server.access.authorization import KeyAuthorization
 from ekiden.server.access.cookies import csrf_token, kept_logins
-from ekiden.server.access.gate import KeyGate
 from ekiden.server.access.keyring import KeyRing
-from ekiden.server.chores import Chores
+from ekiden.server.background import BackgroundTasks
 from ekiden.storage.base import DocumentWrite
 from ekiden.storage.memory import MemoryStore
 from tests.support.cases import each_case
@@ -41,7 +41,7 @@ async def ring(store: MemoryStore) -> AsyncIterator[KeyRing]:
     async def keys() -> Keys:
         return Keys(store)
 
-    chores = Chores()
+    chores = BackgroundTasks()
     yield KeyRing(keys, chores)
     await chores.close()
 
@@ -57,8 +57,8 @@ async def login(store: MemoryStore, made: NewKey) -> str:
 
 
 @pytest.fixture
-def gate(ring: KeyRing) -> KeyGate:
-    return KeyGate(ring, ServerConfig())
+def gate(ring: KeyRing) -> KeyAuthorization:
+    return KeyAuthorization(ring, ServerConfig())
 
 
 def connection(
@@ -79,20 +79,22 @@ def cookie(login: str) -> str:
     return f"ekiden_login_8321={login}"
 
 
-async def test_a_cookie_says_who_calls(gate: KeyGate, made: NewKey, login: str) -> None:
+async def test_a_cookie_says_who_calls(gate: KeyAuthorization, made: NewKey, login: str) -> None:
     asks = connection(f"theme=dark; {cookie(login)}; lang=zh")
     assert (await gate.caller(asks)).key_id == made.key.id
     assert asks.state.csrf_token == csrf_token(login)
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
-async def test_reading_needs_no_token(gate: KeyGate, made: NewKey, login: str, method: str) -> None:
+async def test_reading_needs_no_token(
+    gate: KeyAuthorization, made: NewKey, login: str, method: str
+) -> None:
     assert (await gate.caller(connection(cookie(login), method=method))).name == "console"
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "get", "BREW"])
 async def test_everything_else_needs_the_token(
-    gate: KeyGate, made: NewKey, login: str, method: str
+    gate: KeyAuthorization, made: NewKey, login: str, method: str
 ) -> None:
     with pytest.raises(CsrfFailed) as caught:
         await gate.caller(connection(cookie(login), method=method))
@@ -103,13 +105,15 @@ async def test_everything_else_needs_the_token(
 
 
 @pytest.mark.parametrize("given", ["", "x", "é", UNKNOWN, "0" * 64, csrf_token(UNKNOWN)])
-async def test_a_wrong_token_is_none(gate: KeyGate, made: NewKey, login: str, given: str) -> None:
+async def test_a_wrong_token_is_none(
+    gate: KeyAuthorization, made: NewKey, login: str, given: str
+) -> None:
     with pytest.raises(CsrfFailed):
         await gate.caller(connection(cookie(login), method="POST", x_csrf_token=given))
 
 
 async def test_the_key_is_no_token_and_two_tokens_are_none(
-    gate: KeyGate, made: NewKey, login: str
+    gate: KeyAuthorization, made: NewKey, login: str
 ) -> None:
     with pytest.raises(CsrfFailed):
         await gate.caller(connection(cookie(login), method="POST", x_csrf_token=made.text))
@@ -127,7 +131,7 @@ async def test_a_token_is_of_one_key_and_tells_nothing_of_it(made: NewKey, login
 
 
 async def test_the_key_is_no_login_and_what_is_stored_neither(
-    gate: KeyGate, made: NewKey, login: str, store: MemoryStore
+    gate: KeyAuthorization, made: NewKey, login: str, store: MemoryStore
 ) -> None:
     stored = [each.key for each in await store.list_documents(LOGINS)]
     for value in (made.text, *stored):
@@ -138,7 +142,7 @@ async def test_the_key_is_no_login_and_what_is_stored_neither(
 
 
 async def test_a_login_is_over_after_a_month(
-    gate: KeyGate, ring: KeyRing, login: str, store: MemoryStore
+    gate: KeyAuthorization, ring: KeyRing, login: str, store: MemoryStore
 ) -> None:
     [document] = await store.list_documents(LOGINS)
     late = {**document.body, "expires_at_us": await store.now_us()}
@@ -150,7 +154,7 @@ async def test_a_login_is_over_after_a_month(
 
 
 async def test_a_header_wins_and_the_cookie_is_not_looked_at(
-    gate: KeyGate, made: NewKey, login: str, store: MemoryStore
+    gate: KeyAuthorization, made: NewKey, login: str, store: MemoryStore
 ) -> None:
     other = await Keys(store).create("program", scopes=["run"])
     for left in (cookie(login), cookie(UNKNOWN), f"{cookie(login)}; {cookie(UNKNOWN)}"):
@@ -160,7 +164,7 @@ async def test_a_header_wins_and_the_cookie_is_not_looked_at(
 
 
 async def test_a_wrong_header_is_not_mended_by_a_good_cookie(
-    gate: KeyGate, made: NewKey, login: str
+    gate: KeyAuthorization, made: NewKey, login: str
 ) -> None:
     asks = connection(cookie(login), x_api_key=UNKNOWN)
     with pytest.raises(Unauthenticated):
@@ -173,7 +177,7 @@ async def test_a_wrong_header_is_not_mended_by_a_good_cookie(
     ["", "x", UNKNOWN, f'"{UNKNOWN}"', "ek_abcdefgh", "sk-other", "%65k_abcdefgh_" + "a" * 40],
 )
 async def test_a_broken_login_is_refused_and_to_be_forgotten(
-    gate: KeyGate, made: NewKey, value: str
+    gate: KeyAuthorization, made: NewKey, value: str
 ) -> None:
     asks = connection(cookie(value))
     with pytest.raises(Unauthenticated) as caught:
@@ -183,7 +187,7 @@ async def test_a_broken_login_is_refused_and_to_be_forgotten(
 
 
 async def test_a_key_that_was_good_once_is_told_so(
-    gate: KeyGate, ring: KeyRing, made: NewKey, login: str, store: MemoryStore
+    gate: KeyAuthorization, ring: KeyRing, made: NewKey, login: str, store: MemoryStore
 ) -> None:
     await Keys(store).revoke(made.key.id)
     ring.forget()
@@ -194,7 +198,7 @@ async def test_a_key_that_was_good_once_is_told_so(
 
 
 async def test_what_a_page_of_a_parent_domain_adds_locks_nobody_out(
-    gate: KeyGate, made: NewKey, login: str
+    gate: KeyAuthorization, made: NewKey, login: str
 ) -> None:
     for cookies in (
         [f"{cookie(login)}; {cookie(UNKNOWN)}"],
@@ -206,7 +210,7 @@ async def test_what_a_page_of_a_parent_domain_adds_locks_nobody_out(
 
 
 async def test_two_keys_that_are_both_good_are_refused(
-    gate: KeyGate, made: NewKey, login: str, store: MemoryStore
+    gate: KeyAuthorization, made: NewKey, login: str, store: MemoryStore
 ) -> None:
     other = await Keys(store).create("other", scopes=["read"])
     also = await Keys(store).logins.begin(other.key.id)
@@ -218,7 +222,7 @@ async def test_two_keys_that_are_both_good_are_refused(
 
 @pytest.mark.parametrize("left", [UNKNOWN, "x", "", f"x; ekiden_login_8321={UNKNOWN}"])
 async def test_a_cookie_of_an_earlier_store_locks_nobody_out_where_no_key_is_needed(
-    gate: KeyGate, left: str
+    gate: KeyAuthorization, left: str
 ) -> None:
     for method in ("GET", "POST"):
         assert await gate.caller(connection(cookie(left), method=method)) == LOCAL
@@ -227,12 +231,12 @@ async def test_a_cookie_of_an_earlier_store_locks_nobody_out_where_no_key_is_nee
 async def test_it_lets_nobody_in_either(ring: KeyRing) -> None:
     asks = connection(cookie(UNKNOWN))
     with pytest.raises(Unauthenticated):
-        await KeyGate(ring, ServerConfig(allow_local=False)).caller(asks)
+        await KeyAuthorization(ring, ServerConfig(allow_local=False)).caller(asks)
     assert asks.state.is_cookie_bad
 
 
 async def test_a_websocket_with_a_cookie_is_for_pages_of_this_server(
-    gate: KeyGate, made: NewKey, login: str
+    gate: KeyAuthorization, made: NewKey, login: str
 ) -> None:
     own = connection(cookie(login), kind="websocket", origin=OWN)
     assert (await gate.caller(own)).key_id == made.key.id
@@ -243,7 +247,9 @@ async def test_a_websocket_with_a_cookie_is_for_pages_of_this_server(
             await gate.caller(connection(cookie(login), kind="websocket", origin=other))
 
 
-async def test_a_websocket_that_offers_a_key_needs_no_origin(gate: KeyGate, made: NewKey) -> None:
+async def test_a_websocket_that_offers_a_key_needs_no_origin(
+    gate: KeyAuthorization, made: NewKey
+) -> None:
     offer = f"ekiden.v1, ekiden.bearer.{made.text}"
     asks = connection(cookie(UNKNOWN), kind="websocket", sec_websocket_protocol=offer)
     assert (await gate.caller(asks)).key_id == made.key.id
@@ -252,7 +258,7 @@ async def test_a_websocket_that_offers_a_key_needs_no_origin(gate: KeyGate, made
 async def test_a_key_has_one_rate_however_it_is_sent(
     ring: KeyRing, made: NewKey, login: str
 ) -> None:
-    gate = KeyGate(ring, ServerConfig(rate=0.001, burst=3))
+    gate = KeyAuthorization(ring, ServerConfig(rate=0.001, burst=3))
     await gate.caller(connection(cookie(login)))
     await gate.caller(connection(x_api_key=made.text))
     await gate.log_in(connection(), made.text)

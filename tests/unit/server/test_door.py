@@ -23,12 +23,12 @@ from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.errors.server import KeyExpired, RequestInvalid
 from ekiden.server import ServerConfig
 from ekiden.server.access.access import LOCAL, Caller
-from ekiden.server.middleware import bodies, entrance
+from ekiden.server.middleware import authentication, bodies
+from ekiden.server.middleware.access_log import AccessLog
+from ekiden.server.middleware.authentication import Authentication
 from ekiden.server.middleware.bodies import check_json
-from ekiden.server.middleware.crowd import Crowd
-from ekiden.server.middleware.entrance import Entrance
+from ekiden.server.middleware.concurrency_limit import ConcurrencyLimit
 from ekiden.server.middleware.origins import Origins
-from ekiden.server.middleware.telling import Telling
 from tests.support.serving import application, client_of
 from tests.unit.server.keyed import bearer, is_problem, make_key
 
@@ -339,7 +339,7 @@ async def test_a_websocket_is_refused_with_its_problem_where_that_can_be_told() 
             "headers": [(b"host", b"evil.example.com")],
             "extensions": extensions,
         }
-        await Telling(Origins(_nothing, CONFIG))(scope, _never, send)
+        await AccessLog(Origins(_nothing, CONFIG))(scope, _never, send)
         assert sent[0]["type"] == kind
 
 
@@ -651,7 +651,7 @@ class _App:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _asked(crowd: Crowd, *, accept: bytes = b"*/*", kind: str = "http") -> int:
+async def _asked(crowd: ConcurrencyLimit, *, accept: bytes = b"*/*", kind: str = "http") -> int:
     sent: list[Message] = []
 
     async def send(message: Message) -> None:
@@ -664,7 +664,7 @@ async def _asked(crowd: Crowd, *, accept: bytes = b"*/*", kind: str = "http") ->
 
 async def test_more_requests_than_there_is_room_for_come_again() -> None:
     inner = _App()
-    crowd = Crowd(inner, ServerConfig(max_requests=2, max_streams=1))
+    crowd = ConcurrencyLimit(inner, ServerConfig(max_requests=2, max_streams=1))
     under_way = [asyncio.create_task(_asked(crowd)) for _ in range(2)]
     await asyncio.sleep(0)
     assert crowd.requests == 2
@@ -677,7 +677,7 @@ async def test_more_requests_than_there_is_room_for_come_again() -> None:
 
 async def test_streams_are_counted_apart_even_if_that_shows_late() -> None:
     inner = _App(b"text/event-stream; charset=utf-8")
-    crowd = Crowd(inner, ServerConfig(max_requests=5, max_streams=2))
+    crowd = ConcurrencyLimit(inner, ServerConfig(max_requests=5, max_streams=2))
     under_way = [
         asyncio.create_task(_asked(crowd)),
         asyncio.create_task(_asked(crowd, accept=b"text/event-stream")),
@@ -697,7 +697,7 @@ async def test_other_failures_of_an_application_pass_through_the_crowd() -> None
     async def broken(scope: Scope, receive: Receive, send: Send) -> None:
         raise OSError("gone")
 
-    crowd = Crowd(broken, ServerConfig())
+    crowd = ConcurrencyLimit(broken, ServerConfig())
     with pytest.raises(OSError, match="gone"):
         await _asked(crowd)
     assert crowd.requests == 0
@@ -746,7 +746,7 @@ async def _stream(kind: str, gate: _Gate, pieces: int) -> list[Message]:
                 await send({"type": "websocket.send", "text": "x"})
 
     scope = {"type": kind, "path": "/x", "headers": [], "app": _Holder(gate), "query_string": b""}
-    await Entrance(inner)(scope, _never, send)
+    await Authentication(inner)(scope, _never, send)
     return sent
 
 
@@ -754,7 +754,7 @@ async def _stream(kind: str, gate: _Gate, pieces: int) -> list[Message]:
 async def test_a_stream_is_cut_when_its_key_is_revoked(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entrance, "RECHECK_S", 0.0)
+    monkeypatch.setattr(authentication, "RECHECK_S", 0.0)
     gate = _Gate()
     sent = await _stream(kind, gate, 10)
     assert len(sent) == 3
@@ -779,7 +779,7 @@ async def test_a_stream_goes_on_while_the_store_does_not_answer(
             self.asked += 1
             raise StoreUnavailable("gone")
 
-    monkeypatch.setattr(entrance, "RECHECK_S", 0.0)
+    monkeypatch.setattr(authentication, "RECHECK_S", 0.0)
     gate = Silent()
     assert len(await _stream("http", gate, 3)) == 3
     assert gate.asked == 3
@@ -794,7 +794,12 @@ async def test_what_is_no_request_passes_through() -> None:
     async def send(message: Message) -> None:
         raise AssertionError("nothing is to be sent")
 
-    for wrapped in (Telling(inner), Origins(inner, CONFIG), Crowd(inner, CONFIG), Entrance(inner)):
+    for wrapped in (
+        AccessLog(inner),
+        Origins(inner, CONFIG),
+        ConcurrencyLimit(inner, CONFIG),
+        Authentication(inner),
+    ):
         await wrapped({"type": "lifespan"}, _never, send)
     assert seen == ["lifespan"] * 4
 

@@ -13,12 +13,12 @@ import pytest
 from ekiden import Agent, Team, function_tool
 from ekiden.core.errors import UnknownAgent
 from ekiden.core.events import Event
-from ekiden.integrations.agui.streaming import agui_run_stream
+from ekiden.integrations.agui.stream import agui_run_stream
 from ekiden.project import load_project
 from ekiden.project.runs.runs import RunOrder
-from ekiden.project.service import Desk
+from ekiden.project.service import TenantService
 from ekiden.runtime import CodeContext
-from ekiden.server.streams.following import await_more, begin_run, join_run
+from ekiden.server.streams.follow import await_more, begin_run, join_run
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, delay, hang, say
 from tests.support.relay_team import relay_team
@@ -32,11 +32,11 @@ def pay(amount: int) -> str:
 
 
 @asynccontextmanager
-async def working(root: Path, team: Team) -> AsyncIterator[Desk]:
+async def working(root: Path, team: Team) -> AsyncIterator[TenantService]:
     project = load_project(root, home=root / "home")
     project.team = team
     async with project:
-        desk = Desk(project, MemoryStore())
+        desk = TenantService(project, MemoryStore())
         await desk.open()
         try:
             yield desk
@@ -44,7 +44,7 @@ async def working(root: Path, team: Team) -> AsyncIterator[Desk]:
             await desk.close(grace_s=0)
 
 
-async def answer(desk: Desk, item_id: str) -> None:
+async def answer(desk: TenantService, item_id: str) -> None:
     await desk.inbox.answer(item_id, choice="approve", by="mira")
 
 
@@ -142,7 +142,7 @@ async def test_a_stream_says_that_the_server_stops(tmp_path: Path, path: str) ->
     model = ScriptedModel([delay(goes_on, say("late"))])
     team = Team(Agent("one", model=model))
     async with application(tmp_path, team=team) as app, client_of(app) as client:
-        desk: Desk = await app.state.service.desk()
+        desk: TenantService = await app.state.service.desk()
 
         async def stop() -> None:
             await model.until_called()

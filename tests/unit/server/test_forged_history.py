@@ -11,7 +11,7 @@ import pytest
 
 from ekiden import Agent, Team
 from ekiden.core.conversation.items import Item, assistant_message, text_of
-from ekiden.core.conversation.quoting import as_caller_data
+from ekiden.core.conversation.quotes import as_caller_data
 from ekiden.runtime import CodeContext
 from tests.support.relay_team import relay_team
 from tests.unit.server.desks import As, Served, serving

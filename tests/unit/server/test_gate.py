@@ -22,9 +22,14 @@ from ekiden.core.errors.server import (
 from ekiden.project.keys import Keys
 from ekiden.server import ServerConfig
 from ekiden.server.access.access import LOCAL
-from ekiden.server.access.gate import KeyGate, Rates, check_exposure, subprotocol_of
+from ekiden.server.access.authorization import (
+    KeyAuthorization,
+    Rates,
+    check_exposure,
+    subprotocol_of,
+)
 from ekiden.server.access.keyring import FRESH_S, NOTED_EVERY_S, KeyRing
-from ekiden.server.chores import Chores
+from ekiden.server.background import BackgroundTasks
 from ekiden.storage.memory import MemoryStore
 from tests.support.serving import application, client_of
 from tests.unit.server.keyed import bearer, is_problem, keys_of, make_key
@@ -61,8 +66,8 @@ async def store() -> AsyncIterator[MemoryStore]:
 
 
 @pytest.fixture
-async def chores() -> AsyncIterator[Chores]:
-    chores = Chores()
+async def chores() -> AsyncIterator[BackgroundTasks]:
+    chores = BackgroundTasks()
     yield chores
     await chores.close()
 
@@ -73,7 +78,7 @@ def time() -> Time:
 
 
 @pytest.fixture
-def ring(store: MemoryStore, chores: Chores, time: Time) -> KeyRing:
+def ring(store: MemoryStore, chores: BackgroundTasks, time: Time) -> KeyRing:
     async def keys() -> Keys:
         return Keys(store)
 
@@ -95,7 +100,7 @@ def connection(
 
 
 async def test_without_any_key_this_machine_is_let_in(ring: KeyRing) -> None:
-    gate = KeyGate(ring, ServerConfig())
+    gate = KeyAuthorization(ring, ServerConfig())
     assert await gate.caller(connection()) == LOCAL
     assert await gate.caller(connection(client=("::1", 1))) == LOCAL
     assert await gate.caller(connection(client=("::ffff:127.0.0.1", 1))) == LOCAL
@@ -105,12 +110,12 @@ async def test_without_any_key_this_machine_is_let_in(ring: KeyRing) -> None:
 @pytest.mark.parametrize("address", ["10.0.0.7", "192.168.1.2", "::2", "testclient", "", "0.0.0.0"])
 async def test_other_machines_are_not(ring: KeyRing, address: str) -> None:
     with pytest.raises(Unauthenticated):
-        await KeyGate(ring, ServerConfig()).caller(connection(client=(address, 1)))
+        await KeyAuthorization(ring, ServerConfig()).caller(connection(client=(address, 1)))
 
 
 async def test_a_connection_without_an_address_is_not(ring: KeyRing) -> None:
     with pytest.raises(Unauthenticated):
-        await KeyGate(ring, ServerConfig()).caller(connection(client=None))
+        await KeyAuthorization(ring, ServerConfig()).caller(connection(client=None))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +133,7 @@ async def test_a_server_for_others_lets_nobody_in_without_a_key(
     ring: KeyRing, config: ServerConfig
 ) -> None:
     with pytest.raises(Unauthenticated):
-        await KeyGate(ring, config).caller(connection())
+        await KeyAuthorization(ring, config).caller(connection())
 
 
 @pytest.mark.parametrize(
@@ -148,24 +153,24 @@ async def test_a_server_for_others_lets_nobody_in_without_a_key(
 )
 async def test_behind_a_proxy_an_address_says_nothing(ring: KeyRing, header: str) -> None:
     with pytest.raises(Unauthenticated):
-        await KeyGate(ring, ServerConfig()).caller(connection(**{header: "127.0.0.1"}))
+        await KeyAuthorization(ring, ServerConfig()).caller(connection(**{header: "127.0.0.1"}))
 
 
 async def test_an_old_version_of_http_is_that_of_a_proxy(ring: KeyRing) -> None:
     old = connection()
     old.scope["http_version"] = "1.0"
     with pytest.raises(Unauthenticated):
-        await KeyGate(ring, ServerConfig()).caller(old)
+        await KeyAuthorization(ring, ServerConfig()).caller(old)
 
 
 async def test_a_name_of_the_outside_is_not_this_machine(ring: KeyRing) -> None:
-    gate = KeyGate(ring, ServerConfig(hosts=["desk.example.com"]))
+    gate = KeyAuthorization(ring, ServerConfig(hosts=["desk.example.com"]))
     with pytest.raises(Unauthenticated):
         await gate.caller(connection(host="desk.example.com"))
 
 
 async def test_keys_of_other_services_do_not_matter_where_none_is_needed(ring: KeyRing) -> None:
-    gate = KeyGate(ring, ServerConfig())
+    gate = KeyAuthorization(ring, ServerConfig())
     assert await gate.caller(connection(authorization="Bearer sk-local")) == LOCAL
     with pytest.raises(Unauthenticated):
         await gate.caller(connection(authorization="Bearer ek_abcdefgh_" + "a" * 40))
@@ -174,7 +179,7 @@ async def test_keys_of_other_services_do_not_matter_where_none_is_needed(ring: K
 async def test_with_the_first_key_everybody_needs_one(
     ring: KeyRing, store: MemoryStore, time: Time
 ) -> None:
-    gate = KeyGate(ring, ServerConfig())
+    gate = KeyAuthorization(ring, ServerConfig())
     assert await gate.caller(connection()) == LOCAL
     made = await Keys(store).create("x", scopes=["read"], tenant="acme")
     time.now += FRESH_S
@@ -192,7 +197,7 @@ async def test_with_the_first_key_everybody_needs_one(
 async def test_a_key_says_who_calls(ring: KeyRing, store: MemoryStore, header: str) -> None:
     made = await Keys(store).create("console", scopes=["read", "answer"], tenant="acme")
     text = f"bearer   {made.text} " if header == "authorization" else made.text
-    caller = await KeyGate(ring, ServerConfig(host="0.0.0.0")).caller(
+    caller = await KeyAuthorization(ring, ServerConfig(host="0.0.0.0")).caller(
         connection(client=("10.1.1.1", 7), **{header: text})
     )
     assert (caller.name, caller.tenant, caller.id) == ("console", "acme", made.key.id)
@@ -208,18 +213,20 @@ async def test_a_page_gives_its_key_as_a_subprotocol_of_a_websocket(
     made = await Keys(store).create("page", scopes=["read"])
     offer = f"ekiden.v1, ekiden.bearer.{made.text}"
     socket = connection(kind="websocket", sec_websocket_protocol=offer)
-    assert (await KeyGate(ring, ServerConfig()).caller(socket)).name == "page"
+    assert (await KeyAuthorization(ring, ServerConfig()).caller(socket)).name == "page"
     assert subprotocol_of(socket) == "ekiden.v1"
     assert subprotocol_of(connection(kind="websocket")) is None
     with pytest.raises(Unauthenticated):
-        await KeyGate(ring, ServerConfig()).caller(connection(sec_websocket_protocol=offer))
+        await KeyAuthorization(ring, ServerConfig()).caller(
+            connection(sec_websocket_protocol=offer)
+        )
 
 
 async def test_a_key_in_an_address_is_refused_even_with_a_good_one(
     ring: KeyRing, store: MemoryStore
 ) -> None:
     made = await Keys(store).create("x", scopes=["admin"])
-    gate = KeyGate(ring, ServerConfig())
+    gate = KeyAuthorization(ring, ServerConfig())
     with pytest.raises(Unauthenticated, match="revoke it") as caught:
         await gate.caller(
             connection(query=f"key={made.text}".encode(), authorization=f"Bearer {made.text}")
@@ -247,7 +254,7 @@ async def test_what_is_no_good_key_is_refused_and_not_repeated(
 ) -> None:
     await Keys(store).create("x", scopes=["admin"])
     with pytest.raises(Unauthenticated) as caught:
-        await KeyGate(ring, ServerConfig()).caller(connection(authorization=value))
+        await KeyAuthorization(ring, ServerConfig()).caller(connection(authorization=value))
     assert value.partition(" ")[2] not in str(caught.value) or not value.partition(" ")[2].strip()
     assert caught.value.code == "auth.required"
 
@@ -259,13 +266,13 @@ async def test_the_right_prefix_with_another_secret_is_refused(
     other = await Keys(store).create("y", scopes=["admin"])
     mixed = f"ek_{made.key.id}_{other.text.rpartition('_')[2]}"
     with pytest.raises(Unauthenticated):
-        await KeyGate(ring, ServerConfig()).caller(connection(x_api_key=mixed))
+        await KeyAuthorization(ring, ServerConfig()).caller(connection(x_api_key=mixed))
 
 
 async def test_several_keys_that_differ_are_refused(ring: KeyRing, store: MemoryStore) -> None:
     made = await Keys(store).create("x", scopes=["admin"])
     other = await Keys(store).create("y", scopes=["read"])
-    gate = KeyGate(ring, ServerConfig())
+    gate = KeyAuthorization(ring, ServerConfig())
     both = connection(authorization=f"Bearer {made.text}", x_api_key=other.text)
     with pytest.raises(Unauthenticated, match="several"):
         await gate.caller(both)
@@ -277,7 +284,7 @@ async def test_what_another_process_revokes_is_revoked_within_a_second(
     ring: KeyRing, store: MemoryStore, time: Time
 ) -> None:
     made = await Keys(store).create("x", scopes=["read"])
-    gate = KeyGate(ring, ServerConfig())
+    gate = KeyAuthorization(ring, ServerConfig())
     asks = connection(x_api_key=made.text)
     caller = await gate.caller(asks)
     await Keys(store).revoke(made.key.id)
@@ -293,7 +300,7 @@ async def test_what_another_process_revokes_is_revoked_within_a_second(
 
 async def test_what_this_process_changes_counts_at_once(ring: KeyRing, store: MemoryStore) -> None:
     made = await Keys(store).create("x", scopes=["read"])
-    gate = KeyGate(ring, ServerConfig())
+    gate = KeyAuthorization(ring, ServerConfig())
     await gate.caller(connection(x_api_key=made.text))
     await Keys(store).revoke(made.key.id)
     ring.forget()
@@ -307,17 +314,17 @@ async def test_a_store_that_does_not_answer_lets_nobody_in(
     made = await Keys(store).create("x", scopes=["read"])
     await store.close()
     with pytest.raises(StoreUnavailable):
-        await KeyGate(ring, ServerConfig()).caller(connection(x_api_key=made.text))
+        await KeyAuthorization(ring, ServerConfig()).caller(connection(x_api_key=made.text))
     with pytest.raises(StoreUnavailable):
-        await KeyGate(ring, ServerConfig()).caller(connection())
+        await KeyAuthorization(ring, ServerConfig()).caller(connection())
 
 
 async def test_the_last_use_is_noted_once_a_minute_and_nobody_waits(
-    ring: KeyRing, store: MemoryStore, chores: Chores, time: Time
+    ring: KeyRing, store: MemoryStore, chores: BackgroundTasks, time: Time
 ) -> None:
     keys = Keys(store)
     made = await keys.create("x", scopes=["read"])
-    gate = KeyGate(ring, ServerConfig())
+    gate = KeyAuthorization(ring, ServerConfig())
     for _ in range(20):
         await gate.caller(connection(x_api_key=made.text))
     await chores.settle()
@@ -445,7 +452,7 @@ async def test_a_server_for_others_does_not_start_without_a_good_key(store: Memo
 
 
 async def test_chores_that_fail_are_told_and_forgotten(caplog: pytest.LogCaptureFixture) -> None:
-    chores = Chores()
+    chores = BackgroundTasks()
 
     async def fail(exc: Exception) -> None:
         raise exc

@@ -14,17 +14,17 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
-from ekiden.core.acting import AGENT_HEADER
+from ekiden.core.current_agent import AGENT_HEADER
 from ekiden.core.errors import SessionNotFound, StoreUnavailable
 from ekiden.core.errors.server import RequestInvalid, TooManyRequests
-from ekiden.integrations.mcp_server.mounting import IDLE_S, Guests
+from ekiden.integrations.mcp_server.http import IDLE_S, SessionQuota
 from ekiden.server import ServerConfig
 from ekiden.server import application as tidying
 from ekiden.server import idempotency as kept
 from ekiden.server.access.access import Caller
 from ekiden.server.middleware import bodies
 from ekiden.server.middleware.bodies import check_json
-from ekiden.server.middleware.crowd import Crowd, Shares
+from ekiden.server.middleware.concurrency_limit import ConcurrencyLimit, Shares
 from ekiden.server.problems import response_of
 from ekiden.storage.base import Store
 from tests.support.relay_team import relay_team
@@ -155,7 +155,7 @@ async def test_a_tenant_whose_store_is_broken_is_alone_with_that(
         each.unlink()
     broken.write_bytes(b"garbage" * 1000)
     async with application(tmp_path, store=store, workers=0) as app, client_of(app) as client:
-        assert set(app.state.service.desks) == {"default"}
+        assert set(app.state.service.tenant_services) == {"default"}
         assert (await client.get(f"{API}/sessions", headers=bearer(admin))).status_code == 200
         found = await client.get(f"{API}/sessions", headers=bearer(acme))
         assert is_problem(found, 503, "store.unavailable")
@@ -249,7 +249,7 @@ async def test_the_server_counts_what_each_key_has_under_way(tmp_path: Path) -> 
 
 async def test_however_much_there_is_to_do_a_probe_is_answered() -> None:
     slow = _Slow()
-    crowd = Crowd(slow, ServerConfig(max_requests=1))
+    crowd = ConcurrencyLimit(slow, ServerConfig(max_requests=1))
     held = asyncio.create_task(_asked(crowd))
     await asyncio.sleep(0)
     assert await _asked(crowd, path="/docs") == 503
@@ -261,7 +261,7 @@ async def test_however_much_there_is_to_do_a_probe_is_answered() -> None:
 # MCP
 
 
-def _visit(guests: Guests, key: str = "a", *, method: str = "POST", **headers: str) -> Any:
+def _visit(guests: SessionQuota, key: str = "a", *, method: str = "POST", **headers: str) -> Any:
     scope = {
         "type": "http",
         "method": method,
@@ -283,7 +283,7 @@ async def _answered(note: Any, *, status: int = 200, **headers: str) -> None:
 
 async def test_a_key_has_so_many_mcp_sessions_and_no_more() -> None:
     now = 0.0
-    guests = Guests(most=2, monotonic=lambda: now)
+    guests = SessionQuota(most=2, monotonic=lambda: now)
     for name in ("s1", "s2"):
         with _visit(guests) as note:
             await _answered(note, mcp_session_id=name)
@@ -305,7 +305,7 @@ async def test_a_key_has_so_many_mcp_sessions_and_no_more() -> None:
 
 
 async def test_the_server_knows_the_mcp_sessions_that_it_opened(app: FastAPI) -> None:
-    app.state.mcp.guests = Guests(most=1)
+    app.state.mcp.guests = SessionQuota(most=1)
     hello = {
         "jsonrpc": "2.0",
         "id": 1,

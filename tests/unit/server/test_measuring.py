@@ -18,11 +18,11 @@ from starlette.responses import PlainTextResponse
 
 from ekiden import Agent, Team
 from ekiden.core.events import Event
-from ekiden.project.service import Desk, Service
+from ekiden.project.service import Service, TenantService
 from ekiden.server.access.access import Caller
-from ekiden.server.metrics.counting import Counting
+from ekiden.server.metrics.feed import Counting
 from ekiden.server.metrics.metrics import CONTENT_TYPE, Metrics
-from ekiden.server.middleware.measuring import Measuring
+from ekiden.server.middleware.request_metrics import Measuring
 from ekiden.storage.base import Batch
 from ekiden.testing import ScriptedModel, say
 from ekiden.tracing.logs import ContextFilter, JsonFormatter
@@ -63,7 +63,7 @@ async def app(tmp_path: Path) -> AsyncIterator[FastAPI]:
         yield made
 
 
-async def until(metrics: Metrics, desk: Desk, name: str, count: float) -> None:
+async def until(metrics: Metrics, desk: TenantService, name: str, count: float) -> None:
     """Wait until something was counted so often."""
     async with asyncio.timeout(60):
         while True:
@@ -101,13 +101,13 @@ async def test_only_who_runs_the_server_sees_metrics(app: FastAPI) -> None:
 async def test_events_of_every_desk_are_counted_once(app: FastAPI) -> None:
     metrics, service = app.state.metrics, app.state.service
     assert isinstance(service, Service)
-    desks = [await service.desk(), await service.desk("acme")]
+    tenant_services = [await service.desk(), await service.desk("acme")]
     async with client_of(app) as client:
         for tenant in ("default", "acme"):
             app.state.gate.now = Caller(name="anna", tenant=tenant, scopes=ADMIN)
             await _run(client)
-    await until(metrics, desks[0], "ekiden_runs_total", 2)
-    found = samples((await metrics.collect(desks)).decode())
+    await until(metrics, tenant_services[0], "ekiden_runs_total", 2)
+    found = samples((await metrics.collect(tenant_services)).decode())
     for tenant in ("default", "acme"):
         labels = (("outcome", "done"), ("tenant", tenant))
         assert found["ekiden_runs_total", labels] == 1

@@ -50,8 +50,8 @@ class Page:
         return [sample.labels for sample in found if sample.name == name]
 
 
-async def page_of(metrics: Metrics, *desks: Desk) -> Page:
-    return Page((await metrics.collect(desks)).decode())
+async def page_of(metrics: Metrics, *tenant_services: Desk) -> Page:
+    return Page((await metrics.collect(tenant_services)).decode())
 
 
 def event(type: Any, *, session_id: str = "s1", at_us: int = NOW_US, **more: Any) -> Event:
@@ -204,8 +204,8 @@ async def test_only_the_first_models_and_tenants_have_labels_of_their_own() -> N
     for number in range(500):
         details = {"model": f"model-{number}", "usage": {"input_tokens": 1}}
         metrics.observe(event("llm_call", details=details), tenant=f"tenant_{number}")
-    desks = [Desk(tenant=f"tenant_{number}") for number in range(30)]
-    page = await page_of(metrics, *desks)
+    tenant_services = [Desk(tenant=f"tenant_{number}") for number in range(30)]
+    page = await page_of(metrics, *tenant_services)
     models = {labels["model"] for labels in page.series("ekiden_model_calls_total")}
     assert len(models) == 51
     assert page.value("ekiden_model_calls_total", model="other", result="ok") == 450

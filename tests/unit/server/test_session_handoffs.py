@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.core.acting import AGENT_HEADER
+from ekiden.core.current_agent import AGENT_HEADER
 from ekiden.core.runs import Run
 from ekiden.core.values.documents import from_json, to_json
 from tests.unit.server.counters import counter, done

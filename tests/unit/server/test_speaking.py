@@ -11,7 +11,7 @@ from ekiden.core.conversation.items import Item, assistant_message, function_cal
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event, EventType
 from ekiden.hub.tails import Shown
-from ekiden.server.streams.speaking import (
+from ekiden.server.streams.messages import (
     Broken,
     Piece,
     Speech,

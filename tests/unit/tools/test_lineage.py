@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.core.acting import (
+from ekiden.core.current_agent import (
     AGENT_VARIABLE,
     acting_as,
     inherited_agent,
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
 ASKS = f"""
 import sys
 sys.path[:0] = {sys.path!r}
-from ekiden.core.acting import inherited_agent
+from ekiden.core.current_agent import inherited_agent
 print(ascii(inherited_agent()))
 """
 STARTS_WITHOUT_FILES = """

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, Runner, Session, function_tool, submit
-from ekiden.core.acting import acting_as
+from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import UserError
 from ekiden.engine import Worker
 from ekiden.storage.memory import MemoryStore

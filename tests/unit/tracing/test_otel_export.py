@@ -16,9 +16,9 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from ekiden.core.errors import UserError
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing.servers.otlp import OtlpServer
+from ekiden.tracing.lookup import read_trace
+from ekiden.tracing.otel.export import OtlpSender, traces_endpoint
 from ekiden.tracing.otel.exporter import OtelSpans, OtlpReport, export_otlp
-from ekiden.tracing.otel.sending import OtlpSender, traces_endpoint
-from ekiden.tracing.reading import read_trace
 from ekiden.tracing.spans import Span, Tokens
 from tests.support.cases import each_case
 from tests.unit.tracing.otel_team import SECRET, a_span, clean_environment, conversation

@@ -11,9 +11,9 @@ import pytest
 from ekiden import Agent, Runner, Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing.servers.otlp import OtlpServer
+from ekiden.tracing.lookup import read_trace
 from ekiden.tracing.otel.processor import OtelProcessor, add_otel_processor
 from ekiden.tracing.processors import RunTrace
-from ekiden.tracing.reading import read_trace
 from ekiden.tracing.registry import flush_traces, set_trace_processors
 from tests.unit.tracing.otel_team import SECRET, a_span, clean_environment, conversation
 

@@ -209,10 +209,10 @@ async def test_an_onlooker_that_fails_hurts_no_run(caplog: pytest.LogCaptureFixt
         async def see(self, run: Any, events: Any) -> None:
             raise RuntimeError("no")
 
-    onlooker = Broken()
-    ONLOOKERS.append(onlooker)
+    observer = Broken()
+    ONLOOKERS.append(observer)
     try:
         assert (await Runner.run(speaker("hi"), "hello")).final_output == "hi"
     finally:
-        ONLOOKERS.remove(onlooker)
+        ONLOOKERS.remove(observer)
     assert "an onlooker could not take events" in caplog.text

@@ -8,7 +8,7 @@ from ekiden.api import costs as api
 from ekiden.api.local.place import Here, moment_of
 from ekiden.api.texts import Moment
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.project.running import costs
+from ekiden.project.run_options import costs
 from ekiden.sessions.costs import CostKey, CostLine, CostReport
 
 _USUAL: tuple[CostKey, ...] = ("agent", "model")

@@ -14,7 +14,7 @@ from ekiden.api.pages import Page, Pages
 from ekiden.api.runs import LimitOptions, limits_of
 from ekiden.audit import find_records
 from ekiden.core.conversation.items import Item, is_message, read_items, text_of
-from ekiden.core.conversation.quoting import as_caller_data
+from ekiden.core.conversation.quotes import as_caller_data
 from ekiden.core.errors import (
     HandoffNotFound,
     HandoffSettled,
@@ -37,11 +37,11 @@ from ekiden.handoff.records.query import HandoffQuery, correlation_of, find_hand
 from ekiden.handoff.records.records import HandoffRecord, read_handoff
 from ekiden.handoff.records.views import read_views, words_of
 from ekiden.handoff.tool import BEST
-from ekiden.project.running import tenant_config
-from ekiden.project.runs.reading import read_run, run_status, until_free
+from ekiden.project.run_options import tenant_config
+from ekiden.project.runs.stored_runs import read_run, run_status, until_free
 from ekiden.runtime import HandoffController, RunConfig
 from ekiden.runtime.kinds.people import answer_case
-from ekiden.runtime.loop.opening import keep_limits
+from ekiden.runtime.loop.claim import keep_limits
 from ekiden.sessions import said
 from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionRow, Store

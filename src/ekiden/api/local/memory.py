@@ -13,11 +13,11 @@ from ekiden.api.pages import Page, Pages
 from ekiden.api.streams import AsyncStream
 from ekiden.core.errors.memory import MemoryFailed, MemoryNotFound
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.core.memory import Recollection
+from ekiden.core.memory import MemoryRecord
 from ekiden.core.profile import MemoryKind, MemorySettings
 from ekiden.memory import Delivery, Memory, all_mirrors
 from ekiden.memory.outbox import queue_of
-from ekiden.project.running import embedder_of
+from ekiden.project.run_options import embedder_of
 
 _AT_ONCE = 500
 
@@ -162,18 +162,18 @@ class LocalMemory(api.Memory):
         return partial(embedder_of, defaults.embedding_model, defaults.dimension)
 
 
-def entry_of(each: Recollection) -> api.MemoryEntry:
+def entry_of(each: MemoryRecord) -> api.MemoryEntry:
     """One memory."""
     return api.MemoryEntry(**_facts(each))
 
 
-def found_of(each: Recollection) -> api.FoundMemory:
+def found_of(each: MemoryRecord) -> api.FoundMemory:
     """One memory that was looked for, with how well it fits."""
     score = round(each.score or 0.0, 6)
     return api.FoundMemory(**_facts(each), score=score, found_by=each.found_by)
 
 
-def _facts(each: Recollection) -> dict[str, Any]:
+def _facts(each: MemoryRecord) -> dict[str, Any]:
     return {
         "key": each.key,
         "content": each.content,

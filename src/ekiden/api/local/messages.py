@@ -9,7 +9,7 @@ from ekiden.api import messages as api
 from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages
 from ekiden.bus.checks import check_message
-from ekiden.bus.reading import MessageQuery, matching_rows, record_of, requeue
+from ekiden.bus.message_views import MessageQuery, matching_rows, record_of, requeue
 from ekiden.core.conversation.messages import (
     DEFAULT_LIMITS,
     PRIORITIES,
@@ -25,7 +25,7 @@ from ekiden.core.errors.messages import MailboxFull, MessageNotFound
 from ekiden.core.runs import run_id_of
 from ekiden.core.team import Team
 from ekiden.core.values.documents import from_json
-from ekiden.project.runs.reading import until_free
+from ekiden.project.runs.stored_runs import until_free
 from ekiden.runtime.questions.sessions import ANSWERS, bus_session_id, session_for
 from ekiden.storage.base import Batch, MessageFilter, QueuePut, Store, StoredMessage
 from ekiden.storage.messages import MessageState

@@ -6,8 +6,8 @@ from ekiden.api import replicas as api
 from ekiden.api.local.place import Here
 from ekiden.core.errors import UserError
 from ekiden.core.errors.server import NotServed
-from ekiden.project.mirrors import session_mirror
-from ekiden.sessions.mirror.status import ReplicaStatus, mirror_status
+from ekiden.project.replicas import session_replica
+from ekiden.sessions.replica.status import ReplicaStatus, replica_status
 
 
 class LocalReplicas(api.Replicas):
@@ -18,7 +18,7 @@ class LocalReplicas(api.Replicas):
 
     async def status(self) -> ReplicaStatus:
         try:
-            name = session_mirror(self._here.settings.mirror).name
+            name = session_replica(self._here.settings.mirror).name
         except UserError as exc:
             raise NotServed(str(exc)) from exc
-        return await mirror_status(self._here.store, name)
+        return await replica_status(self._here.store, name)

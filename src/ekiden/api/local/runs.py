@@ -16,8 +16,8 @@ from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.errors.server import RunNotFound, ServerStopping
 from ekiden.core.events import Event
 from ekiden.core.runs import ACTIVE, Begun, Run, parse_run_id, run_id_of
-from ekiden.project.runs.reading import read_run, until_free
 from ekiden.project.runs.runs import QUIET_S, RunOrder, Runs
+from ekiden.project.runs.stored_runs import read_run, until_free
 from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionFilter
 
@@ -40,21 +40,23 @@ class LocalRuns(api.Runs):
         input: api.Input,
         *,
         timeout_s: float | None = None,
-        **options: Unpack[api.RunOptions],
+        **options: Unpack[api.StartOptions],
     ) -> Run:
         started = await self._runs.start(self._order(input, options))
         if timeout_s is not None:
             return await self._runs.wait(started.run_id, timeout_s=timeout_s)
         return await self.wait(started.run_id)
 
-    def stream(self, input: api.Input, **options: Unpack[api.RunOptions]) -> AsyncStream[api.Shown]:
+    def stream(
+        self, input: api.Input, **options: Unpack[api.StartOptions]
+    ) -> AsyncStream[api.Shown]:
         return AsyncStream(self._begun(self._order(input, options)))
 
-    async def start(self, input: api.Input, **options: Unpack[api.RunOptions]) -> Run:
+    async def start(self, input: api.Input, **options: Unpack[api.StartOptions]) -> Run:
         started = await self._runs.start(self._order(input, options))
         return await self._runs.read(started.run_id)
 
-    def _order(self, input: api.Input, options: api.RunOptions) -> RunOrder:
+    def _order(self, input: api.Input, options: api.StartOptions) -> RunOrder:
         return order_of(input, options, may_write_history=self._here.may_write_history)
 
     def list(
@@ -169,7 +171,7 @@ class LocalRuns(api.Runs):
                     yield each
 
 
-def order_of(input: api.Input, options: api.RunOptions, *, may_write_history: bool) -> RunOrder:
+def order_of(input: api.Input, options: api.StartOptions, *, may_write_history: bool) -> RunOrder:
     """What is said, and how."""
     return RunOrder(
         input=input,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from ekiden.api import state as api
 from ekiden.api.local.place import Here
 from ekiden.core.errors.server import NotServed, PreconditionFailed, RequestInvalid
-from ekiden.runtime.history.outside_state import (
+from ekiden.runtime.history.session_state import (
     SharedVariable,
     shared_state,
     update_shared_state,

@@ -13,7 +13,7 @@ from ekiden.api.streams import AsyncStream
 from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import UserError
 from ekiden.core.values.jsonio import dumps
-from ekiden.project.running import prices_of
+from ekiden.project.run_options import prices_of
 from ekiden.project.settings import Settings
 from ekiden.sessions.costs import cost_of_call
 from ekiden.tracing import (

@@ -14,7 +14,7 @@ from math import inf
 
 from ekiden.bus.parts import BusParts
 from ekiden.bus.serving.service import Service
-from ekiden.bus.waits.waiting import SETTLED
+from ekiden.bus.waits.waiters import SETTLED
 from ekiden.core.conversation.messages import DEFAULT_TIMEOUT_S
 from ekiden.core.errors import EkidenError
 from ekiden.storage.messages import MessageFilter, MessageSettle

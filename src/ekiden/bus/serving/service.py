@@ -13,8 +13,8 @@ from ekiden.bus.parts import BusParts
 from ekiden.bus.presence import HELD_S, IN_FLIGHT_S
 from ekiden.bus.serving.delivery import CURRENT, Delivery, DeliveryQueue
 from ekiden.bus.serving.endings import Endings
-from ekiden.core.acting import acting_as
 from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue, wait_node
+from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import EkidenError, StoreError, StoreUnavailable
 from ekiden.storage.messages import MessageFilter, QueueMessage, StoredMessage
 

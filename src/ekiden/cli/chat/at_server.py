@@ -6,7 +6,7 @@ import asyncio
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from ekiden.cli.chat.opening import Manner, Options, manner_here
+from ekiden.cli.chat.start import Manner, Options, manner_here
 from ekiden.cli.chat.typed.interrupts import Interrupts
 from ekiden.cli.chat.typed.reader import Reader, Status, StatusOf
 from ekiden.cli.chat.typed.terminal import quiet_keys

@@ -88,13 +88,13 @@ class Chat:
 
     async def questions(self) -> Sequence[InboxItem]:
         """What people are asked that the session waits for."""
-        from ekiden.project.runs.reading import questions_to_people
+        from ekiden.project.runs.stored_runs import questions_to_people
 
         return await questions_to_people(self.store, self.session.session_id)
 
     async def waits_for(self) -> str:
         """Whom the session waits for in the end."""
-        from ekiden.runtime.loop.waiting import waiting_reason
+        from ekiden.runtime.loop.answer_wait import waiting_reason
         from ekiden.runtime.state.cursor import open_questions
 
         asked = {} if self.row is None else open_questions(self.row)
@@ -102,7 +102,7 @@ class Chat:
 
     async def can_go_on(self) -> bool:
         """Whether what the session waited for is there; not if that cannot be told."""
-        from ekiden.runtime.loop.waiting import is_ready
+        from ekiden.runtime.loop.answer_wait import is_ready
 
         with suppress(EkidenError):
             return self.is_waiting and await is_ready(self.store, self.session.session_id)
@@ -115,7 +115,7 @@ class Chat:
 
     async def send(self, address: AddressedMessage) -> int:
         """Say something; gives the exit code of the turn."""
-        from ekiden.project.runs.watching import begin
+        from ekiden.project.runs.follow import begin
 
         if self.row is None:
             self.session.meta.setdefault("title", title_of(address.text))
@@ -134,7 +134,7 @@ class Chat:
 
     async def resume(self) -> int:
         """Go on with the turn that was stopped or failed."""
-        from ekiden.project.runs.watching import go_on
+        from ekiden.project.runs.follow import go_on
 
         team, session = self.roster.team, self.session
         return await self._watch(lambda config: go_on(team, session, config=config, live=self.live))

@@ -66,7 +66,7 @@ class ChatLoop:
 
     async def _until_it_moves(self, reading: asyncio.Task[str | None]) -> bool:
         """Wait for the answer, or for an input; whether it is the answer that came."""
-        from ekiden.runtime.loop.waiting import until_ready
+        from ekiden.runtime.loop.answer_wait import until_ready
 
         chat = self._chat
         # What is said meanwhile would stand in the middle of the prompt.

@@ -20,7 +20,7 @@ from ekiden.cli.exits import Exit, exit_for_error, exit_for_outcome
 from ekiden.cli.options import NO_LIMITS, LimitFlags
 from ekiden.cli.projects import title_of
 from ekiden.cli.run.at_server import RemoteResult
-from ekiden.cli.run.onlooker import problem_of
+from ekiden.cli.run.observer import problem_of
 from ekiden.cli.views.questions import answer_words, question_line
 from ekiden.core.errors import EkidenError, SessionNotFound
 from ekiden.core.events import Event

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from ekiden.cli.chat.screens.screen import Screen
 from ekiden.cli.chat.typed.interrupts import Interrupts
 from ekiden.cli.exits import Exit, exit_for_error, exit_for_outcome
-from ekiden.cli.run.onlooker import problem_of
+from ekiden.cli.run.observer import problem_of
 from ekiden.core.errors import EkidenError, SessionBusy
 from ekiden.core.events import Event
 from ekiden.core.runs import Failed, OutOfBudget, Waiting

@@ -62,7 +62,7 @@ async def chat(
     """
     from ekiden.api.arguments import check_arguments
     from ekiden.api.runs import Runs
-    from ekiden.cli.chat.opening import Options, open_chat
+    from ekiden.cli.chat.start import Options, open_chat
 
     if session == "":
         raise UsageError("--session is empty; leave it out for a new session, or give an id")

@@ -246,14 +246,14 @@ async def handoff_answer(
         )
     import asyncio
 
-    from ekiden.cli.approving import approver
+    from ekiden.cli.approval_prompt import approver
     from ekiden.cli.errors import Interrupted
     from ekiden.cli.exits import exit_for_outcome
     from ekiden.cli.projects import open_project, tell_notes
     from ekiden.cli.run.handoffs import person_name, stopped, tell_refusals
-    from ekiden.cli.run.onlooker import Onlooker, resume_command, run_config, store_words
+    from ekiden.cli.run.observer import RunView, resume_command, run_config, store_words
     from ekiden.project import open_store
-    from ekiden.project.runs.reading import questions_to_people
+    from ekiden.project.runs.stored_runs import questions_to_people
     from ekiden.runtime import HandoffController
 
     said, who = read_text(text), person_name(by)
@@ -279,8 +279,8 @@ async def handoff_answer(
             raise Interrupted(told) from None
         questions = await questions_to_people(opened, session)
         words = store_words(opened, place.store)
-    onlooker = Onlooker(as_json=as_json, stream=False, how_to_resume=hint, store_words=words)
-    onlooker.report(result, questions)
+    observer = RunView(as_json=as_json, stream=False, how_to_resume=hint, store_words=words)
+    observer.report(result, questions)
     if back:
         tell_refusals(result, as_json=as_json)
     return exit_for_outcome(result.outcome)
@@ -298,7 +298,7 @@ async def _answer_at_server(
 ) -> int:
     from ekiden.cli.exits import Exit, exit_for_outcome
     from ekiden.cli.run.at_server import RemoteResult
-    from ekiden.cli.run.onlooker import Onlooker
+    from ekiden.cli.run.observer import RunView
 
     async with place.connected() as client:
         run = await client.handoffs.answer(session, text, back=back, by=by, **limits.options())
@@ -307,6 +307,6 @@ async def _answer_at_server(
         questions = [await client.inbox.get(each) for each in run.questions]
         words = place.words(client.url)
     hint = " ".join(["ekiden", "session", "resume", session, *words])
-    onlooker = Onlooker(as_json=as_json, stream=False, how_to_resume=hint, store_words=words)
-    onlooker.report(RemoteResult(run), questions)
+    observer = RunView(as_json=as_json, stream=False, how_to_resume=hint, store_words=words)
+    observer.report(RemoteResult(run), questions)
     return Exit.FAILED if run.outcome is None else exit_for_outcome(run.outcome)

@@ -78,7 +78,7 @@ async def inbox_show(
     item: ItemArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
     """Show everything about a question; what agents wrote in it is marked with |."""
-    from ekiden.cli.inbox_asking import find_item
+    from ekiden.cli.inbox_prompt import find_item
     from ekiden.cli.output import emit
     from ekiden.cli.views.inbox import print_item
     from ekiden.core.values.documents import to_json
@@ -133,7 +133,7 @@ async def inbox_answer(
     as_json: JsonOption = False,
 ) -> None:
     """Answer a question, once: whoever comes second is told who was first."""
-    from ekiden.cli.inbox_asking import chosen, decides, edit_is_meant, find_item
+    from ekiden.cli.inbox_prompt import chosen, decides, edit_is_meant, find_item
     from ekiden.cli.run.handoffs import plain_text
     from ekiden.cli.views.inbox import tell_bulk, tell_item
 
@@ -179,7 +179,7 @@ async def inbox_assign(
 ) -> None:
     """Say whose a question is; others may still answer it."""
     from ekiden.cli.errors import UsageError
-    from ekiden.cli.inbox_asking import decides, find_item
+    from ekiden.cli.inbox_prompt import decides, find_item
     from ekiden.cli.run.handoffs import plain_text
     from ekiden.cli.views.inbox import tell_item
 
@@ -203,7 +203,7 @@ async def inbox_snooze(
     as_json: JsonOption = False,
 ) -> None:
     """Hide a question for a time; it is not answered, and its deadline stays."""
-    from ekiden.cli.inbox_asking import decides, find_item
+    from ekiden.cli.inbox_prompt import decides, find_item
     from ekiden.cli.options import ahead
     from ekiden.cli.tables import clock_time
     from ekiden.cli.views.inbox import tell_item
@@ -226,7 +226,7 @@ async def inbox_cancel(
     as_json: JsonOption = False,
 ) -> None:
     """Withdraw a question: whoever waits is told that nobody will answer."""
-    from ekiden.cli.inbox_asking import decides, find_item
+    from ekiden.cli.inbox_prompt import decides, find_item
     from ekiden.cli.run.handoffs import plain_text
     from ekiden.cli.views.inbox import tell_item
 
@@ -260,8 +260,8 @@ async def inbox_watch(
     Meanwhile deadlines and escalations are kept. Ctrl-C ends it, and says how
     to go on without a gap.
     """
+    from ekiden.cli.live_view import Spectator
     from ekiden.cli.output import emit, say
-    from ekiden.cli.spectating import Spectator
     from ekiden.cli.views.inbox import change_line
 
     spectator = Spectator(

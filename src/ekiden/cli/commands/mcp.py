@@ -50,7 +50,7 @@ async def mcp(
     protocol goes to standard error.
     """
     from ekiden.cli.exits import Exit
-    from ekiden.cli.process.serving import check_installed
+    from ekiden.cli.process.server import check_installed
     from ekiden.cli.projects import open_project, tell_notes
     from ekiden.cli.run.handoffs import person_name
 

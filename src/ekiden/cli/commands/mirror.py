@@ -42,19 +42,21 @@ async def mirror_run(
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit, note, say
     from ekiden.project import open_store
-    from ekiden.project.mirrors import session_mirror
-    from ekiden.sessions.mirror.base import MirrorPolicy
-    from ekiden.sessions.mirror.feeding import mirror_sessions
+    from ekiden.project.replicas import session_replica
+    from ekiden.sessions.replica.base import ReplicaPolicy
+    from ekiden.sessions.replica.feed import replicate_sessions
 
     settings = _settings(trust=trust)
-    mirror = session_mirror(settings.mirror)
-    policy = MirrorPolicy(include_sensitive_data=settings.mirror.include_sensitive_data)
+    mirror = session_replica(settings.mirror)
+    policy = ReplicaPolicy(include_sensitive_data=settings.mirror.include_sensitive_data)
     async with open_store(settings.store if store is None else store, create=False) as opened:
         if not (once or as_json):
             note(f"mirroring to {mirror.name}; Ctrl-C ends it")
         try:
             with _ended_by_signal() as stop:
-                report = await mirror_sessions(opened, mirror, once=once, stop=stop, policy=policy)
+                report = await replicate_sessions(
+                    opened, mirror, once=once, stop=stop, policy=policy
+                )
         finally:
             await mirror.close()
     if as_json:
@@ -73,7 +75,7 @@ async def mirror_run(
     return Exit.FAILED if once and report.waiting else Exit.OK
 
 
-async def mirror_status(*, place: Place = HERE, as_json: JsonOption = False) -> None:
+async def replica_status(*, place: Place = HERE, as_json: JsonOption = False) -> None:
     """Show how far the mirror is; the mirror itself is not asked."""
     from ekiden.cli.output import emit
     from ekiden.cli.views.replicas import print_status

@@ -76,7 +76,7 @@ async def run(
     how to answer; with --wait it stays until they have.
     """
     from ekiden.cli.requests import read_request
-    from ekiden.cli.run_opening import OpeningMessage, RunFlags, begin_run
+    from ekiden.cli.run_start import OpeningMessage, RunFlags, begin_run
 
     if session == "":
         raise UsageError("--session is empty; leave it out for a new session, or give an id")

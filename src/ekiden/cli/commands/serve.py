@@ -77,13 +77,13 @@ async def serve(
     from ekiden.cli.errors import UsageError
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit, note
-    from ekiden.cli.process.serving import (
+    from ekiden.cli.process.server import (
         check_installed,
         prepared_config,
         start_logging,
         tell_console,
     )
-    from ekiden.cli.process.working import end_for_sure
+    from ekiden.cli.process.worker import end_for_sure
     from ekiden.cli.projects import open_project, tell_notes
 
     check_installed()
@@ -92,7 +92,7 @@ async def serve(
     )
     address = project.settings.store if store is None else store
     config = await prepared_config(project.settings, address, host=host, port=port)
-    from ekiden.server.process.listening import listen, run_server, taken_over, url_of
+    from ekiden.server.process.server import listen, run_server, taken_over, url_of
 
     listener: socket.socket = (
         listen(config.host, config.port) if socket_number is None else taken_over(socket_number)
@@ -129,7 +129,7 @@ async def serve(
 def _serve_anew(listener: socket.socket) -> int:
     """Serve in another process, which is replaced after each change; its exit code."""
     from ekiden.cli.output import note
-    from ekiden.server.process.reloading import Reloader, this_command
+    from ekiden.server.process.reload import Reloader, this_command
 
     listener.set_inheritable(True)
     arguments = [each for each in sys.argv[1:] if not each.startswith("--reload")]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ekiden.cli.commands.session_care import session_fork as session_fork
-from ekiden.cli.commands.session_care import session_import as session_import
-from ekiden.cli.commands.session_care import session_prune as session_prune
-from ekiden.cli.commands.session_care import session_rewind as session_rewind
-from ekiden.cli.commands.session_care import session_search as session_search
+from ekiden.cli.commands.session_admin import session_fork as session_fork
+from ekiden.cli.commands.session_admin import session_import as session_import
+from ekiden.cli.commands.session_admin import session_prune as session_prune
+from ekiden.cli.commands.session_admin import session_rewind as session_rewind
+from ekiden.cli.commands.session_admin import session_search as session_search
 from ekiden.cli.errors import UsageError
 from ekiden.cli.options import (
     NO_LIMITS,
@@ -152,7 +152,7 @@ async def session_resume(
     If it waits for people still, that is all that is told, unless --wait says
     to stay until they have answered.
     """
-    from ekiden.cli.run_opening import RunFlags, resume_run
+    from ekiden.cli.run_start import RunFlags, resume_run
 
     flags = RunFlags(
         place=place,

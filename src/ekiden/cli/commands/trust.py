@@ -69,7 +69,7 @@ def trust(
 
 def _trust(folder: Path, *, only_show: bool, as_json: bool) -> None:
     from ekiden.cli.trust_question import NotTrustedYet, listed
-    from ekiden.core.acting import acting_agent
+    from ekiden.core.current_agent import acting_agent
     from ekiden.project.trust import inspect_workspace
 
     if not folder.is_dir():

@@ -43,7 +43,7 @@ async def watch(
     first. Each of --session, --agent and --type may be given more than
     once. Ctrl-C ends it, and says how to go on without a gap.
     """
-    from ekiden.cli.spectating import Spectator
+    from ekiden.cli.live_view import Spectator
     from ekiden.cli.views.event_lines import event_line
 
     spectator = Spectator(as_json=as_json)

@@ -25,7 +25,7 @@ from ekiden.cli.process.temporal import TemporalOptions
 from ekiden.core.errors import UserError
 
 if TYPE_CHECKING:
-    from ekiden.project.working import Workforce
+    from ekiden.project.worker import Workforce
 
 TEMPORAL = TemporalOptions()
 
@@ -111,10 +111,10 @@ async def worker_run(
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit, note
-    from ekiden.cli.process.serving import start_logging
-    from ekiden.cli.process.working import end_for_sure, run_until_signal
+    from ekiden.cli.process.server import start_logging
+    from ekiden.cli.process.worker import end_for_sure, run_until_signal
     from ekiden.cli.projects import open_project, tell_notes
-    from ekiden.project.working import Workforce, WorkOrder
+    from ekiden.project.worker import Workforce, WorkOrder
 
     if engine == "temporal" and agents:
         raise UserError(

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from ekiden.cli.errors import Interrupted
 from ekiden.cli.output import complain, note
-from ekiden.cli.run.onlooker import Onlooker, Reported
-from ekiden.cli.run.watching import tell_waiting
+from ekiden.cli.run.follow import tell_waiting
+from ekiden.cli.run.observer import Reported, RunView
 from ekiden.core.errors import EkidenError, SessionBusy
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.errors.server import Forbidden
@@ -28,7 +28,7 @@ from ekiden.core.values.jsonio import dumps
 if TYPE_CHECKING:
     from ekiden.api.runs import Shown, Until
     from ekiden.api.streams import AsyncStream
-    from ekiden.cli.approving import TerminalApprover
+    from ekiden.cli.approval_prompt import TerminalApprover
     from ekiden.client.ekiden import Ekiden
 
 
@@ -82,7 +82,7 @@ class ServerRun:
     """A `WatchedRun` of a server: Ctrl-C stops it there, as it does here; its session is kept."""
 
     ekiden: Ekiden
-    onlooker: Onlooker
+    observer: RunView
     start: Callable[[OnBusy], AsyncStream[Shown]]
     """Gives the run, from where it is to be shown."""
     waits: bool = True
@@ -101,9 +101,9 @@ class ServerRun:
     def begun(self, run: Begun | Run) -> None:
         """From now on there is something to go on with."""
         self.session_id, self.run_id = run.session_id, run.run_id
-        self.onlooker.begun = True
-        words = ["ekiden", "session", "resume", run.session_id, *self.onlooker.store_words]
-        self.onlooker.how_to_resume = shlex.join(words)
+        self.observer.begun = True
+        words = ["ekiden", "session", "resume", run.session_id, *self.observer.store_words]
+        self.observer.how_to_resume = shlex.join(words)
 
     async def begin(self) -> RemoteResult:
         """See `WatchedRun`."""
@@ -165,7 +165,7 @@ class ServerRun:
                 if self.run_id:
                     with suppress(EkidenError):
                         await self.ekiden.runs.cancel(self.run_id)
-                raise Interrupted(self.onlooker.stopped()) from None
+                raise Interrupted(self.observer.stopped()) from None
 
     def _tell_busy(self) -> None:
         if self._as_json:
@@ -179,10 +179,10 @@ class ServerRun:
 
     @property
     def _as_json(self) -> bool:
-        return self.onlooker.as_json
+        return self.observer.as_json
 
     def _left(self) -> str:
-        look = ["ekiden", "session", "show", self.session_id, *self.onlooker.store_words]
+        look = ["ekiden", "session", "show", self.session_id, *self.observer.store_words]
         return (
             "stopped; the session waits on, after the answer it goes on at the server; "
             f"look at it with: {shlex.join(look)}"
@@ -206,13 +206,13 @@ class ServerRun:
                     self.begun(each)
                 case Event():
                     self.after = each.seq
-                    self.onlooker.show(each, self.session_id)
+                    self.observer.show(each, self.session_id)
                     if asks and _asks(each):
                         item = await self.ekiden.inbox.get(str((each.details or {})["item"]))
                         if not await self.ask_here([item]):
-                            tell_waiting(self.onlooker, self.session_id, [item])
+                            tell_waiting(self.observer, self.session_id, [item])
                 case _:
-                    self.onlooker.show(each, self.session_id)
+                    self.observer.show(each, self.session_id)
 
     async def _ask(self, approver: TerminalApprover, item: InboxItem) -> None:
         """Ask about a tool as a run of this process would; who is too late has no say."""

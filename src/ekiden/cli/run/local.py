@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from ekiden.cli.errors import Interrupted
 from ekiden.cli.output import complain
-from ekiden.cli.run.onlooker import Onlooker, Reported
-from ekiden.cli.run.watching import Start, read_in_turn
+from ekiden.cli.run.follow import Start, read_in_turn
+from ekiden.cli.run.observer import Reported, RunView
 from ekiden.core.errors import SessionBusy, StoreUnavailable, UserError
 from ekiden.runtime import RunConfig, RunResult
 from ekiden.sessions import Session
@@ -28,7 +28,7 @@ class LocalRun:
     """A `WatchedRun` of this process, which has the session while it works on it: Ctrl-C stops the
     run, and tools that need a yes ask on the terminal in the middle of it."""
 
-    onlooker: Onlooker
+    observer: RunView
     session: Session
     config: RunConfig
     start: Start
@@ -46,12 +46,12 @@ class LocalRun:
     async def begin(self) -> RunResult:
         """See `WatchedRun`."""
         return await read_in_turn(
-            self.onlooker, self.start, self.config, session_id=self.session_id
+            self.observer, self.start, self.config, session_id=self.session_id
         )
 
     async def questions(self) -> Sequence[InboxItem]:
         """See `WatchedRun`."""
-        from ekiden.project.runs.reading import questions_to_people
+        from ekiden.project.runs.stored_runs import questions_to_people
 
         return await questions_to_people(self.session.store, self.session_id)
 
@@ -61,7 +61,7 @@ class LocalRun:
 
     async def can_go_on(self) -> bool:
         """See `WatchedRun`."""
-        from ekiden.runtime.loop.waiting import is_ready
+        from ekiden.runtime.loop.answer_wait import is_ready
 
         return await is_ready(self.session.store, self.session_id)
 
@@ -77,7 +77,7 @@ class LocalRun:
         return before
 
     async def _until_ready(self, timeout_s: float | None) -> SessionRow | None:
-        from ekiden.runtime.loop.waiting import until_ready
+        from ekiden.runtime.loop.answer_wait import until_ready
 
         try:
             row = await until_ready(
@@ -89,7 +89,7 @@ class LocalRun:
         except asyncio.CancelledError:
             raise Interrupted(
                 "stopped; the session waits on, after the answer go on with: "
-                f"{self.onlooker.how_to_resume}"
+                f"{self.observer.how_to_resume}"
             ) from None
         self._is_out = False
         return row
@@ -97,7 +97,7 @@ class LocalRun:
     async def _gone_on(self, before: RunResult) -> RunResult:
         """The run again; as before, if somebody else was quicker."""
         try:
-            return await self.onlooker.read(self.resume(replace(self.config, on_busy="refuse")))
+            return await self.observer.read(self.resume(replace(self.config, on_busy="refuse")))
         except SessionBusy as busy:
             if busy.session_id != self.session_id:
                 raise
@@ -109,5 +109,5 @@ class LocalRun:
     def _tell_outage(self, exc: StoreUnavailable) -> None:
         """Say it once, however long it takes."""
         if not self._is_out:
-            complain(exc.code, f"{exc}; trying again", as_json=self.onlooker.as_json)
+            complain(exc.code, f"{exc}; trying again", as_json=self.observer.as_json)
         self._is_out = True

@@ -24,8 +24,8 @@ from ekiden.core.values.jsonio import dumps
 from ekiden.tracing import SpanBuilder, TraceContext
 from ekiden.tracing.building.facts import part
 from ekiden.tracing.ids import ask_span_id
-from ekiden.tracing.reading import builder_for, own_events, trace_context
-from ekiden.tracing.redacting import exported
+from ekiden.tracing.lookup import builder_for, own_events, trace_context
+from ekiden.tracing.redaction import exported
 
 if TYPE_CHECKING:
     from ekiden.core.events import Event

@@ -11,7 +11,7 @@ from ekiden.cli.tables import print_table
 
 def print_costs(report: CostSummary, *, is_remote: bool) -> None:
     """A table, and what is missing in the money."""
-    from ekiden.models.pricing import has_price_list
+    from ekiden.models.prices import has_price_list
 
     if not report.lines:
         say("no model was called")

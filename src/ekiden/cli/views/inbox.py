@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from ekiden.cli.approving import Question, marked
+from ekiden.cli.approval_prompt import Question, marked
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.tables import clock_time, print_pairs, print_table
 from ekiden.cli.transcript import shorten

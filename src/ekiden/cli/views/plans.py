@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ekiden.core.values.jsonio import dumps
-from ekiden.project.planning import PlannedTask, PlanPreview
+from ekiden.project.plan_preview import PlannedTask, PlanPreview
 
 _MAX_CHARS = 200
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from ekiden.core.conversation.items import Item, is_message
 from ekiden.core.events import Event
-from ekiden.handoff.filters.matching import texts_of
+from ekiden.handoff.filters.diff import texts_of
 from ekiden.handoff.filters.report import FilterReport, filter_report
 from ekiden.sessions import visible_events
 

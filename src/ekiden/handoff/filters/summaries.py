@@ -21,7 +21,7 @@ from ekiden.core.conversation.run_items import raw_field
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.handoff import HandoffInputData
 from ekiden.handoff.filters.filters import HandoffFilter, SyncFilter, check_count
-from ekiden.handoff.filters.nesting import unnested
+from ekiden.handoff.filters.nest import unnested
 from ekiden.handoff.filters.selection import VisibleItem, units, visible_entries, with_entries
 from ekiden.handoff.filters.summary_text import (
     MIN_CHARS,

@@ -2,6 +2,6 @@
 
 from ekiden.integrations import web as web
 from ekiden.integrations.agui.routes import install
-from ekiden.integrations.agui.streaming import agui_run_stream
+from ekiden.integrations.agui.stream import agui_run_stream
 
 __all__ = ["agui_run_stream", "install"]

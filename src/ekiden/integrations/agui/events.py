@@ -18,7 +18,7 @@ from ekiden.core.runs import Run
 from ekiden.core.values.jsonio import dumps
 from ekiden.hub.tails import Shown
 from ekiden.integrations.agui.interrupts import interrupt
-from ekiden.server.streams.speaking import Broken, Piece, Speech, SpeechBegun, SpeechEnded
+from ekiden.server.streams.messages import Broken, Piece, Speech, SpeechBegun, SpeechEnded
 
 _TOLD = ("handoff", "route", "inbox")
 _SHORT = (

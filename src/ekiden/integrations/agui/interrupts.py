@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.values.jsonio import dumps
-from ekiden.project.service import Desk
+from ekiden.project.service import TenantService
 from ekiden.server.access.access import Caller
 from ekiden.server.streams.decisions import VIA, choices, decide
 from ekiden.tools.text import shortened
@@ -53,7 +53,7 @@ def interrupt(item: InboxItem, *, call_id: str | None = None) -> dict[str, Any]:
     return told
 
 
-async def resolve(desk: Desk, caller: Caller, entry: ResumeEntry) -> None:
+async def resolve(desk: TenantService, caller: Caller, entry: ResumeEntry) -> None:
     """Answer the question, or withdraw it if the person only closed it.
 
     `Forbidden`, `InboxForbidden` for agents, `RequestInvalid` for what is no answer, otherwise as

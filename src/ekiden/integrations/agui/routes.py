@@ -21,15 +21,15 @@ from ekiden.core.runs import run_id_of
 from ekiden.hub.tails import Shown
 from ekiden.integrations.agui.events import AguiEvents
 from ekiden.integrations.agui.interrupts import ResumeEntry, resolve
-from ekiden.integrations.agui.streaming import agui_stream
-from ekiden.project.runs.reading import run_range
+from ekiden.integrations.agui.stream import agui_stream
 from ekiden.project.runs.runs import RunOrder
-from ekiden.project.service import Desk
+from ekiden.project.runs.stored_runs import run_range
+from ekiden.project.service import TenantService
 from ekiden.server.access.access import Caller, Starts, TheCaller
 from ekiden.server.problems import problems
 from ekiden.server.route_groups import grouped
 from ekiden.server.streams.decisions import check_asked
-from ekiden.server.streams.following import FollowedRun, await_more, begin_run, is_over, join_run
+from ekiden.server.streams.follow import FollowedRun, await_more, begin_run, is_over, join_run
 from ekiden.server.streams.sse import Streams, stream_responses
 from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionRow
@@ -147,7 +147,7 @@ async def run_agui(desk: Starts, caller: TheCaller, body: AguiInput, request: Re
 
 
 async def _followed(
-    desk: Desk, caller: Caller, body: AguiInput, row: SessionRow | None
+    desk: TenantService, caller: Caller, body: AguiInput, row: SessionRow | None
 ) -> FollowedRun:
     number = 0 if row is None else run_number(row)
     last_id = run_id_of(body.threadId, number)
@@ -191,14 +191,14 @@ def _context(body: AguiInput) -> list[Item]:
     return [{"role": "developer", "content": f"What the application tells:\n{told}"}]
 
 
-async def _row(desk: Desk, session_id: str) -> SessionRow | None:
+async def _row(desk: TenantService, session_id: str) -> SessionRow | None:
     try:
         return await desk.store.get(session_id)
     except SessionNotFound:
         return None
 
 
-async def _before(desk: Desk, followed: FollowedRun) -> list[Event]:
+async def _before(desk: TenantService, followed: FollowedRun) -> list[Event]:
     """What the run did before the part that is shown: calls whose results come now are in it."""
     first, _ = await run_range(desk.store, followed.run_id)
     if followed.after < first:
@@ -208,7 +208,7 @@ async def _before(desk: Desk, followed: FollowedRun) -> list[Event]:
 
 
 async def _events(
-    desk: Desk,
+    desk: TenantService,
     followed: FollowedRun,
     shown: AsyncGenerator[Shown | None, None],
     told: AguiEvents,

@@ -5,8 +5,8 @@ from ekiden.core.lazy import lazy_names
 __getattr__ = lazy_names(
     __name__,
     {
-        "install": "ekiden.integrations.mcp_server.mounting",
-        "running": "ekiden.integrations.mcp_server.mounting",
+        "install": "ekiden.integrations.mcp_server.http",
+        "running": "ekiden.integrations.mcp_server.http",
         "serve_stdio": "ekiden.integrations.mcp_server.stdio",
     },
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mcp.server.stdio import stdio_server
 
-from ekiden.core.acting import acting_agent
-from ekiden.integrations.mcp_server.serving import Context, make_server
-from ekiden.integrations.mcp_server.visit import Visitor
+from ekiden.core.current_agent import acting_agent
+from ekiden.integrations.mcp_server.server import Context, make_server
+from ekiden.integrations.mcp_server.tool_call import Visitor
 from ekiden.project.service import Service
 from ekiden.server.access.access import Caller
 

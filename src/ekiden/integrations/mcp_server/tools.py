@@ -12,41 +12,43 @@ from ekiden.core.runs import run_id_of
 from ekiden.core.values.documents import to_json
 from ekiden.inbox import InboxQuery
 from ekiden.integrations.mcp_server import arguments
-from ekiden.integrations.mcp_server.following import followed, run_result
-from ekiden.integrations.mcp_server.visit import Visit
+from ekiden.integrations.mcp_server.progress import followed, run_result
+from ekiden.integrations.mcp_server.tool_call import ToolCallRequest
 from ekiden.project.routing import AddressedMessage, decide
 from ekiden.project.runs.runs import RunOrder
-from ekiden.server.streams.following import begin_run, join_run, last_event
+from ekiden.server.streams.follow import begin_run, join_run, last_event
 from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionFilter
 
 
-async def list_agents(visit: Visit, given: arguments.ListAgents) -> dict[str, Any]:
+async def list_agents(visit: ToolCallRequest, given: arguments.ListAgents) -> dict[str, Any]:
     """Who is in the team."""
     shown = [agent for agent in visit.desk.team if agent.scope != "system"]
     return {"items": [to_json(agent_summary(visit.service.project, agent)) for agent in shown]}
 
 
-async def route(visit: Visit, given: arguments.Route) -> dict[str, Any]:
+async def route(visit: ToolCallRequest, given: arguments.Route) -> dict[str, Any]:
     """Who would get a request."""
     address = AddressedMessage(text=given.input, to=None, strategy=given.strategy)
     return (await decide(visit.service.project, address)).to_json()
 
 
-async def ask_team(visit: Visit, given: arguments.AskTeam) -> dict[str, Any]:
+async def ask_team(visit: ToolCallRequest, given: arguments.AskTeam) -> dict[str, Any]:
     """Begin a session."""
     order = RunOrder(input=given.input, to=given.agent, title=given.title, user_id=given.user_id)
     return await followed(visit, await begin_run(visit.desk, order), wait_s=given.wait_s)
 
 
-async def continue_session(visit: Visit, given: arguments.ContinueSession) -> dict[str, Any]:
+async def continue_session(
+    visit: ToolCallRequest, given: arguments.ContinueSession
+) -> dict[str, Any]:
     """Say something more."""
     await visit.desk.store.get(given.session_id)
     order = RunOrder(input=given.input, session_id=given.session_id, to=given.agent)
     return await followed(visit, await begin_run(visit.desk, order), wait_s=given.wait_s)
 
 
-async def get_run(visit: Visit, given: arguments.GetRun) -> dict[str, Any]:
+async def get_run(visit: ToolCallRequest, given: arguments.GetRun) -> dict[str, Any]:
     """A run as it stands; it goes on whatever becomes of this call."""
     run = await visit.desk.runs.read(given.run_id)
     if not given.wait_s:
@@ -56,12 +58,12 @@ async def get_run(visit: Visit, given: arguments.GetRun) -> dict[str, Any]:
     return await followed(visit, joined, wait_s=given.wait_s, is_ours=False)
 
 
-async def cancel_run(visit: Visit, given: arguments.CancelRun) -> dict[str, Any]:
+async def cancel_run(visit: ToolCallRequest, given: arguments.CancelRun) -> dict[str, Any]:
     """Stop a run."""
     return await run_result(visit.desk, await visit.desk.runs.cancel(given.run_id))
 
 
-async def list_sessions(visit: Visit, given: arguments.ListSessions) -> dict[str, Any]:
+async def list_sessions(visit: ToolCallRequest, given: arguments.ListSessions) -> dict[str, Any]:
     """Sessions, newest first."""
     where = SessionFilter(status=given.status, agent=given.agent)
     page = await visit.desk.store.list(where, limit=given.limit, cursor=given.cursor)
@@ -71,7 +73,7 @@ async def list_sessions(visit: Visit, given: arguments.ListSessions) -> dict[str
     }
 
 
-async def get_session(visit: Visit, given: arguments.GetSession) -> dict[str, Any]:
+async def get_session(visit: ToolCallRequest, given: arguments.GetSession) -> dict[str, Any]:
     """A session with the end of its conversation."""
     store = visit.desk.store
     row = await store.get(given.session_id)
@@ -80,14 +82,14 @@ async def get_session(visit: Visit, given: arguments.GetSession) -> dict[str, An
     return {**record, "items": items[-given.last :], "items_before": len(items[: -given.last])}
 
 
-async def list_inbox(visit: Visit, given: arguments.ListInbox) -> dict[str, Any]:
+async def list_inbox(visit: ToolCallRequest, given: arguments.ListInbox) -> dict[str, Any]:
     """What waits for people, the most urgent first."""
     query = InboxQuery(session_id=given.session_id, role=given.role)
     page = await visit.desk.inbox.list(query, limit=given.limit, cursor=given.cursor)
     return {"items": [to_json(item) for item in page.items], "next_cursor": page.next_cursor}
 
 
-async def answer_inbox(visit: Visit, given: arguments.AnswerInbox) -> dict[str, Any]:
+async def answer_inbox(visit: ToolCallRequest, given: arguments.AnswerInbox) -> dict[str, Any]:
     """Decide in the name of the caller; then wait for the run that waited for it."""
     desk = visit.desk
     item = await desk.inbox.get(given.item_id)
@@ -108,7 +110,7 @@ async def answer_inbox(visit: Visit, given: arguments.AnswerInbox) -> dict[str, 
     return {"item": to_json(item), "run": run}
 
 
-async def handoff(visit: Visit, given: arguments.HandOver) -> dict[str, Any]:
+async def handoff(visit: ToolCallRequest, given: arguments.HandOver) -> dict[str, Any]:
     """Hand a session to another agent, and wait for what that one says."""
     desk = visit.desk
     place = await last_event(desk, given.session_id)

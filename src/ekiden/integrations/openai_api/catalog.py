@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from ekiden.core.team import Team
 from ekiden.integrations.openai_api.errors import BadRequest, OpenAIRoute, errors
-from ekiden.project.service import Desk
+from ekiden.project.service import TenantService
 from ekiden.server.access.access import Reads
 
 router = APIRouter(tags=["openai"], route_class=OpenAIRoute)
@@ -41,7 +41,7 @@ def model_ids(team: Team) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def addressee_of(desk: Desk, model: str) -> str | None:
+def addressee_of(desk: TenantService, model: str) -> str | None:
     """Whom a message goes to: an agent, the router (`auto`), or whoever has the session (`None`).
 
     The team's name, or `ekiden`, is for the team: a new conversation begins with its entry or

@@ -37,10 +37,10 @@ from ekiden.integrations.openai_api.errors import (
 )
 from ekiden.integrations.openai_api.notices import waiting_notice, working_notice
 from ekiden.integrations.openai_api.turns import ChatTurn, take_turn
-from ekiden.project.runs.reading import questions_to_people
-from ekiden.project.service import Desk
+from ekiden.project.runs.stored_runs import questions_to_people
+from ekiden.project.service import TenantService
 from ekiden.server.access.access import Starts, TheCaller
-from ekiden.server.streams.speaking import Piece, Speech, SpeechBegun, SpeechEnded, standing
+from ekiden.server.streams.messages import Piece, Speech, SpeechBegun, SpeechEnded, standing
 from ekiden.server.streams.sse import BEAT, EVENT_STREAM, Streams
 from ekiden.sessions import is_transfer
 
@@ -102,7 +102,7 @@ async def create_chat_completion(
 class _Answer:
     """The text of an answer: what agents say, one after the other, and what there is to be told."""
 
-    def __init__(self, desk: Desk, turn: ChatTurn, *, show: Collection[str]) -> None:
+    def __init__(self, desk: TenantService, turn: ChatTurn, *, show: Collection[str]) -> None:
         self._desk = desk
         self._turn = turn
         self._show = show

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.conversation.items import Item, assistant_message, text_of
-from ekiden.core.conversation.quoting import is_request
+from ekiden.core.conversation.quotes import is_request
 from ekiden.integrations.openai_api.errors import BadRequest
 
 _SPOKEN = ("system", "developer", "user")

@@ -17,7 +17,7 @@ from ekiden.core.errors import EkidenError
 from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.runs import parse_run_id
 from ekiden.integrations.openai_api.messages import ClientChat, user_texts
-from ekiden.project.service import Desk
+from ekiden.project.service import TenantService
 from ekiden.sessions.conversation import conversation
 from ekiden.sessions.progress import run_number
 from ekiden.tools.text import shortened
@@ -74,7 +74,7 @@ def read_command(text: str, questions: Sequence[InboxItem]) -> TypedAnswer | Non
     return None
 
 
-async def run_noticed(desk: Desk, chat: ClientChat) -> str | None:
+async def run_noticed(desk: TenantService, chat: ClientChat) -> str | None:
     """The run that the client was last told to wait for, if it is one of this conversation."""
     if not chat.history:
         return None

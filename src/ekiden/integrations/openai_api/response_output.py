@@ -11,7 +11,7 @@ from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.values.jsonio import dumps
 from ekiden.hub.tails import Shown
 from ekiden.server.streams.decisions import choices
-from ekiden.server.streams.speaking import Broken, Piece, Speech, SpeechBegun, SpeechEnded
+from ekiden.server.streams.messages import Broken, Piece, Speech, SpeechBegun, SpeechEnded
 from ekiden.sessions import is_transfer
 
 LABEL = "ekiden"

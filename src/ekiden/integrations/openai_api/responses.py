@@ -46,14 +46,14 @@ from ekiden.integrations.openai_api.response_models import (
 )
 from ekiden.integrations.openai_api.response_output import ResponseOutput
 from ekiden.integrations.openai_api.turns import events_of_run, last_run
-from ekiden.project.runs.reading import questions_to_people
 from ekiden.project.runs.runs import RunOrder
-from ekiden.project.service import Desk
+from ekiden.project.runs.stored_runs import questions_to_people
+from ekiden.project.service import TenantService
 from ekiden.runtime.history.deletion import delete_session
 from ekiden.server.access.access import Administers, Caller, Reads, Starts, TheCaller
 from ekiden.server.streams.decisions import check_asked, decide
-from ekiden.server.streams.following import FollowedRun, await_more, begin_run
-from ekiden.server.streams.speaking import standing
+from ekiden.server.streams.follow import FollowedRun, await_more, begin_run
+from ekiden.server.streams.messages import standing
 from ekiden.server.streams.sse import BEAT, EVENT_STREAM, Streams
 from ekiden.sessions.progress import run_number
 
@@ -176,7 +176,11 @@ class _Work:
 
 
 async def _begin(
-    desk: Desk, caller: Caller, body: ResponseRequest, given: ResponseInput, header: str | None
+    desk: TenantService,
+    caller: Caller,
+    body: ResponseRequest,
+    given: ResponseInput,
+    header: str | None,
 ) -> _Work:
     session_id = _session_of(body, header)
     if body.previous_response_id is not None:
@@ -213,7 +217,7 @@ def _session_of(body: ResponseRequest, header: str | None) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
-async def _previous(desk: Desk, response_id: str) -> ResponseId:
+async def _previous(desk: TenantService, response_id: str) -> ResponseId:
     """The response that is gone on with; `BadRequest` if it is not there, or not the last."""
     try:
         found = ResponseId.parse(response_id)
@@ -236,7 +240,10 @@ async def _previous(desk: Desk, response_id: str) -> ResponseId:
 
 
 async def _answer(
-    desk: Desk, caller: Caller, verdicts: Collection[ApprovalAnswer], session_id: str | None
+    desk: TenantService,
+    caller: Caller,
+    verdicts: Collection[ApprovalAnswer],
+    session_id: str | None,
 ) -> _Work:
     """Give the answers, and follow the run that goes on with them."""
     items = [await desk.inbox.get(verdict.item_id) for verdict in verdicts]
@@ -257,7 +264,7 @@ async def _answer(
 
 
 async def _read(
-    desk: Desk, response_id: ResponseId, asked: RequestEcho, show: Collection[str]
+    desk: TenantService, response_id: ResponseId, asked: RequestEcho, show: Collection[str]
 ) -> dict[str, Any]:
     """The response as it stands."""
     run = await desk.runs.read(response_id.run_id)
@@ -270,7 +277,9 @@ async def _read(
     return response_object(response_id, run, output.items, asked)
 
 
-async def _output(desk: Desk, response_id: ResponseId, show: Collection[str]) -> ResponseOutput:
+async def _output(
+    desk: TenantService, response_id: ResponseId, show: Collection[str]
+) -> ResponseOutput:
     output = ResponseOutput(str(response_id), show=show)
     if show and response_id.after:
         events = await events_of_run(desk, response_id.run_id)
@@ -278,7 +287,7 @@ async def _output(desk: Desk, response_id: ResponseId, show: Collection[str]) ->
     return output
 
 
-async def _endings(desk: Desk, run: Run, output: ResponseOutput) -> list[dict[str, Any]]:
+async def _endings(desk: TenantService, run: Run, output: ResponseOutput) -> list[dict[str, Any]]:
     """What is told at the end, beside what agents said."""
     if run.questions:
         questions = await questions_to_people(desk.store, run.session_id)
@@ -291,7 +300,7 @@ async def _endings(desk: Desk, run: Run, output: ResponseOutput) -> list[dict[st
 
 
 async def _events(
-    desk: Desk, work: _Work, asked: RequestEcho, show: Collection[str], *, beat_s: float
+    desk: TenantService, work: _Work, asked: RequestEcho, show: Collection[str], *, beat_s: float
 ) -> AsyncGenerator[bytes, None]:
     """The events of a stream, numbered."""
     number = 0

@@ -23,13 +23,13 @@ from ekiden.integrations.openai_api.catalog import addressee_of
 from ekiden.integrations.openai_api.errors import BadRequest
 from ekiden.integrations.openai_api.messages import ClientChat, read_chat
 from ekiden.integrations.openai_api.notices import read_command, run_noticed
-from ekiden.project.runs.reading import questions_to_people, run_range
 from ekiden.project.runs.runs import RunOrder
-from ekiden.project.service import Desk
+from ekiden.project.runs.stored_runs import questions_to_people, run_range
+from ekiden.project.service import TenantService
 from ekiden.server.access.access import Caller
 from ekiden.server.streams.decisions import decide
-from ekiden.server.streams.following import FollowedRun, await_more, begin_run, is_over, join_run
-from ekiden.server.streams.speaking import Speech, SpeechEnded, standing
+from ekiden.server.streams.follow import FollowedRun, await_more, begin_run, is_over, join_run
+from ekiden.server.streams.messages import Speech, SpeechEnded, standing
 from ekiden.sessions.progress import run_number
 
 
@@ -56,7 +56,7 @@ class ChatTurn:
 
 
 async def take_turn(
-    desk: Desk, caller: Caller, body: ChatRequest, *, session_id: str | None
+    desk: TenantService, caller: Caller, body: ChatRequest, *, session_id: str | None
 ) -> ChatTurn:
     """Begin, go on with, or look at what answers the request."""
     chat, to = read_chat(body.messages), addressee_of(desk, body.model)
@@ -88,7 +88,7 @@ async def take_turn(
 
 
 async def _go_on(
-    desk: Desk,
+    desk: TenantService,
     caller: Caller,
     chat: ClientChat,
     last: Run,
@@ -119,7 +119,7 @@ async def _go_on(
     return None
 
 
-async def last_run(desk: Desk, session_id: str) -> Run | None:
+async def last_run(desk: TenantService, session_id: str) -> Run | None:
     """The session's last run; `None` if there is none."""
     try:
         row = await desk.store.get(session_id)
@@ -129,7 +129,7 @@ async def last_run(desk: Desk, session_id: str) -> Run | None:
     return await desk.runs.read(run_id_of(session_id, number)) if number else None
 
 
-async def answer_since_wait(desk: Desk, last: Run) -> str:
+async def answer_since_wait(desk: TenantService, last: Run) -> str:
     """What was said in the run since it waited last."""
     after = await _since_wait(desk, last.run_id)
     speech, texts = Speech(""), []
@@ -140,7 +140,7 @@ async def answer_since_wait(desk: Desk, last: Run) -> str:
     return "\n\n".join(filter(None, texts))
 
 
-async def _since_wait(desk: Desk, run_id: str) -> int:
+async def _since_wait(desk: TenantService, run_id: str) -> int:
     """The number of the event with which the run began to wait the last time, or of the one before
     the run."""
     first, _ = await run_range(desk.store, run_id)
@@ -152,7 +152,7 @@ def _is_wait(event: Event) -> bool:
     return event.type == "agent_complete" and (event.details or {}).get("outcome") == "waiting"
 
 
-async def events_of_run(desk: Desk, run_id: str, *, after: int = 0) -> list[Event]:
+async def events_of_run(desk: TenantService, run_id: str, *, after: int = 0) -> list[Event]:
     """The run's events, or those of them after number `after`."""
     first, last = await run_range(desk.store, run_id)
     session_id = run_id.rpartition(":")[0]

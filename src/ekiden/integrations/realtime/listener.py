@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from ekiden.core.acting import acting_as
 from ekiden.core.context import ToolContext
 from ekiden.core.conversation.items import function_call, function_output
+from ekiden.core.current_agent import acting_as
 from ekiden.core.guardrails import GuardrailError
 from ekiden.core.handoff import Handoff
 from ekiden.core.tool import FunctionTool

@@ -12,10 +12,10 @@ from ekiden.core.errors import LeaseLost, StoreError, UserError
 from ekiden.core.values.ids import new_id
 from ekiden.integrations.realtime.agent import RealtimeAgent
 from ekiden.integrations.realtime.config import RealtimeRunConfig
-from ekiden.runtime import Circumstances, RunState
+from ekiden.runtime import RunOptions, RunState
 from ekiden.runtime.live_sessions import end_live
-from ekiden.runtime.loop.loading import opened_live
-from ekiden.runtime.loop.opening import claimed
+from ekiden.runtime.loop.claim import claimed
+from ekiden.runtime.loop.load import opened_live
 from ekiden.runtime.state.cursor import has_open_handoffs
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
@@ -49,7 +49,7 @@ class SessionRecord:
         `SessionBusy` while somebody else has it, `UserError` if it has an unfinished text run,
         `UnknownAgent` if it belongs to an agent that cannot be reached from `agent`.
         """
-        around = Circumstances(
+        options = RunOptions(
             root=agent,
             config=config.run_config(),
             context=context,
@@ -60,14 +60,14 @@ class SessionRecord:
             session = Session(new_id("live"), store=MemoryStore(config.clock))
         store, draft = session.store, session.draft(agent.name)
         await store.open()
-        claim, row = await claimed(store, draft.id, around.config, create=draft)
+        claim, row = await claimed(store, draft.id, options.config, create=draft)
         try:
             if row.status != "idle" or has_open_handoffs(row):
                 raise UserError(
                     f"session {row.id!r} has an unfinished run ({row.status}): let it end or "
                     "resume it before it goes on live"
                 )
-            return cls(await opened_live(around, store, claim, row))
+            return cls(await opened_live(options, store, claim, row))
         except BaseException:
             with suppress(StoreError):
                 await store.release(claim)

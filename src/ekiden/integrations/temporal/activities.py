@@ -18,12 +18,12 @@ from ekiden.core.errors import (
     StoreError,
     StoreUnavailable,
 )
-from ekiden.engine.station import Station
+from ekiden.engine.store_worker import StoreWorker
 from ekiden.integrations.temporal.names import labelled_queue
 from ekiden.integrations.temporal.payloads import Due, Errand, Standing
 from ekiden.integrations.temporal.session_workflow import ADVANCE, LEAVE
 from ekiden.integrations.temporal.timekeeper import RUN_TIMERS
-from ekiden.runtime.questions.timekeeping import run_timers
+from ekiden.runtime.questions.due import run_timers
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.runtime.state.leases import owner_name
 from ekiden.storage.base import Claim, Commit, SessionPatch, SessionRow, SessionStatus, Store
@@ -50,7 +50,9 @@ class Activities:
     failures of an activity, they are its outcome.
     """
 
-    def __init__(self, station: Station, labels: Mapping[str, list[str]], *, queue: str) -> None:
+    def __init__(
+        self, station: StoreWorker, labels: Mapping[str, list[str]], *, queue: str
+    ) -> None:
         """`labels`: where each agent of the team runs."""
         self._station = station
         self._labels = labels

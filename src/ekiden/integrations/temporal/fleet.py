@@ -10,10 +10,10 @@ from temporalio.client import Client
 
 from ekiden.core.errors import StoreError
 from ekiden.engine.fleet import Beside
-from ekiden.engine.station import Station
+from ekiden.engine.store_worker import StoreWorker
 from ekiden.integrations.temporal.attributes import register
-from ekiden.integrations.temporal.branch import Branch, Terms
-from ekiden.integrations.temporal.connecting import TemporalAddress, connect
+from ekiden.integrations.temporal.connection import TemporalAddress, connect
+from ekiden.integrations.temporal.store_worker import TemporalStoreWorker, Terms
 
 _log = logging.getLogger("ekiden.temporal")
 
@@ -40,8 +40,8 @@ class TemporalFleet:
         self._given = client
         self._client: Client | None = None
         self._is_indexed = False
-        self._branches: dict[Station, Branch] = {}
-        self._tasks: dict[Station, asyncio.Task[None]] = {}
+        self._branches: dict[StoreWorker, TemporalStoreWorker] = {}
+        self._tasks: dict[StoreWorker, asyncio.Task[None]] = {}
         self._news = asyncio.Event()
         self.stopping = asyncio.Event()
         """Set when no further session is to be taken."""
@@ -52,7 +52,7 @@ class TemporalFleet:
         return self._terms.concurrency
 
     @property
-    def stations(self) -> Sequence[Station]:
+    def stations(self) -> Sequence[StoreWorker]:
         """Those that are served."""
         return list(self._branches)
 
@@ -71,14 +71,14 @@ class TemporalFleet:
         """Whether no further session is taken."""
         return self.stopping.is_set()
 
-    def add(self, station: Station, *beside: Beside) -> None:
+    def add(self, station: StoreWorker, *beside: Beside) -> None:
         """Serve the station; what is to go on `beside` its sessions must not fail."""
         station.stopping = self.stopping
-        branch = self._branches[station] = Branch(station, beside, self._terms)
+        branch = self._branches[station] = TemporalStoreWorker(station, beside, self._terms)
         if self._client is not None:
             self._begin(branch, self._client)
 
-    async def remove(self, station: Station) -> None:
+    async def remove(self, station: StoreWorker) -> None:
         """Serve the station no longer; what is under way in it is left to others."""
         self._branches.pop(station, None)
         task = self._tasks.pop(station, None)
@@ -137,7 +137,7 @@ class TemporalFleet:
                     del self._tasks[station]
                     task.result()
 
-    def _begin(self, branch: Branch, client: Client) -> None:
+    def _begin(self, branch: TemporalStoreWorker, client: Client) -> None:
         running = branch.run(client, self.stopping, indexed=self._is_indexed)
         self._tasks[branch.station] = asyncio.create_task(running)
         self._news.set()

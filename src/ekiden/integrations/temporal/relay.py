@@ -21,10 +21,10 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ekiden.core.errors import StoreError
 from ekiden.integrations.temporal.attributes import first_attributes, keyword, register
+from ekiden.integrations.temporal.due_times import Reminder
+from ekiden.integrations.temporal.leader_lease import LeaderLease
 from ekiden.integrations.temporal.names import workflow_id
-from ekiden.integrations.temporal.office import Office
 from ekiden.integrations.temporal.payloads import SessionJob, Wake
-from ekiden.integrations.temporal.reminding import Reminder
 from ekiden.integrations.temporal.session_workflow import SessionWorkflow, priority_of
 from ekiden.storage.base import SessionFilter, SessionRow, Store
 
@@ -83,7 +83,7 @@ class Relay:
         self._job = job
         self._labels = labels
         office = f"relay/{job.queue}/{_digest(labels)}"
-        self._office = Office(store, office, term_s=job.heartbeat_s)
+        self._office = LeaderLease(store, office, term_s=job.heartbeat_s)
         self._sent: dict[str, _Sent] = {}
         self._takes_over = True
         """Whether what was signalled by others is not known yet."""

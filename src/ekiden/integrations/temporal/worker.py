@@ -10,12 +10,12 @@ from temporalio.client import Client
 from ekiden.core.agent import Agent
 from ekiden.core.profile import check_labels
 from ekiden.core.team import Team
-from ekiden.engine.beside import beside
-from ekiden.engine.serving import served_agents
-from ekiden.engine.station import Audience, Station, once_reachable
-from ekiden.integrations.temporal.branch import Terms
-from ekiden.integrations.temporal.connecting import TemporalAddress
+from ekiden.engine.background import beside
+from ekiden.engine.served_agents import served_agents
+from ekiden.engine.store_worker import Audience, StoreWorker, once_reachable
+from ekiden.integrations.temporal.connection import TemporalAddress
 from ekiden.integrations.temporal.fleet import TemporalFleet
+from ekiden.integrations.temporal.store_worker import Terms
 from ekiden.integrations.temporal.versions import WorkerVersion
 from ekiden.runtime import RunConfig
 from ekiden.sessions.retention import Retention
@@ -73,7 +73,7 @@ class TemporalWorker:
             version=version,
         )
         self._store = store
-        self._station = Station(
+        self._station = StoreWorker(
             store,
             members,
             serves=served_agents(members, labels=found),

@@ -1,5 +1,5 @@
 """Sessions mirrored to Vertex AI Sessions."""
 
-from ekiden.integrations.vertex.mirror import VertexMirror
+from ekiden.integrations.vertex.replica import VertexReplica
 
-__all__ = ["VertexMirror"]
+__all__ = ["VertexReplica"]

@@ -10,19 +10,19 @@ from typing import Any
 
 from ekiden.core.conversation.items import Item, is_message, text_of
 from ekiden.core.values.jsonio import loads
-from ekiden.sessions.mirror.base import MirroredEvent, MirroredSession
+from ekiden.sessions.replica.base import ReplicatedEvent, ReplicatedSession
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _USER, _MODEL = "user", "model"
 
 
-def vertex_session_id(session: MirroredSession) -> str:
+def vertex_session_id(session: ReplicatedSession) -> str:
     """The id that the session has there: up to 63 of ``a-z0-9-``, a letter first."""
     text = f"{session.created_at_us}/{session.id}"
     return f"ekiden-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:40]}"
 
 
-def user_of(session: MirroredSession) -> str:
+def user_of(session: ReplicatedSession) -> str:
     """A session of nobody is somebody's whom no other session has."""
     return tidy(session.user_id) if session.user_id else vertex_session_id(session)
 
@@ -33,7 +33,7 @@ def timestamp(at_us: int) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def wire_events(event: MirroredEvent) -> list[dict[str, Any]]:
+def wire_events(event: ReplicatedEvent) -> list[dict[str, Any]]:
     """The event as ``SessionEvent`` objects: one for each turn of who speaks, in order.
 
     The id is the ``invocationId`` of all of them: so what is there already can be found, and
@@ -70,7 +70,7 @@ def tidy(value: Any) -> Any:
     return value
 
 
-def _head(event: MirroredEvent, author: str, number: int) -> dict[str, Any]:
+def _head(event: ReplicatedEvent, author: str, number: int) -> dict[str, Any]:
     return {
         "author": author,
         "invocationId": event.id,
@@ -78,7 +78,7 @@ def _head(event: MirroredEvent, author: str, number: int) -> dict[str, Any]:
     }
 
 
-def _spoken(event: MirroredEvent) -> Iterator[tuple[tuple[str, str], list[dict[str, Any]]]]:
+def _spoken(event: ReplicatedEvent) -> Iterator[tuple[tuple[str, str], list[dict[str, Any]]]]:
     """Who says what, as author and role, with the parts."""
     for item in event.items:
         parts = list(_parts(item, event.tools))

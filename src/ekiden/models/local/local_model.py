@@ -21,12 +21,12 @@ from ekiden.core.conversation.model import (
 from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.values.jsonio import dumps
-from ekiden.models.local.choosing import LikelyTool, choice_body, choice_of, wants_reason_only
 from ekiden.models.local.engine import Engine, shared_engine
 from ekiden.models.local.generation import Generation
 from ekiden.models.local.grammar import call_head, call_or_answer, json_of
 from ekiden.models.local.prompt import chat_messages
 from ekiden.models.local.settings import LocalSettings
+from ekiden.models.local.tool_choice import LikelyTool, choice_body, choice_of, wants_reason_only
 from ekiden.models.local.weights import Weights
 
 _NO_THINKING = {"chat_template_kwargs": {"enable_thinking": False}}

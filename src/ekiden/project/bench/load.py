@@ -22,7 +22,7 @@ from typing import Any
 from ekiden import __version__
 from ekiden.core.errors import UserError
 from ekiden.engine import submit
-from ekiden.project.bench.counting import Books, books
+from ekiden.project.bench.database_stats import Books, books
 from ekiden.project.bench.fsync import fsync_us
 from ekiden.project.bench.processes import WorkerProcesses, crew
 from ekiden.project.bench.teams import Desk, desk

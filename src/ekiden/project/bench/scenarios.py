@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ekiden import __version__
-from ekiden.bus import Bus, Seat
+from ekiden.bus import Bus, BusClient
 from ekiden.core.conversation.items import Item, assistant_message, user_message
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.project.bench.fsync import fsync_us
@@ -62,12 +62,12 @@ async def _echo(message: AgentMessage) -> Any:
     return message.payload
 
 
-async def _ask(seat: Seat, count: int, callers: int) -> None:
+async def _ask(seat: BusClient, count: int, callers: int) -> None:
     left = iter(range(count))
     await asyncio.gather(*(_caller(seat, left) for _ in range(callers)))
 
 
-async def _caller(seat: Seat, numbers: Iterator[int]) -> None:
+async def _caller(seat: BusClient, numbers: Iterator[int]) -> None:
     for number in numbers:
         if await seat.ask("echo", "ping", number) != number:
             raise WrongAnswer(f"a wrong answer to query {number}")

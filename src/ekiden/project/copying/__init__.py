@@ -7,7 +7,7 @@ from ekiden.core.lazy import lazy_names
 if TYPE_CHECKING:
     from ekiden.project.copying.backups import backup_store, restore_store
     from ekiden.project.copying.copies import copy_store
-    from ekiden.project.copying.looking import store_info, verify_store
+    from ekiden.project.copying.inspection import store_info, verify_store
     from ekiden.project.copying.report import (
         BackupReport,
         CopiedTenant,
@@ -40,7 +40,7 @@ __getattr__ = lazy_names(
         "backup_store": "ekiden.project.copying.backups",
         "copy_store": "ekiden.project.copying.copies",
         "restore_store": "ekiden.project.copying.backups",
-        "store_info": "ekiden.project.copying.looking",
-        "verify_store": "ekiden.project.copying.looking",
+        "store_info": "ekiden.project.copying.inspection",
+        "verify_store": "ekiden.project.copying.inspection",
     },
 )

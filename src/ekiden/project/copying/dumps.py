@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ekiden.core.errors import UserError
-from ekiden.core.errors.copying import StoreNotEmpty, StoreUnfinished
+from ekiden.core.errors.copy import StoreNotEmpty, StoreUnfinished
 from ekiden.core.faults import fault_point
-from ekiden.project.copying.looking import verified
+from ekiden.project.copying.inspection import verified
 from ekiden.project.copying.places import check_source, snapshot_at, tenants_at
 from ekiden.project.copying.report import BackupReport, Progress, StoreFindings
 from ekiden.project.copying.work_folder import work_folder

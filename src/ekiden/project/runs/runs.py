@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
-from ekiden.core.conversation.quoting import as_caller_data
+from ekiden.core.conversation.quotes import as_caller_data
 from ekiden.core.errors import (
     EkidenError,
     LeaseLost,
@@ -40,14 +40,14 @@ from ekiden.engine.stops import stop_suspended
 from ekiden.handoff.records.records import read_handoff
 from ekiden.hub import SessionTails
 from ekiden.hub.tails import Shown
-from ekiden.project.runs.reading import read_run, run_status
-from ekiden.project.runs.stopping import RunTasks, is_stopped
-from ekiden.project.runs.watching import RunWatch, ended
+from ekiden.project.runs.cancellation import RunTasks, is_stopped
+from ekiden.project.runs.follow import RunWatch, ended
+from ekiden.project.runs.stored_runs import read_run, run_status
 from ekiden.routing.decision import Strategy
-from ekiden.runtime import Circumstances, HandoffController, RunConfig, advance
+from ekiden.runtime import HandoffController, RunConfig, RunOptions, advance
 from ekiden.runtime import submit as store_message
-from ekiden.runtime.loop.opening import begun, read_input, resumed
-from ekiden.runtime.questions.withdrawing import take_back
+from ekiden.runtime.loop.claim import begun, read_input, resumed
+from ekiden.runtime.questions.cancel_question import take_back
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import Session
 from ekiden.sessions.progress import first_event, run_number
@@ -167,17 +167,17 @@ class Runs:
             priority=order.priority,
         )
         session.meta.update(order.meta)
-        around = self._around(order, order.limits)
+        options = self._around(order, order.limits)
         session_id = session.session_id
 
         async def begin() -> StartedRun:
             await self._check_free(session_id)
             if len(self._tasks) >= self._most:
-                return await self._leave_to_workers(around, order, session)
+                return await self._leave_to_workers(options, order, session)
             self._queued = 0
-            around.live = self._tails.wants(session_id)
+            options.live = self._tails.wants(session_id)
             return await self._begin(
-                session_id, around, lambda: begun(around, order.stored_input(), session)
+                session_id, options, lambda: begun(options, order.stored_input(), session)
             )
 
         if order.on_busy == "refuse":
@@ -213,11 +213,11 @@ class Runs:
         self._check_open()
         await take_back(self._store, session_id)
         session = Session(session_id, store=self._store)
-        around = self._around(None, limits)
+        options = self._around(None, limits)
         if len(self._tasks) < self._most:
-            around.live = self._tails.wants(session_id)
-            return await self._begin(session_id, around, lambda: _made_ready(around, session))
-        async with _made_ready(around, session) as run:
+            options.live = self._tails.wants(session_id)
+            return await self._begin(session_id, options, lambda: _made_ready(options, session))
+        async with _made_ready(options, session) as run:
             return _started(run)  # To leave it is to leave it to workers.
 
     async def hand_over(
@@ -236,9 +236,9 @@ class Runs:
         already, the agent's work is left to workers.
         """
         self._check_open()
-        around = self._around(None, limits)
+        options = self._around(None, limits)
         controller = HandoffController(
-            self._team, self._store, run_config=around.config, around=around
+            self._team, self._store, run_config=options.config, options=options
         )
         if len(self._tasks) >= self._most:
             return await controller.start(session_id, to=to, run=False, **asked)
@@ -257,8 +257,8 @@ class Runs:
             except Exception as exc:
                 made.set_exception(exc)
 
-        around.handed_over = note
-        mine = self._tasks.begin(session_id, around, work())
+        options.handed_over = note
+        mine = self._tasks.begin(session_id, options, work())
         made.add_done_callback(lambda done: done.exception())
         await self._unless_stopping({mine.task}, wait_s)
         known: set[asyncio.Future[Any]] = {begun, mine.task}
@@ -394,18 +394,18 @@ class Runs:
             self._store, self._tails, run_id, through_waits=through_waits, quiet_s=quiet_s
         )
 
-    def _around(self, order: RunOrder | None, limits: Mapping[str, float]) -> Circumstances:
+    def _around(self, order: RunOrder | None, limits: Mapping[str, float]) -> RunOptions:
         config = replace(self._config, on_busy="refuse").with_limits(limits)
-        around = Circumstances(
+        options = RunOptions(
             root=self._team, config=config, left_as="ready", drives=False, serves=self._serves
         )
-        around.is_polite = True
+        options.is_polite = True
         if order is not None:
-            around.to = order.to
-            around.along = order.along
+            options.to = order.to
+            options.along = order.along
             if order.strategy is not None:
-                around.route_options = {"strategy": order.strategy}
-        return around
+                options.route_options = {"strategy": order.strategy}
+        return options
 
     async def _check_free(self, session_id: str) -> None:
         """`SessionBusy` if agents work for the session; who else has it is known by the claim."""
@@ -430,10 +430,10 @@ class Runs:
             await self._store.wait_for_change(pause_s)
 
     async def _begin(
-        self, session_id: str, around: Circumstances, opening: Callable[[], Any]
+        self, session_id: str, options: RunOptions, opening: Callable[[], Any]
     ) -> StartedRun:
         started: asyncio.Future[StartedRun] = asyncio.get_running_loop().create_future()
-        mine = self._tasks.begin(session_id, around, self._work(session_id, opening, started))
+        mine = self._tasks.begin(session_id, options, self._work(session_id, opening, started))
 
         def note(done: asyncio.Future[StartedRun]) -> None:
             if done.exception() is None:
@@ -476,7 +476,7 @@ class Runs:
                 _log.exception("session %s cannot be advanced", session_id)
 
     async def _leave_to_workers(
-        self, around: Circumstances, order: RunOrder, session: Session
+        self, options: RunOptions, order: RunOrder, session: Session
     ) -> StartedRun:
         if self._queued >= self._most_queued:
             newest = await self._store.list(SessionFilter(status="ready"), limit=_LOOKED_AT)
@@ -484,7 +484,7 @@ class Runs:
             if self._queued >= min(_SHORT, self._most_queued):
                 self._queued = self._most_queued
                 raise TooManyRequests("too many runs wait already", retry_after_s=5)
-        number = await store_message(around, order.stored_input(), session)
+        number = await store_message(options, order.stored_input(), session)
         self._queued += 1
         row = await self._store.get(session.session_id)
         after = max(first_event(row) - 1, 0) if run_number(row) == number else 0
@@ -512,10 +512,10 @@ _SHORT = 100
 
 
 @asynccontextmanager
-async def _made_ready(around: Circumstances, session: Session) -> AsyncIterator[RunState]:
+async def _made_ready(options: RunOptions, session: Session) -> AsyncIterator[RunState]:
     """The unfinished run, and in the store as well: from then on a worker goes on with it if this
     process dies, and nobody takes its earlier outcome for the one that is to come."""
-    async with resumed(around, session) as run:
+    async with resumed(options, session) as run:
         patch = SessionPatch(status="ready", outcome="", cursor=run.cursor.to_json())
         await run.store.commit(run.claim, Commit(patch=patch, events=()))
         yield run

@@ -1,14 +1,14 @@
 """Settings: `settings.json` of the user and of the project, environment and call, merged."""
 
 from ekiden.project.settings.agreement import agent_names_check, check_default_agent
+from ekiden.project.settings.changes import Change, set_setting, unset_setting
 from ekiden.project.settings.files import SettingsProblem, Where, settings_files
 from ekiden.project.settings.keys import SETTINGS, Setting
 from ekiden.project.settings.loaded import LoadedSettings, SettingEntry, SettingOrigin, value_among
-from ekiden.project.settings.loading import load_settings
 from ekiden.project.settings.model import AgentsSettings, LocalSettings, Settings
 from ekiden.project.settings.redaction import redacted
 from ekiden.project.settings.schema import settings_schema
-from ekiden.project.settings.writing import Change, set_setting, unset_setting
+from ekiden.project.settings.sources import load_settings
 
 __all__ = [
     "SETTINGS",

@@ -16,7 +16,7 @@ from ekiden.core.conversation.messages import BusLimits
 from ekiden.inbox.settings import InboxSettings
 from ekiden.project.defaults import DEFAULT_STORE
 from ekiden.routing.settings import RoutingSettings
-from ekiden.sessions.mirror.settings import MirrorSettings
+from ekiden.sessions.replica.settings import ReplicaSettings
 from ekiden.sessions.retention import Retention
 from ekiden.tools.settings import ToolSettings
 
@@ -194,4 +194,4 @@ class Settings(Checked):
     chat: ChatSettings = field(default_factory=ChatSettings)
     server: ServerSettings = field(default_factory=ServerSettings)
     retention: Retention = field(default_factory=Retention)
-    mirror: MirrorSettings = field(default_factory=MirrorSettings)
+    mirror: ReplicaSettings = field(default_factory=ReplicaSettings)

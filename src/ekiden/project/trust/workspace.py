@@ -13,13 +13,13 @@ from typing import Any
 
 from ekiden.agents import AgentDefinition, LoadedAgents, agent_folders, load_agent_files
 from ekiden.agents.discovery import find_files
-from ekiden.core.acting import acting_agent
+from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import EkidenError, SettingsInvalid
+from ekiden.project.settings.file import read_content
 from ekiden.project.settings.files import SettingsFiles, Unreadable, read_text, settings_files
 from ekiden.project.settings.loaded import LoadedSettings
-from ekiden.project.settings.loading import load_settings
 from ekiden.project.settings.model import SERVERS
-from ekiden.project.settings.reading import read_content
+from ekiden.project.settings.sources import load_settings
 from ekiden.project.trust.folders import TrustedFolders
 from ekiden.project.trust.modules import python_files, started_by
 from ekiden.project.trust.risks import Risk, agent_risks, functions_of, settings_risks

@@ -18,7 +18,7 @@ import numpy as np
 from ekiden.core.agent import Agent
 from ekiden.embeddings.base import Embedder, KnowingEmbedder
 from ekiden.embeddings.found import second_encoder
-from ekiden.embeddings.hashing import HashingEmbedder
+from ekiden.embeddings.letters import HashingEmbedder
 from ekiden.embeddings.local import MISSING, local_embedder
 from ekiden.routing.decision import Score, StageResult, plain_line
 from ekiden.routing.meaning.learner import Indices, Learner, Matrix, Views

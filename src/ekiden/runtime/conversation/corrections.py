@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ekiden.core.conversation.items import Item, user_message
-from ekiden.core.conversation.quoting import quote
+from ekiden.core.conversation.quotes import quote
 from ekiden.core.events import Event
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ekiden.core.conversation.items import text_of
-from ekiden.core.conversation.quoting import is_request
+from ekiden.core.conversation.quotes import is_request
 from ekiden.core.errors import HandoffRefused
 from ekiden.runtime.conversation.corrections import view_for_others
 from ekiden.runtime.state.state import RunState

@@ -22,7 +22,7 @@ from ekiden.core.guardrails import (
     InputGuardrailResult,
     InputGuardrailTripwireTriggered,
 )
-from ekiden.runtime.guardrails.examining import Checked, examine, finding, own_copy, violations_of
+from ekiden.runtime.guardrails.checks import Checked, examine, finding, own_copy, violations_of
 from ekiden.runtime.state.findings import record_failures, store_stop
 from ekiden.runtime.state.state import RunState
 

@@ -17,26 +17,26 @@ from ekiden.core.values.jsonio import dumps
 from ekiden.handoff.filters.selection import paired
 from ekiden.handoff.validation import check_cycle, check_depth
 from ekiden.runtime.conversation.corrections import has_withheld, view_for_others
-from ekiden.runtime.conversation.handed import filtered, filtered_words, received, words_of
+from ekiden.runtime.conversation.handoff_view import filtered, filtered_words, received, words_of
+from ekiden.runtime.handoff.acceptance import check_acceptance, needs_acceptance
 from ekiden.runtime.handoff.brought import Before, brought, record_brought
 from ekiden.runtime.handoff.compensation import undo_staged
-from ekiden.runtime.handoff.scrutiny import needs_scrutiny, scrutinise
 from ekiden.runtime.handoff.targets import check_available, find_target, invoke_edge
 from ekiden.runtime.outcome.finish import describe, is_bug, log_error, warn
-from ekiden.runtime.questions.withdrawing import withdraw_questions
+from ekiden.runtime.questions.cancel_question import withdraw_questions
 from ekiden.runtime.state.attempt import (
     NOTHING_BROUGHT,
     Attempt,
     announce,
     give_up_tried,
 )
+from ekiden.runtime.state.budget import narrowed
 from ekiden.runtime.state.calls import both, settled
 from ekiden.runtime.state.cursor import USER, PendingHandoff
 from ekiden.runtime.state.findings import record_failures, tell_findings
-from ekiden.runtime.state.spending import narrowed
 from ekiden.runtime.state.state import RunState
-from ekiden.runtime.tools.closing import ClosedCall, broken_off, close_calls, with_outputs
 from ekiden.runtime.tools.offer import enabled_tools
+from ekiden.runtime.tools.unfinished_calls import ClosedCall, broken_off, close_calls, with_outputs
 
 
 async def carry_out(run: RunState, attempt: Attempt) -> bool:
@@ -251,8 +251,8 @@ async def _validate(
             may_return=bool(allowed),
             is_changed=allowed == "always" or _is_changed(run, target.name, words),
         )
-    if needs_scrutiny(attempt, target):
-        await scrutinise(run, attempt, target, words)
+    if needs_acceptance(attempt, target):
+        await check_acceptance(run, attempt, target, words)
 
 
 async def _check_enabled(run: RunState, attempt: Attempt) -> None:

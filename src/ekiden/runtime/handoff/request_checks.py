@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ekiden.core.acting import acting_agent
 from ekiden.core.agent import Agent
+from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import UserError
 from ekiden.core.handoff_terms import Actor
 from ekiden.core.values.ids import NOT_IN_NAMES, check_line

@@ -25,14 +25,14 @@ from ekiden.runtime.handoff.controller import carry_out, refuse, store_refusal
 from ekiden.runtime.handoff.live_runs import check_source, target_of
 from ekiden.runtime.handoff.rollback import finish_rollback, give_back
 from ekiden.runtime.handoff.targets import check_available
-from ekiden.runtime.outcome.unmade_requests import (
+from ekiden.runtime.outcome.cancelled_requests import (
     Standing,
     as_before_if_stale,
     is_late,
     store_withdrawal,
     unconnected,
 )
-from ekiden.runtime.questions.asking import Suspended
+from ekiden.runtime.questions.questions import Suspended
 from ekiden.runtime.state.attempt import NOTHING_BROUGHT, Attempt, Brings
 from ekiden.runtime.state.state import RunState
 from ekiden.storage.base import Document, DocumentWrite

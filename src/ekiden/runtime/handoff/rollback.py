@@ -14,13 +14,13 @@ from ekiden.handoff.records.lifecycle import Lifecycle
 from ekiden.runtime.conversation.corrections import not_undone
 from ekiden.runtime.handoff.compensation import compensate, leave_to_people
 from ekiden.runtime.outcome.finish import finish, told_outside
+from ekiden.runtime.questions.cancel_question import withdraw_questions
 from ekiden.runtime.questions.inboxes import tell_people
-from ekiden.runtime.questions.withdrawing import withdraw_questions
 from ekiden.runtime.state.cursor import PendingHandoff
-from ekiden.runtime.state.recording import REDACTED
 from ekiden.runtime.state.registration import forget
 from ekiden.runtime.state.snapshot import KEPT, kept_again, told_so_far
 from ekiden.runtime.state.state import RunState
+from ekiden.runtime.state.step_record import REDACTED
 from ekiden.runtime.state.variables import GONE, body_of, value_of, write_of
 from ekiden.sessions import history_length, visible_items
 from ekiden.storage.base import DocumentWrite

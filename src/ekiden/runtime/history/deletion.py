@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
-from ekiden.core.acting import acting_as
 from ekiden.core.conversation.messages import error_json
+from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import SessionBusy, SessionNotFound
 from ekiden.core.errors.inbox import InboxError
 from ekiden.core.events import Event
+from ekiden.runtime.questions.cancel_question import is_left, timer_end
 from ekiden.runtime.questions.sessions import ANSWERS
-from ekiden.runtime.questions.withdrawing import is_left, timer_end
+from ekiden.runtime.state.budget import shared_budget_removals
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion
 from ekiden.runtime.state.leases import owner_name
-from ekiden.runtime.state.spending import purse_removals
 from ekiden.sessions.search import delete_with_texts
 from ekiden.storage.base import (
     Claim,
@@ -80,8 +80,10 @@ async def _detached(store: Store, claim: Claim, row: SessionRow) -> set[str]:
     """Free the session from everybody; the sessions that were to answer it, which are told."""
     cursor = Cursor.from_json(row.cursor)
     asks, cursor.questions.open = list(cursor.questions.open.values()), {}
-    purses = await purse_removals(store, cursor.budget.purse, cursor.budget.levels)
-    if not asks and not purses and ANSWERS not in row.meta and row.status == "idle":
+    shared_budgets = await shared_budget_removals(
+        store, cursor.budget.shared_budget, cursor.budget.levels
+    )
+    if not asks and not shared_budgets and ANSWERS not in row.meta and row.status == "idle":
         return set()
     for question in asks:
         if question.kind == "inbox":
@@ -90,7 +92,7 @@ async def _detached(store: Store, claim: Claim, row: SessionRow) -> set[str]:
     settles = [MessageSettle(key=question.id, state="cancelled") for question in queries]
     if ANSWERS in row.meta:
         settles.append(MessageSettle(key=row.meta[ANSWERS], state="failed", answer=_DELETED))
-    cursor.budget.purse, cursor.budget.levels = None, []
+    cursor.budget.shared_budget, cursor.budget.levels = None, []
     sessions = [question.session for question in queries if question.session is not None]
     # Idle, so that no worker takes it between this and its end.
     await store.commit(
@@ -98,7 +100,7 @@ async def _detached(store: Store, claim: Claim, row: SessionRow) -> set[str]:
         Commit(
             patch=SessionPatch(status="idle", outcome="failed", cursor=cursor.to_json()),
             events=(),
-            documents=[*(timer_end(question) for question in queries), *purses],
+            documents=[*(timer_end(question) for question in queries), *shared_budgets],
             settles=settles,
             wakes=sessions,
         ),

@@ -9,8 +9,8 @@ from typing import Any
 from ekiden.audit.chain import chained
 from ekiden.core.errors import SessionError, StoreError, UserError
 from ekiden.core.events import Event
-from ekiden.runtime.history.folding import beginning, runs_begun
-from ekiden.runtime.history.past import Past, past_of
+from ekiden.runtime.history.point_in_time import Past, past_of
+from ekiden.runtime.history.replay import beginning, runs_begun
 from ekiden.runtime.questions.sessions import ANSWERS, FIXED_LIMITS, OWN_LIMITS
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.runtime.state.cursor import PendingHandoff

@@ -12,7 +12,6 @@ from ekiden.core.events import Event
 from ekiden.core.plan import AgentResult, TaskDecomposition
 from ekiden.core.shapes import Amount, Count, Name, Object, check, read_by
 from ekiden.core.values.jsonio import loads
-from ekiden.runtime.history.exporting import is_shared_step
 from ekiden.runtime.history.import_shapes import (
     OF_END,
     OF_TYPE,
@@ -27,6 +26,7 @@ from ekiden.runtime.history.import_shapes import (
     StoredPlan,
     StoredResult,
 )
+from ekiden.runtime.history.session_export import is_shared_step
 from ekiden.runtime.state.cursor import Cursor, opened_in
 from ekiden.runtime.state.cursor.shapes import Finding
 from ekiden.runtime.state.snapshot import KEPT, REWOUND

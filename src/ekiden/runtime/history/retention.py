@@ -13,7 +13,7 @@ from ekiden.core.values.documents import Value
 from ekiden.inbox.documents import DONE, as_item, order_key
 from ekiden.inbox.documents import ORDER as INBOX_ORDER
 from ekiden.runtime.history.deletion import ASKED_IN, remove_session
-from ekiden.runtime.questions.withdrawing import is_left
+from ekiden.runtime.questions.cancel_question import is_left
 from ekiden.runtime.state.cursor import open_questions
 from ekiden.storage.base import (
     DocumentWrite,

@@ -10,14 +10,14 @@ from ekiden.audit.chain import chained
 from ekiden.core.events import Event
 from ekiden.core.values.documents import Value
 from ekiden.runtime.history.deletion import withdraw_item
-from ekiden.runtime.history.folding import runs_begun
 from ekiden.runtime.history.fork import confirmations
-from ekiden.runtime.history.past import Past, past_of
-from ekiden.runtime.questions.withdrawing import abandon, timer_end
+from ekiden.runtime.history.point_in_time import Past, past_of
+from ekiden.runtime.history.replay import runs_begun
+from ekiden.runtime.questions.cancel_question import abandon, timer_end
+from ekiden.runtime.state.budget import shared_budget_removals
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion, open_questions
 from ekiden.runtime.state.leases import owner_name
 from ekiden.runtime.state.snapshot import KEPT, REWOUND, kept_again, snapshot_key, snapshot_of
-from ekiden.runtime.state.spending import purse_removals
 from ekiden.sessions.state import STATE, told_state
 from ekiden.storage.base import Claim, Commit, MessageSettle, SessionPatch, SessionRow, Store
 
@@ -107,7 +107,9 @@ async def _step_back(
         run,
         max(standing.handoffs.count, cursor.handoffs.count),
     )
-    purses = await purse_removals(store, standing.budget.purse, standing.budget.levels)
+    shared_budgets = await shared_budget_removals(
+        store, standing.budget.shared_budget, standing.budget.levels
+    )
     told = await _told(store, row, past, events)
     cursor.audit = standing.audit
     if standing.audit.head:
@@ -135,7 +137,7 @@ async def _step_back(
             ),
             events=told,
             steps=steps,
-            documents=[*(timer_end(question) for question in queries), *purses],
+            documents=[*(timer_end(question) for question in queries), *shared_budgets],
             settles=[MessageSettle(key=question.id, state="cancelled") for question in queries],
             wakes=[question.session for question in queries if question.session is not None],
             release=True,

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic
 
-from ekiden.core.acting import acting_as
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper, TContext, TOutput
 from ekiden.core.conversation.items import (
@@ -19,7 +18,8 @@ from ekiden.core.conversation.items import (
     function_output,
     text_of,
 )
-from ekiden.core.conversation.quoting import is_request
+from ekiden.core.conversation.quotes import is_request
+from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import ToolError, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff
@@ -28,14 +28,14 @@ from ekiden.core.tool import FunctionTool
 from ekiden.core.values.jsonio import dumps, loads
 from ekiden.runtime.conversation.corrections import UNDONE, undone_told
 from ekiden.runtime.guardrails.output import approve
-from ekiden.runtime.questions.asking import Asking, Suspended, is_suspended
+from ekiden.runtime.questions.questions import Asking, Suspended, is_suspended
 from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.snapshot import KEPT, kept_key, kept_values
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.confirmation import ask_first
 from ekiden.runtime.tools.intents import begin_call, call_id_of, call_key, last_place, place_of
 from ekiden.runtime.tools.offer import refresh_offer
-from ekiden.runtime.tools.running import PlannedCall, perform, record_call
+from ekiden.runtime.tools.run_tools import PlannedCall, perform, record_call
 from ekiden.runtime.turn.turn import conclude, start_agent
 from ekiden.sessions.scopes import checked_value
 from ekiden.tools import ToolResult, output_text

@@ -73,7 +73,7 @@ class _Supervisor(AgentKind):
     traits = SUPERVISOR
 
     async def take_turn(self, run: RunState) -> None:
-        from ekiden.runtime.plans.supervising import supervise
+        from ekiden.runtime.plans.run_plan import supervise
 
         await supervise(run)
 
@@ -101,9 +101,9 @@ class _Runner(AgentKind):
     traits = RUNNER
 
     async def take_turn(self, run: RunState) -> None:
-        from ekiden.runtime.kinds.elsewhere import run_elsewhere
+        from ekiden.runtime.kinds.remote_agent import run_remote_agent
 
-        await run_elsewhere(run)
+        await run_remote_agent(run)
 
 
 class _Registered(AgentKind):

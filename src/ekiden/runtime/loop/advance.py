@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, Coroutine
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Any
 
-from ekiden.core.acting import acting_as
 from ekiden.core.conversation.items import Item
 from ekiden.core.conversation.model import ModelDelta
+from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import (
     EkidenError,
     HandoffRefused,
@@ -23,11 +23,11 @@ from ekiden.core.runs import OutOfBudget
 from ekiden.runtime.handoff.rollback import finish_rollback, give_back
 from ekiden.runtime.kinds.registry import kind_of
 from ekiden.runtime.outcome.finish import fail, finish, hand_on, is_bug, log_error
-from ekiden.runtime.questions.asking import is_suspended
-from ekiden.runtime.questions.withdrawing import WITHDRAWN, is_withdrawn
+from ekiden.runtime.questions.cancel_question import WITHDRAWN, is_withdrawn
+from ekiden.runtime.questions.questions import is_suspended
+from ekiden.runtime.state.budget import Spent, allowed, as_set, own_left
 from ekiden.runtime.state.cursor import had_before
 from ekiden.runtime.state.ledger import read_day
-from ekiden.runtime.state.spending import Spent, allowed, as_set, own_left
 from ekiden.runtime.state.state import RunState, load_memo
 from ekiden.runtime.turn.limits import TimeLimit, has_triggers, over_limit, time_left
 from ekiden.runtime.turn.turn import resume_acting, settle_answer
@@ -50,7 +50,7 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
     if run.was_woken and await is_withdrawn(run):
         await finish(run, WITHDRAWN)
     try:
-        while run.outcome is None and run.around.is_served(run.agent):
+        while run.outcome is None and run.options.is_served(run.agent):
             if run.live:
                 async with aclosing(_watched(run)) as steps:
                     async for shown in steps:
@@ -71,11 +71,11 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
     for shown in run.outbox.take():
         yield shown
     if run.outcome is not None and run.interruption.look:
-        from ekiden.runtime.loop.left_requests import serve_left
+        from ekiden.runtime.loop.late_requests import serve_left
 
         await serve_left(run)
-    if run.children.told and run.around.drives:
-        from ekiden.runtime.loop.waiting import run_told
+    if run.children.told and run.options.drives:
+        from ekiden.runtime.loop.answer_wait import run_told
 
         await run_told(run, advance)
 
@@ -182,7 +182,7 @@ async def _settle(run: RunState, wrong: BaseException) -> None:
     elif isinstance(wrong, Exception):
         failure = wrong
     elif is_suspended(wrong):
-        from ekiden.runtime.loop.waiting import wait_for_answers
+        from ekiden.runtime.loop.answer_wait import wait_for_answers
 
         try:
             await wait_for_answers(run, advance)
@@ -287,8 +287,8 @@ async def _next_step(run: RunState) -> None:
 
 async def _answers_came(run: RunState) -> bool:
     """Whether the code that waits can go on; if not, the run waits."""
-    from ekiden.runtime.loop.waiting import wait_for_answers
-    from ekiden.runtime.questions.answering import collect_answers
+    from ekiden.runtime.loop.answer_wait import wait_for_answers
+    from ekiden.runtime.questions.answers import collect_answers
 
     if await collect_answers(run):
         return True

@@ -15,12 +15,12 @@ from ekiden.core.conversation.messages import Letter
 from ekiden.core.errors import SessionBusy, SessionError
 from ekiden.core.runs import OutOfBudget
 from ekiden.runtime.outcome.finish import outcome_told
-from ekiden.runtime.questions.answering import count_used
-from ekiden.runtime.questions.asking import QUERY_TIMER
+from ekiden.runtime.questions.answers import count_used
+from ekiden.runtime.questions.questions import QUERY_TIMER
 from ekiden.runtime.questions.sessions import OWN_LIMITS
+from ekiden.runtime.state.budget import Spent, left_of
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion, RunBudget
 from ekiden.runtime.state.leases import owner_name
-from ekiden.runtime.state.spending import Spent, left_of
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.turn.limits import over_limit
 from ekiden.storage.base import Commit, MessageFilter, SessionPatch, SessionRow

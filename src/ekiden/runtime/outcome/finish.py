@@ -15,12 +15,12 @@ from ekiden.core.errors import EkidenError, ModelBehaviorError, SessionError, St
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError
-from ekiden.core.privacy.covering import cover
+from ekiden.core.privacy.masking import cover
 from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.runtime.questions.sessions import ANSWERS
+from ekiden.runtime.state.budget import empty
 from ekiden.runtime.state.calls import both
 from ekiden.runtime.state.findings import tell_findings
-from ekiden.runtime.state.spending import empty
 from ekiden.runtime.state.state import RunState
 from ekiden.storage.base import SessionStatus
 
@@ -107,7 +107,7 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
     if run.cursor.questions.open or ANSWERS in run.meta:
         await _answer_and_release(run, outcome)
     if (
-        run.cursor.budget.purse is not None
+        run.cursor.budget.shared_budget is not None
         and not isinstance(outcome, Waiting)
         and not run.cursor.questions.open
     ):
@@ -117,7 +117,7 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
     await store_end(run, outcome, release=release and not is_asked)
     fault_point("run.finish.after_commit")
     if is_asked:
-        from ekiden.runtime.outcome.unmade_requests import record_withdrawn
+        from ekiden.runtime.outcome.cancelled_requests import record_withdrawn
 
         # The run is stored: what cannot be put on record now, whoever runs the session next does.
         with suppress(SessionError, StoreError):
@@ -140,8 +140,8 @@ async def store_end(run: RunState, outcome: Outcome, *, release: bool = True) ->
 async def _answer_and_release(run: RunState, outcome: Outcome) -> None:
     """Give the answer that the session was opened for, and withdraw questions of its own; a run
     that is out of budget keeps those to agents."""
-    from ekiden.runtime.questions.answering import give_answer
-    from ekiden.runtime.questions.withdrawing import suspend_questions, withdraw_questions
+    from ekiden.runtime.questions.answers import give_answer
+    from ekiden.runtime.questions.cancel_question import suspend_questions, withdraw_questions
 
     give_answer(run, outcome)
     if run.cursor.questions.open and isinstance(outcome, OutOfBudget):
@@ -180,7 +180,7 @@ async def suspend(run: RunState, status: SessionStatus) -> None:
     """Give the session free in the middle of a run that was cancelled; it can be resumed."""
     run.discard()
     if run.cursor.questions.open and status == "idle":
-        from ekiden.runtime.questions.withdrawing import withdraw_questions
+        from ekiden.runtime.questions.cancel_question import withdraw_questions
 
         await withdraw_questions(run, keeps_answers=True)
     run.record("agent_complete", details={"outcome": "cancelled"})

@@ -8,11 +8,17 @@ from typing import Any
 from ekiden.core.conversation.items import user_message
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.events import PRIVATE, Event
-from ekiden.core.questions.asking import Ask
+from ekiden.core.questions.requests import Ask
 from ekiden.core.values.ids import new_id
 from ekiden.core.values.jsonio import dumps
+from ekiden.runtime.state.budget import (
+    SHARED_BUDGETS,
+    budget_of,
+    is_budget,
+    open_shared_budgets,
+    own_limits,
+)
 from ekiden.runtime.state.cursor import Cursor
-from ekiden.runtime.state.spending import PURSES, budget_of, is_budget, own_limits, shared_purses
 from ekiden.runtime.state.state import RunState
 from ekiden.storage.base import NewSession, SessionOpening
 from ekiden.storage.priorities import NORMAL
@@ -34,9 +40,9 @@ def question_session(run: RunState, message: AgentMessage, question: Ask) -> Ses
     the question's own budget.
     """
     meta = {**_meta(run, message), ANSWERS: message.id}
-    purses = shared_purses(run)
-    if purses:
-        meta[PURSES] = purses
+    shared_budgets = open_shared_budgets(run)
+    if shared_budgets:
+        meta[SHARED_BUDGETS] = shared_budgets
     if own := own_limits(question.budget, question.max_turns):
         meta[OWN_LIMITS] = own
     if fixed := _fixed_limits(run):

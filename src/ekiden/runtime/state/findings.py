@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import shown
-from ekiden.core.privacy.covering import cover, covered_keys
+from ekiden.core.privacy.masking import cover, covered_keys
 from ekiden.runtime.state.state import RunState
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Ledgers of shared limits: what was spent of a limit, and what model calls under way hold of it.
 
 A ledger is one document with the limits, a base, and the holds, and further documents of sessions
-that spent something since. A purse (see `purse`) has one document for each session. The ledger of a
+that spent something since. A shared budget has one document for each session. The ledger of a
 day, of which all runs of a store spend, has one for each step, which is written once: so they can
 be added to the base and removed by whoever reads many of them.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from ekiden.core.errors import SessionError, StaleDocument
 from ekiden.core.runs import LimitName, LimitScope, OutOfBudget
-from ekiden.runtime.state.recording import Recording
+from ekiden.runtime.state.step_record import Recording
 from ekiden.storage.base import Document, DocumentWrite, Store
 
 HELD = "held"
@@ -84,7 +84,7 @@ class Ledger:
 
 
 async def read_ledger(store: Store, collection: str, now_us: int) -> Ledger | None:
-    """The ledger of a purse; `None` if whoever shared it is done."""
+    """The ledger of a shared budget; `None` if whoever shared it is done."""
     document = await store.get_document(collection, HELD)
     if document is None:
         return None

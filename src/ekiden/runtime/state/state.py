@@ -14,14 +14,14 @@ from ekiden.core.conversation.model import ModelDelta, ToolSpec
 from ekiden.core.events import Event
 from ekiden.core.memory import LongTermMemory
 from ekiden.core.runs import Outcome
-from ekiden.runtime.config import Circumstances, memory_for
-from ekiden.runtime.state.committing import Committing
+from ekiden.runtime.config import RunOptions, memory_for
+from ekiden.runtime.state.commit import Committing
 from ekiden.runtime.state.cursor import Compensation, Cursor
 from ekiden.runtime.state.leases import Hold
 from ekiden.runtime.state.ledger import DaySpending
 from ekiden.runtime.state.outbox import Outbox
-from ekiden.runtime.state.recording import NOTHING, SharedBudgets, WorkClock
 from ekiden.runtime.state.registration import register
+from ekiden.runtime.state.step_record import NOTHING, SharedBudgets, WorkClock
 from ekiden.runtime.state.tracked import Tracked
 from ekiden.runtime.state.variables import Variables, load_shared
 from ekiden.storage.base import (
@@ -126,7 +126,6 @@ class RunState(Committing):
     """
 
     __slots__ = (
-        "around",
         "call_ids",
         "children",
         "exception",
@@ -137,13 +136,14 @@ class RunState(Committing):
         "looks_for_undone",
         "memo",
         "offer",
+        "options",
         "outcome",
         "priority",
         "staged",
         "user_id",
     )
 
-    around: Circumstances
+    options: RunOptions
     call_ids: set[str]
     """The ids of calls that the active agent can see: none is used twice."""
     children: ChildSessions
@@ -164,7 +164,7 @@ class RunState(Committing):
 
     def __init__(
         self,
-        around: Circumstances,
+        options: RunOptions,
         *,
         store: Store,
         claim: Claim,
@@ -174,11 +174,11 @@ class RunState(Committing):
         cursor: Cursor,
         visible: list[Item],
     ) -> None:
-        self.around, self.root, self.hooks = around, around.root, around.hooks
-        self.live, self.is_reachable = around.live, around.is_reachable
-        self.config = around.config
-        if cursor.budget.limits and cursor.budget.limits != around.config.given:
-            self.config = around.config.with_limits(cursor.budget.limits)
+        self.options, self.root, self.hooks = options, options.root, options.hooks
+        self.live, self.is_reachable = options.live, options.is_reachable
+        self.config = options.config
+        if cursor.budget.limits and cursor.budget.limits != options.config.given:
+            self.config = options.config.with_limits(cursor.budget.limits)
         self.store, self.claim, self.hold = store, claim, hold
         self._load(row)
         self.agent, self.cursor = agent, cursor
@@ -197,7 +197,7 @@ class RunState(Committing):
         self.children = ChildSessions()
         self.offer = TurnOffer()
         self.context = RunContextWrapper(
-            around.context,
+            options.context,
             cursor.budget.usage,
             session_id=claim.session_id,
             variables=Tracked(self),
@@ -283,7 +283,7 @@ class RunState(Committing):
     def publish(self, name: str, data: Any) -> None:
         """See `RunContextWrapper.publish`: stored with the step, and shown at once."""
         super().publish(name, data)
-        show = self.outbox.show if self.live else self.around.show
+        show = self.outbox.show if self.live else self.options.show
         if show is not None:
             published = ModelDelta(
                 kind="published", text=name, data=data, session_id=self.session_id

@@ -10,8 +10,8 @@ from hashlib import blake2b
 from string import Formatter
 from typing import Any, Literal, TypeAlias
 
-from ekiden.core.acting import acting_as
 from ekiden.core.conversation.items import Item
+from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import UserError
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.profile import Confirmation
@@ -19,9 +19,9 @@ from ekiden.core.questions.inbox_item import NOBODY, InboxItem
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.tool import FunctionTool
 from ekiden.runtime.outcome.finish import describe, is_bug, warn
-from ekiden.runtime.questions.asking import Suspended, deadline, decided, post
+from ekiden.runtime.questions.cancel_question import is_withdrawn_by_run, withdraw
 from ekiden.runtime.questions.inboxes import read_item
-from ekiden.runtime.questions.withdrawing import is_withdrawn_by_run, withdraw
+from ekiden.runtime.questions.questions import Suspended, deadline, decided, post
 from ekiden.runtime.state.cursor import Grant
 from ekiden.runtime.state.state import RunState
 from ekiden.tools import ToolResult

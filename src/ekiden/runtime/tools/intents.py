@@ -19,7 +19,7 @@ from ekiden.core.faults import fault_point
 from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.values.ids import new_id
 from ekiden.core.values.jsonio import loads
-from ekiden.runtime.questions.asking import decided, post
+from ekiden.runtime.questions.questions import decided, post
 from ekiden.runtime.state.state import RunState
 from ekiden.tools.text import shortened, spelled_out
 

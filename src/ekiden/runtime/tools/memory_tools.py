@@ -14,7 +14,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.errors.memory import MemoryFailed
-from ekiden.core.memory import Recall, Recollection
+from ekiden.core.memory import MemoryRecord, Recall
 from ekiden.core.tool import FunctionTool
 from ekiden.core.values.jsonio import dumps
 from ekiden.runtime.tools.object_tools import Invoke, object_tool
@@ -111,7 +111,7 @@ def _shown(recall: Recall) -> str:
     return "\n".join(lines)
 
 
-def _fields(each: Recollection) -> dict[str, Any]:
+def _fields(each: MemoryRecord) -> dict[str, Any]:
     content = each.content
     if len(content) > _MOST_SHOWN:
         content = f"{content[:_MOST_SHOWN]} […]"

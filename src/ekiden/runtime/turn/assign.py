@@ -8,13 +8,13 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.items import Item, assistant_message, text_of
-from ekiden.core.conversation.quoting import is_request
+from ekiden.core.conversation.quotes import is_request
 from ekiden.core.errors import NoRoute, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.roles import RouteCause
 from ekiden.core.runs import Done
 from ekiden.core.team import Team
-from ekiden.runtime.config import AUTO, Circumstances
+from ekiden.runtime.config import AUTO, RunOptions
 from ekiden.runtime.guardrails.output import approve
 from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.state import RunState
@@ -33,7 +33,7 @@ class Addressee:
 
 
 async def addressee(
-    around: Circumstances, holder: str, items: Sequence[Item], *, is_new: bool
+    options: RunOptions, holder: str, items: Sequence[Item], *, is_new: bool
 ) -> Addressee:
     """Whom `items` go to in a session that `holder` has; `UnknownAgent`.
 
@@ -41,18 +41,18 @@ async def addressee(
     leave the session where it is. An agent that is no longer in such a team loses the session to
     the router.
     """
-    router = around.root.router if isinstance(around.root, Team) else None
-    if around.to == AUTO and router is not None:
-        return Addressee(agent=router, asked=_asked("asked", around.route_options))
-    if around.to is not None:
-        return _named(around.find(around.to))
-    routed = router is not None and around.entry is router
-    if router is not None and (holder == router.name or (routed and holder not in around.team)):
-        return Addressee(agent=router, asked=_asked("new", around.route_options))
+    router = options.root.router if isinstance(options.root, Team) else None
+    if options.to == AUTO and router is not None:
+        return Addressee(agent=router, asked=_asked("asked", options.route_options))
+    if options.to is not None:
+        return _named(options.find(options.to))
+    routed = router is not None and options.entry is router
+    if router is not None and (holder == router.name or (routed and holder not in options.team)):
+        return Addressee(agent=router, asked=_asked("new", options.route_options))
     if router is None or router.router is None or is_new or not routed:
-        return Addressee(agent=around.find(holder))
+        return Addressee(agent=options.find(holder))
     kept = await router.router.keep(last_request(items), agent=holder)
-    return Addressee(agent=around.find(kept.agent or holder), route=kept.details)
+    return Addressee(agent=options.find(kept.agent or holder), route=kept.details)
 
 
 async def assign(run: RunState) -> None:

@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeAlias
 from ekiden.core.agent import Agent
 from ekiden.core.handoff import Handoff
 from ekiden.core.runs import OutOfBudget
+from ekiden.runtime.state.budget import allowed, own_left, own_seconds_left
 from ekiden.runtime.state.cursor import PendingHandoff
-from ekiden.runtime.state.spending import allowed, own_left, own_seconds_left
 from ekiden.runtime.state.state import RunState
 
 

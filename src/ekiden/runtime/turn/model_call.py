@@ -22,8 +22,8 @@ from ekiden.runtime.config import CallModelData, ModelInputData
 from ekiden.runtime.conversation.corrections import rollback_notices
 from ekiden.runtime.outcome.finish import output_spec, warn
 from ekiden.runtime.questions.sessions import ANSWERS
+from ekiden.runtime.state.budget import UnknownPrice, let_go, reserve, spend_own
 from ekiden.runtime.state.calls import both, settled, to_the_end
-from ekiden.runtime.state.spending import UnknownPrice, let_go, reserve, spend_own
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.offer import refresh_offer
 from ekiden.tools.under_way import WithoutEffects
@@ -154,8 +154,8 @@ async def ask_model(run: RunState) -> ModelResponse:
 async def _stay(run: RunState) -> None:
     """There is no room yet in what is shared: the time of whoever waits for this run does not run
     meanwhile, as when people are waited for."""
-    from ekiden.runtime.questions.timekeeping import begin_time_anew
-    from ekiden.runtime.questions.withdrawing import is_given_up
+    from ekiden.runtime.questions.cancel_question import is_given_up
+    from ekiden.runtime.questions.due import begin_time_anew
 
     if await is_given_up(run):
         raise EkidenError("whoever asked does not wait for the answer any more")
@@ -171,7 +171,7 @@ async def call_model(run: RunState, model: Model, request: ModelRequest) -> Mode
     """
     if (
         run.shared_budgets.outer
-        or run.cursor.budget.purse is not None
+        or run.cursor.budget.shared_budget is not None
         or run.config.daily is not None
     ):
         request = await reserve(run, request, highest_price(run), while_waiting=partial(_stay, run))
@@ -406,7 +406,7 @@ def highest_price(run: RunState) -> float | None:
 
 
 def _cost(run: RunState, usage: Usage, answered_by: str | None) -> float | None:
-    from ekiden.models.pricing import cost_of
+    from ekiden.models.prices import cost_of
 
     names = [name for name in (model_name(run), answered_by) if name is not None]
     return cost_of(names, usage, run.config.prices, has_list=_is_limited(run))

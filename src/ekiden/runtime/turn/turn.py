@@ -21,9 +21,9 @@ from ekiden.runtime.state.attempt import Attempt
 from ekiden.runtime.state.calls import both
 from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.state import RunState
-from ekiden.runtime.tools.closing import answered
 from ekiden.runtime.tools.offer import refresh_offer
-from ekiden.runtime.tools.running import PlannedCall, run_tools
+from ekiden.runtime.tools.run_tools import PlannedCall, run_tools
+from ekiden.runtime.tools.unfinished_calls import answered
 from ekiden.runtime.turn.limits import has_triggers
 from ekiden.runtime.turn.model_call import ask_model
 

@@ -14,12 +14,12 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 from starlette.types import Scope as AsgiScope
 
-from ekiden.core.acting import AGENT_HEADER
+from ekiden.core.current_agent import AGENT_HEADER
 from ekiden.core.errors.inbox import InboxForbidden
 from ekiden.core.errors.server import Forbidden
 from ekiden.project.keys import SCOPES as SCOPES
 from ekiden.project.keys import Scope as Scope
-from ekiden.project.service import Desk, Service
+from ekiden.project.service import Service, TenantService
 from ekiden.project.tenants import DEFAULT_TENANT
 
 OPEN: Final = frozenset(
@@ -132,16 +132,16 @@ class needs:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
 
-    async def __call__(self, connection: HTTPConnection) -> Desk:
+    async def __call__(self, connection: HTTPConnection) -> TenantService:
         """`Unauthenticated`, `Forbidden`."""
         caller = await caller_of(connection)
         caller.check(self.scope)
         return await service_of(connection).desk(caller.tenant)
 
 
-Reads: TypeAlias = Annotated[Desk, Depends(needs("read"))]
-Starts: TypeAlias = Annotated[Desk, Depends(needs("run"))]
-Administers: TypeAlias = Annotated[Desk, Depends(needs("admin"))]
+Reads: TypeAlias = Annotated[TenantService, Depends(needs("read"))]
+Starts: TypeAlias = Annotated[TenantService, Depends(needs("run"))]
+Administers: TypeAlias = Annotated[TenantService, Depends(needs("admin"))]
 TheCaller: TypeAlias = Annotated[Caller, Depends(caller_of)]
 """Beside one of the above, for the caller's name."""
 

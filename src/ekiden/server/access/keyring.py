@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ekiden.project.keys import ApiKey, Keys
-from ekiden.server.chores import Chores
+from ekiden.server.background import BackgroundTasks
 
 FRESH_S: Final = 1.0
 """For so long the server believes what it read: after that, what others revoked is revoked here."""
@@ -31,7 +31,7 @@ class KeyRing:
     def __init__(
         self,
         keys: Callable[[], Awaitable[Keys]],
-        chores: Chores,
+        chores: BackgroundTasks,
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -82,7 +82,7 @@ class StoreGauges:
         self._read_at = -_FRESH_S
         self._reading = asyncio.Lock()
 
-    async def read(self, desks: Iterable[tuple[str, Measured]]) -> None:
+    async def read(self, tenant_services: Iterable[tuple[str, Measured]]) -> None:
         """Look at the stores of the desks, each given with its label.
 
         A store that fails or takes too long is told as down; its backlog then counts as nothing.
@@ -90,7 +90,7 @@ class StoreGauges:
         async with self._reading:
             if monotonic() - self._read_at < _FRESH_S:
                 return
-            labelled = list(desks)
+            labelled = list(tenant_services)
             found = await asyncio.gather(*(_backlog(desk) for _, desk in labelled))
             backlogs: dict[str, Backlog] = {}
             for (label, _), backlog in zip(labelled, found, strict=True):
@@ -206,12 +206,14 @@ class Metrics:
         finally:
             gauge.dec()
 
-    async def collect(self, desks: Iterable[Measured]) -> bytes:
+    async def collect(self, tenant_services: Iterable[Measured]) -> bytes:
         """The page, with what waits in the stores of the desks; never raises because of a store.
 
         Serve it as `CONTENT_TYPE`.
         """
-        await self._gauges.read((self._events.tenant(desk.tenant), desk) for desk in desks)
+        await self._gauges.read(
+            (self._events.tenant(desk.tenant), desk) for desk in tenant_services
+        )
         return generate_latest(_Page(self._registry, self._gauges))
 
 

@@ -22,7 +22,7 @@ from ekiden.core.errors.server import NotServed, RequestInvalid, RequestTooLarge
 from ekiden.core.values.jsonio import is_too_deep
 from ekiden.server.access.access import LOGIN
 from ekiden.server.configuration import ServerConfig
-from ekiden.server.middleware.refusing import answer, refuse, state_of
+from ekiden.server.middleware.refusals import answer, refuse, state_of
 from ekiden.server.problems import problem_response
 
 MAX_DEPTH: Final = 100

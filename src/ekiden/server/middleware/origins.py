@@ -25,7 +25,7 @@ from ekiden.core.checks.host_names import (
 )
 from ekiden.core.errors.server import BadOrigin
 from ekiden.server.configuration import ServerConfig
-from ekiden.server.middleware.refusing import refuse
+from ekiden.server.middleware.refusals import refuse
 
 _ANY_NAME: Final = frozenset({"/healthz", "/readyz"})
 """Asked by address, by those who look after machines; there is nothing to learn from them."""

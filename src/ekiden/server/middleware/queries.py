@@ -13,7 +13,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ekiden.core.errors.server import UnknownParameter
-from ekiden.server.middleware.refusing import refuse
+from ekiden.server.middleware.refusals import refuse
 
 _MARK: Final = "__query__"
 F = TypeVar("F", bound=Callable[..., Any])

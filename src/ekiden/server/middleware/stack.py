@@ -5,13 +5,13 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from ekiden.server.configuration import ServerConfig
+from ekiden.server.middleware.access_log import AccessLog
+from ekiden.server.middleware.authentication import Authentication
 from ekiden.server.middleware.bodies import Bodies
-from ekiden.server.middleware.crowd import Crowd, Shares
-from ekiden.server.middleware.entrance import Entrance
+from ekiden.server.middleware.concurrency_limit import ConcurrencyLimit, Shares
 from ekiden.server.middleware.origins import Origins
 from ekiden.server.middleware.queries import Queries
 from ekiden.server.middleware.repeats import Repeats
-from ekiden.server.middleware.telling import Telling
 
 
 def install(app: FastAPI, config: ServerConfig) -> None:
@@ -25,7 +25,7 @@ def install(app: FastAPI, config: ServerConfig) -> None:
     app.add_middleware(Bodies, config=config)
     app.add_middleware(Queries)
     app.add_middleware(Shares, config=config)
-    app.add_middleware(Entrance)
-    app.add_middleware(Crowd, config=config)
+    app.add_middleware(Authentication)
+    app.add_middleware(ConcurrencyLimit, config=config)
     app.add_middleware(Origins, config=config)
-    app.add_middleware(Telling)
+    app.add_middleware(AccessLog)

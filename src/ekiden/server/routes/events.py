@@ -7,7 +7,7 @@ from starlette.requests import HTTPConnection
 
 from ekiden.core.errors import EkidenError
 from ekiden.server.access.access import needs
-from ekiden.server.access.gate import subprotocol_of
+from ekiden.server.access.authorization import subprotocol_of
 from ekiden.server.middleware.queries import takes_query
 from ekiden.server.problems import response_of
 from ekiden.server.streams.live import IN_QUERY, LiveConnection, from_query

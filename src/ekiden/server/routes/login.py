@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from ekiden import __version__
 from ekiden.api.endpoint import Scope
 from ekiden.server.access.access import SCOPES, Caller, TheCaller
+from ekiden.server.access.authorization import KeyAuthorization
 from ekiden.server.access.cookies import csrf_token, forget_login, keep_login
-from ekiden.server.access.gate import KeyGate
 from ekiden.server.answers import answer
 
 router = APIRouter(tags=["console"])
@@ -71,8 +71,8 @@ async def get_me(caller: TheCaller, request: Request) -> Response:
     return answer(_me(request, caller, getattr(request.state, "csrf_token", None)))
 
 
-def _gate(request: Request) -> KeyGate:
-    gate: KeyGate = request.app.state.key_gate
+def _gate(request: Request) -> KeyAuthorization:
+    gate: KeyAuthorization = request.app.state.key_gate
     return gate
 
 

@@ -24,5 +24,5 @@ async def metrics(request: Request, desk: Administers) -> Response:
     if desk.tenant != DEFAULT_TENANT:
         raise NotServed("there are no metrics here: they are those of whoever runs the server")
     found: Metrics = request.app.state.metrics
-    page = await found.collect(service_of(request).desks.values())
+    page = await found.collect(service_of(request).tenant_services.values())
     return Response(page, media_type=CONTENT_TYPE)

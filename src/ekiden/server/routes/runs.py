@@ -14,12 +14,12 @@ from ekiden.api.texts import SESSION_ID
 from ekiden.core.integrations import integration
 from ekiden.core.values.documents import to_json
 from ekiden.project.runs.runs import StartedRun
-from ekiden.project.service import Desk
+from ekiden.project.service import TenantService
 from ekiden.server.access.access import Reads, caller_of
 from ekiden.server.answers import answer
 from ekiden.server.derived import ByHand
 from ekiden.server.idempotency import start_once
-from ekiden.server.paging import SessionId
+from ekiden.server.pages import SessionId
 from ekiden.server.problems import problems
 from ekiden.server.streams.sse import (
     EVENT_STREAM,
@@ -44,7 +44,9 @@ _RunId: TypeAlias = Annotated[
 ]
 
 
-async def start_run(request: Request, desk: Desk, method: str, given: dict[str, Any]) -> Response:
+async def start_run(
+    request: Request, desk: TenantService, method: str, given: dict[str, Any]
+) -> Response:
     """Begin a run, once for each `Idempotency-Key`; tell of its end, of its beginning, or of all
     that happens in it."""
     wait_s = given.pop("timeout_s", None) or request.app.state.config.wait_s
@@ -67,7 +69,7 @@ async def start_run(request: Request, desk: Desk, method: str, given: dict[str, 
 
 
 async def resume_session(
-    request: Request, desk: Desk, method: str, given: dict[str, Any]
+    request: Request, desk: TenantService, method: str, given: dict[str, Any]
 ) -> Response:
     """Go on with a run, and tell of its end, or that it goes on."""
     wait_s = given.pop("timeout_s", None) or request.app.state.config.wait_s
@@ -160,7 +162,7 @@ def _streams(request: Request) -> Streams:
     return streams
 
 
-async def _told(desk: Desk, started: StartedRun, wait_s: float | None) -> Response:
+async def _told(desk: TenantService, started: StartedRun, wait_s: float | None) -> Response:
     """How the run stands after so long; `None`: that it goes on."""
     if wait_s is None:
         run = await desk.runs.read(started.run_id)

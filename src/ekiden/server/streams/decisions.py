@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxItemClosed
 from ekiden.core.questions.inbox_item import InboxItem
-from ekiden.project.runs.reading import questions_to_people
-from ekiden.project.service import Desk
+from ekiden.project.runs.stored_runs import questions_to_people
+from ekiden.project.service import TenantService
 from ekiden.server.access.access import Caller
 
 VIA = "http"
@@ -20,7 +20,7 @@ def choices(item: InboxItem) -> tuple[str, str] | None:
     return None
 
 
-async def check_asked(desk: Desk, session_id: str, item_ids: Iterable[str]) -> None:
+async def check_asked(desk: TenantService, session_id: str, item_ids: Iterable[str]) -> None:
     """`InboxAnswerInvalid` for a question that is not this session's, nor one of those that it
     waits for through agents that it asked; `InboxItemNotFound`."""
     waits = {item.id for item in await questions_to_people(desk.store, session_id)}
@@ -32,7 +32,7 @@ async def check_asked(desk: Desk, session_id: str, item_ids: Iterable[str]) -> N
 
 
 async def decide(
-    desk: Desk,
+    desk: TenantService,
     caller: Caller,
     item_id: str,
     *,

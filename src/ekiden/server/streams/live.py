@@ -23,7 +23,7 @@ from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.events import EventType
 from ekiden.core.values.jsonio import dumps, loads
 from ekiden.hub import EventStream, HubEvent, Subscription
-from ekiden.project.service import Desk
+from ekiden.project.service import TenantService
 from ekiden.server.problems import words_for
 
 _log = logging.getLogger("ekiden.server")
@@ -79,7 +79,7 @@ class _Over(Exception):
 class LiveConnection:
     """The life of one accepted connection."""
 
-    def __init__(self, socket: WebSocket, desk: Desk, *, heartbeat_s: float) -> None:
+    def __init__(self, socket: WebSocket, desk: TenantService, *, heartbeat_s: float) -> None:
         self._socket = socket
         self._desk = desk
         self._heartbeat_s = heartbeat_s

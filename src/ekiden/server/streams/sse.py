@@ -24,7 +24,7 @@ from ekiden.core.runs import ACTIVE
 from ekiden.core.values.documents import to_json
 from ekiden.core.values.jsonio import dumps
 from ekiden.hub.tails import Shown
-from ekiden.project.service import Desk
+from ekiden.project.service import TenantService
 from ekiden.server.metrics.metrics import Metrics, Transport
 
 LastEventId: TypeAlias = Annotated[
@@ -64,7 +64,7 @@ def encoded(shown: Shown) -> bytes:
 
 
 async def run_stream(
-    desk: Desk,
+    desk: TenantService,
     run_id: str,
     watching: AsyncGenerator[Shown | None, None],
     *,
@@ -91,7 +91,7 @@ async def run_stream(
 
 
 async def session_stream(
-    desk: Desk, session_id: str, *, after: int, quiet_s: float
+    desk: TenantService, session_id: str, *, after: int, quiet_s: float
 ) -> AsyncGenerator[bytes, None]:
     """All that happens in a session, run after run, until it is removed or the server stops."""
     yield format_sse_event(retry=_RETRY_MS)

@@ -22,7 +22,7 @@ from ekiden.storage.postgres.rows import (
     to_column,
 )
 from ekiden.storage.postgres.writing.commits import store_commit
-from ekiden.storage.postgres.writing.gathering import Gathering
+from ekiden.storage.postgres.writing.statements import Gathering
 from ekiden.storage.values import check_limit, event_page, prefix_end
 
 _PAGE = 5_000

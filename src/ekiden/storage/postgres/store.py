@@ -20,7 +20,7 @@ from ekiden.storage.postgres.queues import Queues
 from ekiden.storage.postgres.search import Search, Vectors, find_extension
 from ekiden.storage.postgres.sessions import Claiming, Leases, Sessions
 from ekiden.storage.postgres.writing.batches import Batches
-from ekiden.storage.postgres.writing.gathering import Gathering
+from ekiden.storage.postgres.writing.statements import Gathering
 
 _INFO = """
 select current_setting('server_version') as version,

@@ -16,7 +16,7 @@ from ekiden.storage.sqlite.documents import PreparedDocument, prepare_documents,
 from ekiden.storage.sqlite.queues import PreparedPut, prepare_puts, put_messages
 from ekiden.storage.sqlite.rows import NO_SESSION, Row, event_rows, insert_events
 from ekiden.storage.sqlite.sessions import meta_text
-from ekiden.storage.sqlite.settling import (
+from ekiden.storage.sqlite.settle import (
     PreparedSettle,
     prepare_settles,
     settle_messages,

@@ -39,7 +39,7 @@ from ekiden.storage.sqlite.rows import (
     type_of,
     values_sql,
 )
-from ekiden.storage.sqlite.settling import (
+from ekiden.storage.sqlite.settle import (
     PreparedSettle,
     prepare_settles,
     settle_messages,

@@ -15,7 +15,7 @@ from ekiden.storage.base import MessageFilter, PutReceipt, QueueMessage, QueuePu
 from ekiden.storage.sqlite.clock import Moment
 from ekiden.storage.sqlite.connection import query
 from ekiden.storage.sqlite.rows import Row, chunks, padded, values_sql
-from ekiden.storage.sqlite.settling import wake_sessions
+from ekiden.storage.sqlite.settle import wake_sessions
 from ekiden.storage.values import check_limit, json_text
 
 _WIDTH = 12

@@ -41,7 +41,7 @@ from ekiden.storage.base import (
 )
 from ekiden.storage.copying import TableName
 from ekiden.storage.digests import EventDigest
-from ekiden.storage.sqlite import batches, documents, journal, queues, sessions, settling
+from ekiden.storage.sqlite import batches, documents, journal, queues, sessions, settle
 from ekiden.storage.sqlite.clock import LeaseClock, Moment, StoreClock, machine_clock
 from ekiden.storage.sqlite.connection import (
     check_engine,
@@ -306,7 +306,7 @@ class SqliteStore(Searching):
         )
 
     async def settle_messages(self, settles: Sequence[MessageSettle]) -> Sequence[Settled]:
-        prepared = settling.prepare_settles(settles)
+        prepared = settle.prepare_settles(settles)
         return await (self._parts or await self._running()).writer.settle(prepared)
 
     async def find_messages(
@@ -319,10 +319,10 @@ class SqliteStore(Searching):
         )
 
     async def requeue_messages(self, keys: Collection[str]) -> int:
-        return await self._write(lambda db, now: settling.requeue_messages(db, keys, now))
+        return await self._write(lambda db, now: settle.requeue_messages(db, keys, now))
 
     async def prune_messages(self, *, before_us: int, limit: int = 1000) -> int:
-        return await self._write(lambda db, _: settling.prune_messages(db, before_us, limit))
+        return await self._write(lambda db, _: settle.prune_messages(db, before_us, limit))
 
     async def ack_message(self, message: QueueMessage) -> bool:
         return await self._write(lambda db, _: queues.ack_message(db, message))

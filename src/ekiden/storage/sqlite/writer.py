@@ -32,7 +32,7 @@ from ekiden.storage.sqlite.clock import Moment
 from ekiden.storage.sqlite.connection import UNREADABLE
 from ekiden.storage.sqlite.journal import PreparedCommit, write_commits
 from ekiden.storage.sqlite.queues import PreparedPut, put_messages
-from ekiden.storage.sqlite.settling import PreparedSettle, settle_messages
+from ekiden.storage.sqlite.settle import PreparedSettle, settle_messages
 from ekiden.storage.values import closed_store
 
 T = TypeVar("T")

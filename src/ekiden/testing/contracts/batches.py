@@ -41,7 +41,7 @@ from ekiden.testing.contracts.base import (
 )
 from ekiden.testing.contracts.messages import stored
 from ekiden.testing.contracts.queues import message
-from ekiden.testing.contracts.waking import status_of, suspended
+from ekiden.testing.contracts.wake_ups import status_of, suspended
 
 
 def free_event(at_us: int = 1, **fields: Any) -> Event:

@@ -15,7 +15,7 @@ from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.runs import ACTIVE, RunStatus
 from ekiden.core.team import Team
 from ekiden.inbox import Inbox
-from ekiden.project.runs.reading import run_status
+from ekiden.project.runs.stored_runs import run_status
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionRow, Store

@@ -14,7 +14,7 @@ from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.errors.messages import BusError
 from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.team import Team
-from ekiden.engine import TeamOnBus, Worker, submit
+from ekiden.engine import BusServer, Worker, submit
 from ekiden.inbox import Inbox
 from ekiden.runtime import HandoffController
 from ekiden.sessions import Session
@@ -99,7 +99,7 @@ class Doors:
         names = {talk.ask for talk in self._scene.talks if talk.ask is not None}
         team = self._scene.team if isinstance(self._scene.team, Team) else Team(self._scene.team)
         members = [team[name] for name in sorted(names)]
-        async with Bus(store, settings=_BUS) as bus, TeamOnBus(bus, store, Team(*members)):
+        async with Bus(store, settings=_BUS) as bus, BusServer(bus, store, Team(*members)):
             await asyncio.get_running_loop().create_future()
 
     async def ask(self, store: Store, talk: Talk) -> None:

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 from ekiden.core.errors import EkidenError, StoreUnavailable
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing.simulation.chance import BEGIN_US
-from ekiden.testing.simulation.driving import drive
+from ekiden.testing.simulation.coroutines import drive
+from ekiden.testing.simulation.fault_injection import Fate, FaultRates
 from ekiden.testing.simulation.loop import SimulatedLoop
 from ekiden.testing.simulation.process import Process
 from ekiden.testing.simulation.watch import Watch
-from ekiden.testing.simulation.weather import Fate, Weather
 
 T = TypeVar("T")
 
@@ -47,7 +47,11 @@ class Network:
     """Carries calls to the truth and their replies back."""
 
     def __init__(
-        self, loop: SimulatedLoop, weather: Weather, watch: Watch, kill: Callable[[Process], None]
+        self,
+        loop: SimulatedLoop,
+        weather: FaultRates,
+        watch: Watch,
+        kill: Callable[[Process], None],
     ) -> None:
         self.truth = MemoryStore(SimulatedStoreClock(loop))
         drive(self.truth.now_us())  # From here on it counts from the beginning of the world.

@@ -16,7 +16,8 @@ from ekiden.storage.base import Store
 from ekiden.testing.simulation import team
 from ekiden.testing.simulation.chance import seeded
 from ekiden.testing.simulation.doors import Doors
-from ekiden.testing.simulation.ending import check_end, is_over
+from ekiden.testing.simulation.fault_injection import FaultRates
+from ekiden.testing.simulation.final_checks import check_end, is_over
 from ekiden.testing.simulation.loop import SimulatedLoop, Stuck
 from ekiden.testing.simulation.network import Network
 from ekiden.testing.simulation.outside import Outside
@@ -25,7 +26,6 @@ from ekiden.testing.simulation.report import Report
 from ekiden.testing.simulation.scene import Scene
 from ekiden.testing.simulation.store import Handle
 from ekiden.testing.simulation.watch import Watch
-from ekiden.testing.simulation.weather import Weather
 
 Work: TypeAlias = Callable[[Store], Coroutine[Any, Any, None]]
 
@@ -86,7 +86,7 @@ class World:
         self._trace: list[str] = []
         self._scene = scene
         self.watch = Watch(self._tell)
-        self.weather = Weather(chance)
+        self.weather = FaultRates(chance)
         self.network = Network(loop, self.weather, self.watch, self._kill)
         self.watch.look_at(self.network.truth)
         self._interruptions = Random(f"{seed} interruptions")

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ekiden.core.acting import AGENT_VARIABLE, acting_agent, lineage_mark
+from ekiden.core.current_agent import AGENT_VARIABLE, acting_agent, lineage_mark
 from ekiden.core.errors import ToolError
 from ekiden.tools.settings import ShellToolSettings, config_command
 

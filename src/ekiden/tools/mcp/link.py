@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import urlsplit
 
-from ekiden.core.acting import AGENT_HEADER, AGENT_VARIABLE
+from ekiden.core.current_agent import AGENT_HEADER, AGENT_VARIABLE
 from ekiden.core.errors import McpUnavailable, ToolError
-from ekiden.core.privacy.covering import keep_secret, secrets_of
+from ekiden.core.privacy.masking import keep_secret, secrets_of
 from ekiden.tools.mcp.servers import McpServer
 from ekiden.tools.text import shortened, without_hidden
 from ekiden.tools.threads import in_thread

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from ekiden.core.handoff import transfer_tool_name
 from ekiden.core.values.jsonio import dumps
-from ekiden.tracing.redacting import LEFT_OUT, covered, without_content
+from ekiden.tracing.redaction import LEFT_OUT, covered, without_content
 from ekiden.tracing.spans import Span
 
 _TEXTS = ("text", "refusal", "transcript")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from ekiden.tracing.ids import session_span_id
 from ekiden.tracing.otel.conventions import describe_span
-from ekiden.tracing.otel.sending import OtlpSender, need_otel
+from ekiden.tracing.otel.export import OtlpSender, need_otel
 from ekiden.tracing.spans import Span, SpanKind
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from ekiden.storage.base import EventPage, SessionRow, Store
 from ekiden.storage.records import is_copied
 from ekiden.tracing.building.builder import SpanBuilder
 from ekiden.tracing.building.parts import Part
+from ekiden.tracing.lookup import builder_for, trace_context
+from ekiden.tracing.otel.export import OtlpSender, Sent
 from ekiden.tracing.otel.exporter import OtelSpans, OtlpReport, batches, is_disabled
-from ekiden.tracing.otel.place import FeedPosition, PlaceLost
-from ekiden.tracing.otel.sending import OtlpSender, Sent
-from ekiden.tracing.reading import builder_for, trace_context
+from ekiden.tracing.otel.position import FeedPosition, PlaceLost
 from ekiden.tracing.spans import Span
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from ekiden.tracing.ids import session_span_id
+from ekiden.tracing.otel.export import need_otel, traces_endpoint
 from ekiden.tracing.otel.exporter import OtelSpans, captures_content, is_disabled
-from ekiden.tracing.otel.sending import need_otel, traces_endpoint
 from ekiden.tracing.processors import RunTrace, TracingProcessor
 from ekiden.tracing.registry import add_trace_processor
 from ekiden.tracing.spans import Span

@@ -14,7 +14,7 @@ from ekiden.cli.chat.screens.plain import drawn_plain
 from ekiden.cli.chat.screens.screen import CommandReply
 from ekiden.cli.chat.typed.interrupts import Interrupts
 from ekiden.cli.errors import BadInput
-from ekiden.cli.run.onlooker import Reported
+from ekiden.cli.run.observer import Reported
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.cli.approving import Question, TerminalApprover
+from ekiden.cli.approval_prompt import Question, TerminalApprover
 from ekiden.cli.chat.conversation import Chat
 from ekiden.cli.chat.questions import HeldScreen, Questions
 from ekiden.cli.chat.screens.plain import drawn_plain

@@ -13,7 +13,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.usage import Usage
 from ekiden.project.settings import load_settings
-from ekiden.runtime.history.outside_state import update_shared_state
+from ekiden.runtime.history.session_state import update_shared_state
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionFilter
 from ekiden.storage.memory import MemoryStore

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from ekiden.cli import inbox_asking
-from ekiden.cli.approving import Question
-from ekiden.core.acting import AGENT_VARIABLE
+from ekiden.cli import inbox_prompt
+from ekiden.cli.approval_prompt import Question
+from ekiden.core.current_agent import AGENT_VARIABLE
 from ekiden.core.questions.inbox_item import EscalationStep, InboxItem
 from ekiden.inbox import Inbox, run_due
 from ekiden.storage.base import Store
@@ -214,8 +214,8 @@ def test_a_person_at_the_terminal_sees_the_difference_and_decides(
 
         stdin = stderr = type("Stream", (), {"isatty": staticmethod(lambda: True)})
 
-    monkeypatch.setattr(inbox_asking, "ask_on_terminal", ask)
-    monkeypatch.setattr(inbox_asking, "sys", Attended)
+    monkeypatch.setattr(inbox_prompt, "ask_on_terminal", ask)
+    monkeypatch.setattr(inbox_prompt, "sys", Attended)
     edited = '{"order": 1042, "amount": 3, "note": "\u202e"}'
     office("inbox", "answer", "c1", "yes", "--arguments", edited)
     assert '  | -  "amount": 5\n' in asked[0]

@@ -13,7 +13,7 @@ from py_compile import PycInvalidationMode
 
 import pytest
 
-from ekiden.cli.chat.opening import Options, open_roster
+from ekiden.cli.chat.start import Options, open_roster
 from ekiden.cli.exits import Exit
 from ekiden.cli.main import main
 from ekiden.project.settings import SETTINGS

@@ -12,7 +12,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from ekiden.core.errors import UserError
 from ekiden.integrations.temporal import TemporalAddress, TemporalTls, WorkerVersion
 from ekiden.integrations.temporal.attributes import first_attributes, keyword, register
-from ekiden.integrations.temporal.connecting import connect
+from ekiden.integrations.temporal.connection import connect
 from ekiden.integrations.temporal.names import (
     labelled_queue,
     served_queues,

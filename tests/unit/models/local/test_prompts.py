@@ -17,10 +17,10 @@ from ekiden.core.conversation.items import (
 from ekiden.core.conversation.model import ModelRequest, ModelSettings, OutputSpec, ToolSpec
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Triggers
-from ekiden.models.local.choosing import is_routing, routing_prompt
 from ekiden.models.local.local_model import sampling, wish_of
 from ekiden.models.local.prompt import chat_messages
 from ekiden.models.local.settings import LocalSettings
+from ekiden.models.local.tool_choice import is_routing, routing_prompt
 from ekiden.routing.llm_offer import agent_tool, instructions, request_item
 
 LOOK_UP = ToolSpec(

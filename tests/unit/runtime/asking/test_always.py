@@ -18,7 +18,7 @@ from ekiden.core.team import Team
 from ekiden.core.tool import FunctionTool
 from ekiden.inbox import Inbox
 from ekiden.runtime import RunConfig, Runner
-from ekiden.runtime.questions.timekeeping import run_timers
+from ekiden.runtime.questions.due import run_timers
 from ekiden.sessions import Session
 from ekiden.storage.base import Batch, Claim, Commit, Written
 from ekiden.storage.memory import MemoryStore

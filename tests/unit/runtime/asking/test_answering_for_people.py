@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.acting import acting_here
 from ekiden.core.agent import Agent
+from ekiden.core.current_agent import acting_here
 from ekiden.core.errors.inbox import InboxForbidden
 from ekiden.core.hooks import AgentHooks
 from ekiden.core.profile import Confirmation

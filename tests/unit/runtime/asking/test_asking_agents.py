@@ -17,13 +17,13 @@ from ekiden.core.errors.messages import (
     QueryFailed,
     QueryTimeout,
 )
-from ekiden.core.questions.asking import Ask
+from ekiden.core.questions.requests import Ask
 from ekiden.core.runs import Waiting
 from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
-from ekiden.runtime.questions.timekeeping import run_timers
+from ekiden.runtime.questions.due import run_timers
 from ekiden.sessions import Session
 from ekiden.storage.base import MessageFilter
 from ekiden.storage.memory import MemoryStore

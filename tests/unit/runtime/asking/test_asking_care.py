@@ -12,13 +12,13 @@ from ekiden.core.agent import Agent
 from ekiden.core.conversation.messages import DEFAULT_LIMITS, AgentMessage, agent_queue
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import BusError, MailboxFull, QueryFailed, QueryTimeout
-from ekiden.core.questions.asking import Ask
+from ekiden.core.questions.requests import Ask
 from ekiden.core.runs import Waiting
 from ekiden.core.team import Team
-from ekiden.engine import TeamOnBus, Worker, submit
+from ekiden.engine import BusServer, Worker, submit
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, RunConfig, Runner
-from ekiden.runtime.questions.timekeeping import run_timers
+from ekiden.runtime.questions.due import run_timers
 from ekiden.sessions import Session
 from ekiden.storage.base import MessageSettle, QueuePut
 from ekiden.storage.memory import MemoryStore
@@ -178,7 +178,7 @@ async def test_a_circle_of_a_team_and_the_bus_ends() -> None:
         async def ext(message: AgentMessage) -> Any:
             return await bus.agent("ext").ask("pm", "?", timeout_s=60)
 
-        async with TeamOnBus(bus, store, team), bus.serve("ext", ext, concurrency=16):
+        async with BusServer(bus, store, team), bus.serve("ext", ext, concurrency=16):
             running = asyncio.create_task(worker.run())
             await submit(team, "go", session=Session("s", store=store))
             while (await outcome(store))[1] != "done":

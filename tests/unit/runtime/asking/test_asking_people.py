@@ -19,13 +19,20 @@ from ekiden.engine import submit
 from ekiden.handoff import handoff, person
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.runtime import CodeContext, HandoffController, RunConfig, Runner
-from ekiden.runtime.questions.timekeeping import run_timers
+from ekiden.runtime.questions.due import run_timers
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.timers import TIMERS
 from ekiden.testing import ManualClock, ScriptedModel, call, say, transfer
 from ekiden.tools import function_tool
-from tests.unit.runtime.asking.desks import open_items, outcome, said, submitted, team_of, work
+from tests.unit.runtime.asking.desks import (
+    open_items,
+    outcome,
+    said,
+    submitted,
+    team_of,
+    work,
+)
 
 
 async def desk(ctx: CodeContext[Any]) -> str:

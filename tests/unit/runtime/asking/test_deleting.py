@@ -145,10 +145,10 @@ async def test_it_is_not_deleted_if_it_is_not_as_it_was() -> None:
     assert await delete_session(store, "s", only_if=lambda row: row.seq == before.seq)
 
 
-async def purses_of(store: MemoryStore, session_id: str) -> list[str]:
+async def shared_budgets_of(store: MemoryStore, session_id: str) -> list[str]:
     cursor = Cursor.from_json((await store.get(session_id)).cursor)
     assert cursor.budget.levels
-    return [f"purse.{cursor.budget.purse}.{level}" for level in cursor.budget.levels]
+    return [f"purse.{cursor.budget.shared_budget}.{level}" for level in cursor.budget.levels]
 
 
 @pytest.mark.parametrize("end", ["delete", "message", "rewind"])
@@ -157,12 +157,12 @@ async def test_what_it_may_spend_with_others_ends_with_its_run(end: str) -> None
     config = RunConfig(limits=Limits(tokens=10_000))
     session = Session("s", store=store)
     await Runner.run(TEAM, "go", session=session, run_config=config)
-    [purse] = await purses_of(store, "s")
-    assert await store.list_documents(purse)
+    [shared_budget] = await shared_budgets_of(store, "s")
+    assert await store.list_documents(shared_budget)
     if end == "delete":
         await delete_session(store, "s")
     elif end == "rewind":
         await rewind_session(store, "s", to_seq=1)
     else:
         await Runner.run(TEAM, "never mind", session=session)
-    assert await store.list_documents(purse) == []
+    assert await store.list_documents(shared_budget) == []

@@ -10,7 +10,7 @@ import pytest
 from ekiden.bus import Bus
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors.messages import DeadlockError, QueryFailed, QueryTimeout
-from ekiden.engine import TeamOnBus, Worker, submit
+from ekiden.engine import BusServer, Worker, submit
 from ekiden.runtime import CodeContext, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
@@ -49,7 +49,7 @@ async def test_a_question_without_a_subject_is_put_without_one() -> None:
 
     store, team = MemoryStore(), team_of(echo=echo)
     worker = Worker(store, team)
-    async with Bus(store) as bus, TeamOnBus(bus, store, team):
+    async with Bus(store) as bus, BusServer(bus, store, team):
         running = asyncio.create_task(worker.run())
         answer = await bus.agent("desk").ask("echo", "", "how much?", timeout_s=60)
         worker.stop()
@@ -86,7 +86,7 @@ async def test_agents_of_a_team_are_asked_on_the_bus() -> None:
 
     store, team = MemoryStore(), team_of(orders=orders)
     worker = Worker(store, team)
-    async with Bus(store) as bus, TeamOnBus(bus, store, team):
+    async with Bus(store) as bus, BusServer(bus, store, team):
         running = asyncio.create_task(worker.run())
         answers = await asyncio.gather(
             *(bus.agent(f"asker{n}").ask("orders", "state?", timeout_s=60) for n in range(5))
@@ -107,7 +107,7 @@ async def test_a_message_to_an_agent_of_a_team_is_a_session_too() -> None:
         return "filed"
 
     store, team = MemoryStore(), team_of(archive=archive)
-    async with Bus(store) as bus, TeamOnBus(bus, store, team):
+    async with Bus(store) as bus, BusServer(bus, store, team):
         await bus.agent("desk").send("archive", "order 7 is done")
         while not (await store.list()).sessions:
             await store.wait_for_change(1)
@@ -135,7 +135,7 @@ async def test_a_circle_through_sessions_and_the_bus_is_found() -> None:
         async def asks_back(message: AgentMessage) -> Any:
             return await bus.agent("price").ask("desk", "which lamp?", timeout_s=60)
 
-        async with TeamOnBus(bus, store, team), await bus.serve("price", asks_back):
+        async with BusServer(bus, store, team), await bus.serve("price", asks_back):
             running = asyncio.create_task(worker.run())
             await submit(team, "go", session=Session("s", store=store))
             while (await outcome(store))[1] != "done":

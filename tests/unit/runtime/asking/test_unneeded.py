@@ -8,14 +8,14 @@ from typing import Any
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors.messages import QueryTimeout
-from ekiden.core.questions.asking import Ask
 from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions.requests import Ask
 from ekiden.core.team import Team
 from ekiden.engine import submit
 from ekiden.handoff import handoff
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, HandoffController, RunConfig, Runner
-from ekiden.runtime.questions.timekeeping import run_timers
+from ekiden.runtime.questions.due import run_timers
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ManualClock, ScriptedModel, call, say

@@ -12,7 +12,7 @@ from ekiden.core.conversation.model import ModelResponse
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused
 from ekiden.core.team import Team
-from ekiden.engine.station import Station
+from ekiden.engine.store_worker import StoreWorker
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner, RunResult
 from ekiden.sessions import Session
@@ -42,7 +42,9 @@ async def seen_by_waiter(
     await decide(store)
     waiting = asyncio.create_task(Runner.wait(team, session, timeout_s=60))
     await asyncio.sleep(0)
-    worker = Station(store, team, serves=[each.name for each in team], config=config or RunConfig())
+    worker = StoreWorker(
+        store, team, serves=[each.name for each in team], config=config or RunConfig()
+    )
     await worker.advance(claim, await store.get("s"))
     return await waiting
 
@@ -178,7 +180,7 @@ class Blinking(MemoryStore):
 async def test_a_store_that_is_away_for_a_moment_is_waited_for(
     when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ekiden.runtime.loop.waiting._REST_S", 0.0)
+    monkeypatch.setattr("ekiden.runtime.loop.answer_wait._REST_S", 0.0)
 
     async def answer(ctx: CodeContext[Any]) -> str:
         return "done"

@@ -8,8 +8,8 @@ from typing import Any
 
 from ekiden.core.events import Event
 from ekiden.inbox import Inbox
+from ekiden.runtime.questions.due import answering_session
 from ekiden.runtime.questions.sessions import ANSWERS
-from ekiden.runtime.questions.timekeeping import answering_session
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.storage.base import MessageFilter, SessionRow, StoredMessage
 from tests.unit.runtime.asking_machine.office import Office

@@ -14,12 +14,12 @@ from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.errors.messages import BusError
 from ekiden.core.profile import Confirmation
-from ekiden.core.questions.asking import Ask
+from ekiden.core.questions.requests import Ask
 from ekiden.core.team import Team
 from ekiden.core.tool import FunctionTool
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, RunConfig
-from ekiden.runtime.questions.timekeeping import run_timers
+from ekiden.runtime.questions.due import run_timers
 from ekiden.storage.base import Store
 from ekiden.testing import ManualClock, ScriptedModel, call, fail, say, transfer
 from ekiden.testing.steps import StepLike

@@ -13,8 +13,8 @@ from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.engine import Worker, submit
 from ekiden.inbox import Inbox
 from ekiden.runtime import HandoffController, Runner
-from ekiden.runtime.questions.timekeeping import run_timers
-from ekiden.runtime.questions.withdrawing import is_left
+from ekiden.runtime.questions.cancel_question import is_left
+from ekiden.runtime.questions.due import run_timers
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.sessions import Session
 from ekiden.testing import ManualClock

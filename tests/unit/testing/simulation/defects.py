@@ -13,11 +13,11 @@ import pytest
 
 from ekiden.audit import chain
 from ekiden.core.events import Event
-from ekiden.engine import housekeeping, on_bus
-from ekiden.engine.station import Station
+from ekiden.engine import bus_server, housekeeping
+from ekiden.engine.store_worker import StoreWorker
 from ekiden.runtime.handoff import rollback
 from ekiden.runtime.state.leases import LeaseKeeper
-from ekiden.runtime.tools import running as tool_calls
+from ekiden.runtime.tools import run_tools as tool_calls
 from ekiden.runtime.tools.confirmation import Decision
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.memory.documents import MemoryDocuments
@@ -191,7 +191,7 @@ def _submitted_into_the_void(patch: pytest.MonkeyPatch) -> None:
 
 def _every_delivery_is_a_session(patch: pytest.MonkeyPatch) -> None:
     number = count()
-    patch.setattr(on_bus, "bus_session_id", lambda *names: f"bus_{next(number)}")
+    patch.setattr(bus_server, "bus_session_id", lambda *names: f"bus_{next(number)}")
 
 
 def _nothing_is_undone(patch: pytest.MonkeyPatch) -> None:
@@ -202,14 +202,14 @@ def _nothing_is_undone(patch: pytest.MonkeyPatch) -> None:
 
 
 def _cannot_be_taken_up(patch: pytest.MonkeyPatch) -> None:
-    take_up = Station._take_up
+    take_up = StoreWorker._take_up
 
-    async def failing(self: Any, around: Any, claim: Any, row: Any) -> None:
+    async def failing(self: Any, options: Any, claim: Any, row: Any) -> None:
         if claim.epoch % 2 == 0:
             raise KeyError("nobody expected that")
-        await take_up(self, around, claim, row)
+        await take_up(self, options, claim, row)
 
-    patch.setattr(Station, "_take_up", failing)
+    patch.setattr(StoreWorker, "_take_up", failing)
 
 
 def _store_dies(patch: pytest.MonkeyPatch) -> None:
@@ -254,14 +254,14 @@ def _variables_are_dropped(patch: pytest.MonkeyPatch) -> None:
 
 
 def _any_agent_is_run_anywhere(patch: pytest.MonkeyPatch) -> None:
-    init = Station.__init__
+    init = StoreWorker.__init__
 
     def careless(self: Any, *args: Any, **options: Any) -> None:
         init(self, *args, **options)
         self._agents = sorted(agent.name for agent in self.team)
         self._limit = None
 
-    patch.setattr(Station, "__init__", careless)
+    patch.setattr(StoreWorker, "__init__", careless)
 
 
 DEFECTS: dict[str, Defect] = {

@@ -17,7 +17,7 @@ from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.team import Team
-from ekiden.engine import TeamOnBus, Worker, submit
+from ekiden.engine import BusServer, Worker, submit
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, Rollback, Runner
 from ekiden.runtime.loop.advance import _cut_short
@@ -26,7 +26,7 @@ from ekiden.storage.base import Batch, Claim, Commit, QueueMessage, Written
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say, transfer
 from ekiden.testing.simulation import Outside, Scene, Talk, simulate
-from ekiden.testing.simulation.ending import is_over
+from ekiden.testing.simulation.final_checks import is_over
 from ekiden.testing.simulation.loop import SimulatedLoop
 from ekiden.testing.steps import StepLike
 from ekiden.tools import function_tool
@@ -143,7 +143,7 @@ def test_a_question_on_the_bus_outlives_that_the_store_is_away() -> None:
 
     async def ask() -> Any:
         store, team = Away(), Team(Agent("clerk", run=_clerk))
-        async with Bus(store) as bus, TeamOnBus(bus, store, team):
+        async with Bus(store) as bus, BusServer(bus, store, team):
             work = asyncio.create_task(Worker(store, team).run())
             answer = await bus.query(_query("the price?"))
             work.cancel()

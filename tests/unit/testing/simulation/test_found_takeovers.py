@@ -17,11 +17,11 @@ from ekiden.core.errors import LeaseLost
 from ekiden.engine import Worker, submit
 from ekiden.handoff import handoff
 from ekiden.runtime import HandoffController, RunConfig, Runner
-from ekiden.runtime.config import Circumstances
-from ekiden.runtime.history.outside_state import update_state
-from ekiden.runtime.loop import loading
-from ekiden.runtime.loop.loading import ended_run, left_step, opened_for_handoff
-from ekiden.runtime.tools.closing import BROKEN_OFF
+from ekiden.runtime.config import RunOptions
+from ekiden.runtime.history.session_state import update_state
+from ekiden.runtime.loop import load
+from ekiden.runtime.loop.load import ended_run, left_step, opened_for_handoff
+from ekiden.runtime.tools.unfinished_calls import BROKEN_OFF
 from ekiden.sessions import Session
 from ekiden.storage.base import Claim, SessionRow
 from ekiden.storage.memory import MemoryStore
@@ -53,21 +53,21 @@ async def _overtaken(store: MemoryStore, agent: Agent[Any]) -> tuple[Claim, Sess
 async def test_who_lost_a_session_before_reading_it_does_not_go_on_with_it(
     read: Any, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loading, "_FEW", few)
+    monkeypatch.setattr(load, "_FEW", few)
     store, agent = MemoryStore(), Agent("a", model=ScriptedModel([say("Here.")]))
     claim, row = await _overtaken(store, agent)
-    around = Circumstances(root=agent, config=RunConfig())
+    options = RunOptions(root=agent, config=RunConfig())
     with pytest.raises(LeaseLost):
-        await read(around, store, claim, row, hold=None)
+        await read(options, store, claim, row, hold=None)
 
 
 async def test_nobody_goes_on_with_a_session_that_was_deleted_meanwhile() -> None:
     store, agent = MemoryStore(), Agent("a", model=ScriptedModel([say("Here.")]))
     claim, row = await _overtaken(store, agent)
     await store.delete("s")
-    around = Circumstances(root=agent, config=RunConfig())
+    options = RunOptions(root=agent, config=RunConfig())
     with pytest.raises(LeaseLost):
-        await left_step(around, store, claim, row, hold=None)
+        await left_step(options, store, claim, row, hold=None)
 
 
 async def test_who_lost_a_session_does_not_tell_the_version_of_a_later_state() -> None:
@@ -96,7 +96,7 @@ async def test_the_end_of_a_run_is_told_without_what_was_said_later() -> None:
     await Runner.run(agent, "one", session=session)
     row = await session.row()
     await Runner.run(agent, "two", session=session)
-    ended = await ended_run(Circumstances(root=agent, config=RunConfig()), store, row)
+    ended = await ended_run(RunOptions(root=agent, config=RunConfig()), store, row)
     assert [event.seq for event in ended.events] == list(range(1, row.seq + 1))
     assert len(ended.visible) == 2
 

@@ -82,7 +82,7 @@ async def list_reply(inbox: Inbox, own: Sequence[InboxItem]) -> CommandReply | N
 
 async def item_reply(inbox: Inbox, argument: str) -> CommandReply:
     """Everything about the question that the argument names."""
-    from ekiden.cli.inbox_asking import find_item
+    from ekiden.cli.inbox_prompt import find_item
     from ekiden.cli.views.inbox import item_facts, item_texts, quoted
     from ekiden.core.values.documents import to_json
 
@@ -99,7 +99,7 @@ async def item_reply(inbox: Inbox, argument: str) -> CommandReply:
 
 async def answer_reply(inbox: Inbox, argument: str, own: Sequence[InboxItem]) -> CommandReply:
     """Answer the question that the argument begins with; `own` are the session's."""
-    from ekiden.cli.inbox_asking import find_item
+    from ekiden.cli.inbox_prompt import find_item
     from ekiden.core.values.documents import to_json
 
     item_id, _, said = argument.partition(" ")

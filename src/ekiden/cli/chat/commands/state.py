@@ -9,7 +9,7 @@ from ekiden.cli.errors import UsageError
 
 if TYPE_CHECKING:
     from ekiden.cli.chat.conversation import Chat
-    from ekiden.runtime.history.outside_state import SharedVariable
+    from ekiden.runtime.history.session_state import SharedVariable
     from ekiden.sessions.scopes import SharedScope
 
 _NOTHING = "nothing was said yet: there is no state"
@@ -43,7 +43,7 @@ async def cost(chat: Chat, argument: str) -> CommandReply:
     from ekiden.api.local.costs import summary_of
     from ekiden.cli.views.costs import cost_headers, cost_rows, unpriced_note
     from ekiden.core.values.documents import to_json
-    from ekiden.models.pricing import has_price_list
+    from ekiden.models.prices import has_price_list
     from ekiden.sessions.costs import cost_report, events_with_asked
 
     events = []
@@ -62,7 +62,7 @@ async def _shared(chat: Chat, record: dict[str, Any]) -> list[Shape]:
     """The variables of the session's user and of the app, if there are any."""
     from ekiden.cli.views.state import HEADERS, shared_rows
     from ekiden.core.values.documents import to_json
-    from ekiden.runtime.history.outside_state import shared_state
+    from ekiden.runtime.history.session_state import shared_state
 
     assert chat.row is not None
     owners: tuple[tuple[SharedScope, str | None], ...] = (

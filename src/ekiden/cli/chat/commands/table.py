@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ekiden.cli.chat.catalogue import COMMANDS, Command, find_command
 from ekiden.cli.chat.commands import agents as agent_commands
-from ekiden.cli.chat.commands import branching
+from ekiden.cli.chat.commands import fork_and_rewind
 from ekiden.cli.chat.commands import inbox as inbox_commands
 from ekiden.cli.chat.commands import memory as memory_commands
 from ekiden.cli.chat.commands import sessions as session_commands
@@ -120,15 +120,15 @@ HANDLERS: dict[str, Handler] = {
     "session resume": session_commands.resume,
     "session show": session_commands.show,
     "session export": session_commands.export,
-    "session search": branching.search,
-    "fork": branching.fork,
+    "session search": fork_and_rewind.search,
+    "fork": fork_and_rewind.fork,
     "memory": memory_commands.listed,
     "memory search": memory_commands.search,
     "memory forget": memory_commands.forget,
     "state": state_commands.state,
     "cost": state_commands.cost,
     "resume": _resume,
-    "rewind": branching.rewind,
+    "rewind": fork_and_rewind.rewind,
     "model": _model,
     "clear": _clear,
     "help": _help,

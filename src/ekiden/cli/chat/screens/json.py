@@ -11,7 +11,7 @@ from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
 
 if TYPE_CHECKING:
-    from ekiden.cli.run.onlooker import Reported
+    from ekiden.cli.run.observer import Reported
 
 
 class JsonScreen:

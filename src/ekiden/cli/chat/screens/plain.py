@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from ekiden.cli.approving import marked
+from ekiden.cli.approval_prompt import marked
 from ekiden.cli.chat.screens.lines import beside_line, event_line, said_by_agent
 from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Shape, Table
 from ekiden.cli.output import complain, note, safe, say
@@ -14,7 +14,7 @@ from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
 
 if TYPE_CHECKING:
-    from ekiden.cli.run.onlooker import Reported
+    from ekiden.cli.run.observer import Reported
 
 
 class PlainScreen:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ekiden.cli.approving import MARK
+from ekiden.cli.approval_prompt import MARK
 from ekiden.cli.chat.screens.lines import beside_line, event_line, said_by_agent
 from ekiden.cli.chat.screens.markdown import Block, blocks, clean, drawn, finished_part, tail
 from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Shape, Table
@@ -21,7 +21,7 @@ from ekiden.core.events import Event
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ekiden.cli.run.onlooker import Reported
+    from ekiden.cli.run.observer import Reported
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from ekiden.cli.run.onlooker import Reported
+    from ekiden.cli.run.observer import Reported
     from ekiden.core.conversation.model import ModelDelta
     from ekiden.core.events import Event
 

@@ -16,7 +16,7 @@ _OPTION = "--strategy="
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Suggestion:
     """A text that could stand where `typed` characters before the cursor stand now."""
 
     text: str
@@ -56,7 +56,7 @@ class Sources(Protocol):
         ...
 
 
-async def candidates(before: str, sources: Sources) -> list[Candidate]:
+async def candidates(before: str, sources: Sources) -> list[Suggestion]:
     """What could complete the text before the cursor, best first; a plain text has nothing."""
     if match := _STRATEGY.fullmatch(before):
         return _strategies(match["option"], sources)
@@ -64,7 +64,7 @@ async def candidates(before: str, sources: Sources) -> list[Candidate]:
         auto = ("auto", "let the router choose")
         found = ranked(match["name"], [auto, *sources.agents()])
         return [
-            Candidate(text=f"{text} ", typed=len(match["name"]), about=about)
+            Suggestion(text=f"{text} ", typed=len(match["name"]), about=about)
             for text, about in found
         ]
     line = before.lstrip()
@@ -91,21 +91,21 @@ def _has_in_order(text: str, letters: str) -> bool:
     return all(letter in rest for letter in letters)
 
 
-def _strategies(option: str, sources: Sources) -> list[Candidate]:
+def _strategies(option: str, sources: Sources) -> list[Suggestion]:
     if not option.startswith(_OPTION):
         is_begun = _OPTION.startswith(option)
-        return [Candidate(text=_OPTION, typed=len(option))] if is_begun else []
+        return [Suggestion(text=_OPTION, typed=len(option))] if is_begun else []
     typed = option.removeprefix(_OPTION)
     found = ranked(typed, [(each, "") for each in sources.strategies()])
-    return [Candidate(text=f"{text} ", typed=len(typed)) for text, _ in found]
+    return [Suggestion(text=f"{text} ", typed=len(typed)) for text, _ in found]
 
 
-async def _command(line: str, sources: Sources) -> list[Candidate]:
+async def _command(line: str, sources: Sources) -> list[Suggestion]:
     """`line` is what stands behind the slash."""
     words = line.split(" ")
     typed = words[-1]
     found = [
-        Candidate(text=each.name.split()[len(words) - 1], typed=len(typed), about=each.help)
+        Suggestion(text=each.name.split()[len(words) - 1], typed=len(typed), about=each.help)
         for each in _beginning_with(words)
     ]
     if len(words) == 1:
@@ -127,7 +127,7 @@ def _beginning_with(words: Sequence[str]) -> list[Command]:
     return [fitting[name] for name, _ in names]
 
 
-async def _argument(line: str, typed: str, sources: Sources) -> list[Candidate]:
+async def _argument(line: str, typed: str, sources: Sources) -> list[Suggestion]:
     try:
         command, argument = find_command(line.rstrip() if line.endswith(" ") else line)
     except UsageError:
@@ -137,7 +137,7 @@ async def _argument(line: str, typed: str, sources: Sources) -> list[Candidate]:
         return []
     choices = await _choices(command.slots[len(given)], given, sources)
     found = ranked(typed.removeprefix("@"), choices)
-    return [Candidate(text=text, typed=len(typed), about=about) for text, about in found]
+    return [Suggestion(text=text, typed=len(typed), about=about) for text, about in found]
 
 
 async def _choices(slot: Slot, given: Sequence[str], sources: Sources) -> Sequence[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ekiden.cli.transcript import shorten
 from ekiden.core.conversation.items import text_of
-from ekiden.core.conversation.quoting import is_request
+from ekiden.core.conversation.quotes import is_request
 
 if TYPE_CHECKING:
     from ekiden.core.events import Event

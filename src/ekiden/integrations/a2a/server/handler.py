@@ -52,16 +52,16 @@ from ekiden.core.errors import EkidenError, SessionNotFound, StaleDocument, Stor
 from ekiden.core.errors.server import Forbidden, RunNotFound, ServerStopping, TooManyRequests
 from ekiden.core.runs import parse_run_id, run_id_of
 from ekiden.core.values.ids import check_id, new_id
-from ekiden.integrations.a2a.server.listing import list_tasks
 from ekiden.integrations.a2a.server.messages import decision, fingerprint, request_text
-from ekiden.integrations.a2a.server.streaming import run_updates
+from ekiden.integrations.a2a.server.stream import run_updates
+from ekiden.integrations.a2a.server.task_pages import list_tasks
 from ekiden.integrations.a2a.server.tasks import TERMINAL, read_task
 from ekiden.project.runs.runs import RunOrder
-from ekiden.project.service import Desk
+from ekiden.project.service import TenantService
 from ekiden.server.access.access import Caller
 from ekiden.server.idempotency import COLLECTION
 from ekiden.server.problems import status_of, words_for
-from ekiden.server.streams.following import FollowedRun, begin_run, join_run, last_event
+from ekiden.server.streams.follow import FollowedRun, begin_run, join_run, last_event
 from ekiden.storage.base import DocumentWrite
 
 DESK: Final = "ekiden.desk"
@@ -118,7 +118,7 @@ class TeamHandler(RequestHandler):
         with translated():
             configuration = params.configuration
             validate_history_length(configuration)
-            desk: Desk = context.state[DESK]
+            desk: TenantService = context.state[DESK]
             run = await self._said(params.message, context)
             try:
                 if not configuration.return_immediately:
@@ -133,7 +133,7 @@ class TeamHandler(RequestHandler):
     ) -> AsyncGenerator[A2AEvent, None]:
         """The same, shown while it happens; ends when the task ended or waits for people."""
         with translated():
-            desk: Desk = context.state[DESK]
+            desk: TenantService = context.state[DESK]
             run = await self._said(params.message, context)
             try:
                 async with aclosing(run_updates(desk, run.run_id, run.shown())) as updates:
@@ -148,7 +148,7 @@ class TeamHandler(RequestHandler):
     ) -> AsyncGenerator[A2AEvent, None]:
         """The task from now on until it ended, also while it waits for people."""
         with translated():
-            desk: Desk = context.state[DESK]
+            desk: TenantService = context.state[DESK]
             task = await read_task(desk, params.id, with_history=False)
             if task.status.state in TERMINAL:
                 raise UnsupportedOperationError(
@@ -181,7 +181,7 @@ class TeamHandler(RequestHandler):
     ) -> Task | None:
         """Stop the run; its work is kept."""
         with translated():
-            desk: Desk = context.state[DESK]
+            desk: TenantService = context.state[DESK]
             await desk.runs.cancel(params.id)
             task = await read_task(desk, params.id)
             if task.status.state != TaskState.TASK_STATE_CANCELED:
@@ -192,7 +192,7 @@ class TeamHandler(RequestHandler):
         """Store what the message says, and follow the run that it is part of."""
         if message.task_id:
             return await self._answered(message, context)
-        desk: Desk = context.state[DESK]
+        desk: TenantService = context.state[DESK]
         caller: Caller = context.state[CALLER]
         text = request_text(message)
         key = _key(caller, message)
@@ -225,7 +225,7 @@ class TeamHandler(RequestHandler):
             return await _again(desk, first.body, message)
 
     async def _answered(self, message: Message, context: ServerCallContext) -> FollowedRun:
-        desk: Desk = context.state[DESK]
+        desk: TenantService = context.state[DESK]
         task = await read_task(desk, message.task_id, with_history=False)
         if message.context_id and message.context_id != task.context_id:
             raise InvalidParamsError(f"task {task.id} is not of context {message.context_id[:80]}")
@@ -283,7 +283,7 @@ class TeamHandler(RequestHandler):
         raise PushNotificationNotSupportedError
 
 
-async def _session(desk: Desk, message: Message) -> tuple[str, bool]:
+async def _session(desk: TenantService, message: Message) -> tuple[str, bool]:
     """The session of the message, and whether it is a new one."""
     if not message.context_id:
         return new_id("ses"), True
@@ -300,7 +300,7 @@ def _key(caller: Caller, message: Message) -> str:
     return f"a2a-{sha256(who.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-async def _again(desk: Desk, stored: dict[str, Any], message: Message) -> FollowedRun:
+async def _again(desk: TenantService, stored: dict[str, Any], message: Message) -> FollowedRun:
     """The run that the message began when it was sent before."""
     if stored["digest"] != fingerprint(message):
         raise InvalidParamsError(

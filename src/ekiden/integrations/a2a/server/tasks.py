@@ -25,8 +25,8 @@ from ekiden.integrations.a2a.server.values import (
     text_part,
     timestamp,
 )
-from ekiden.project.runs.reading import run_range
-from ekiden.project.service import Desk
+from ekiden.project.runs.stored_runs import run_range
+from ekiden.project.service import TenantService
 from ekiden.sessions import said
 
 ANSWER: Final = "answer"
@@ -59,14 +59,14 @@ def state_of(run: Run) -> TaskState:
     return _STATES[run.status]
 
 
-async def read_task(desk: Desk, run_id: str, *, with_history: bool = True) -> Task:
+async def read_task(desk: TenantService, run_id: str, *, with_history: bool = True) -> Task:
     """The run as a task; `RunNotFound`, `SessionNotFound`."""
     run = await desk.runs.read(run_id)
     history = await _history(desk, run_id) if with_history else []
     return await task_of(desk, run, history)
 
 
-async def task_of(desk: Desk, run: Run, history: Sequence[Message] = ()) -> Task:
+async def task_of(desk: TenantService, run: Run, history: Sequence[Message] = ()) -> Task:
     """A run as a task."""
     task = Task(
         id=run.run_id,
@@ -80,7 +80,7 @@ async def task_of(desk: Desk, run: Run, history: Sequence[Message] = ()) -> Task
     return task
 
 
-async def status_of(desk: Desk, run: Run) -> TaskStatus:
+async def status_of(desk: TenantService, run: Run) -> TaskStatus:
     """How the run stands, with what people are asked or what went wrong."""
     status = TaskStatus(state=state_of(run), timestamp=timestamp(run.updated_at))
     parts: list[Part] = []
@@ -134,7 +134,7 @@ def _question(item: InboxItem) -> dict[str, Any]:
     }
 
 
-async def _history(desk: Desk, run_id: str) -> list[Message]:
+async def _history(desk: TenantService, run_id: str) -> list[Message]:
     session_id, _ = parse_run_id(run_id)
     first, last = await run_range(desk.store, run_id)
     limit = None if last is None else last - first + 1

@@ -33,10 +33,10 @@ class RunBudget:
     """Of the run, and of those that answered its questions."""
     others: Usage | None = None
     """What of it was used by those that answered."""
-    purse: str | None = None
-    """What it shares with those that it asks, once it does; see `purse`."""
+    shared_budget: str | None = None
+    """What it shares with those that it asks, once it does; see `runtime.state.budget`."""
     levels: Sequence[str] = ()
-    """The limits of which there is a purse."""
+    """The limits of which there is a shared budget."""
     by_agent: Mapping[str, list[float]] = field(default_factory=lambda: NO_LIMITS)
     """Tokens, seconds and money of agents that have a budget of their own."""
 
@@ -54,8 +54,8 @@ class RunBudget:
             data["u"] = counts
         if self.others is not None:
             data["ou"] = self.others.to_json()
-        if self.purse is not None:
-            data["pz"] = [self.purse, *self.levels]
+        if self.shared_budget is not None:
+            data["pz"] = [self.shared_budget, *self.levels]
         if self.by_agent:
             data["ba"] = {name: spent.copy() for name, spent in self.by_agent.items()}
 
@@ -70,7 +70,7 @@ class RunBudget:
         if "ou" in data:
             budget.others = Usage.from_json(data["ou"])
         if "pz" in data:
-            budget.purse, *budget.levels = data["pz"]
+            budget.shared_budget, *budget.levels = data["pz"]
         if "ba" in data:
             budget.by_agent = {name: list(spent) for name, spent in data["ba"].items()}
         return budget
@@ -78,7 +78,7 @@ class RunBudget:
     def discard(self, stored: RunBudget) -> None:
         """Take what was `stored` again, but for what was used up since."""
         self.narrowed, self.limits = stored.narrowed, stored.limits
-        self.purse, self.levels = stored.purse, stored.levels
+        self.shared_budget, self.levels = stored.shared_budget, stored.levels
 
     def save(self, saved: dict[str, Any]) -> None:
         """Keep in `saved` what a rollback gives back, as far as it is not at its default."""
@@ -91,7 +91,7 @@ class RunBudget:
 
     def settle(self) -> None:
         """Nothing is shared with other sessions any more."""
-        self.purse, self.levels = None, ()
+        self.shared_budget, self.levels = None, ()
 
     def spend(self, agent: str, tokens: float, seconds: float, money: float) -> None:
         """Count what an agent used that has a budget of its own."""

@@ -75,7 +75,7 @@ class Cursor:
         """That of an imported session with so many events and these steps; `SessionImportInvalid`.
 
         What is not taken over is removed from `data`: open questions and handoffs, with how to undo
-        them; what need not be confirmed; purses; limits that were given where it ran.
+        them; what need not be confirmed; shared budgets; limits that were given where it ran.
         """
         from ekiden.core.shapes import check, read_by
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from ekiden.core.errors.copying import CopyDiffers, NotCopyable, StoreNotEmpty, StoreUnfinished
+from ekiden.core.errors.copy import CopyDiffers, NotCopyable, StoreNotEmpty, StoreUnfinished
 from ekiden.core.values.ids import new_id
 from ekiden.core.values.jsonio import dumps
 from ekiden.storage.copying import MARK, TABLES, Numbers, Row, TableName

@@ -26,7 +26,7 @@ from ekiden.storage.postgres.rows import (
     to_column_or_null,
 )
 from ekiden.storage.postgres.writing.batches import Beside
-from ekiden.storage.postgres.writing.gathering import (
+from ekiden.storage.postgres.writing.statements import (
     COMMIT,
     COMMIT_IF_FREE,
     LOOK,

@@ -1,0 +1,205 @@
+"""The bus as one agent uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, overload
+
+from ekiden.bus.checks import check_contents
+from ekiden.bus.exchange import Broadcast, Exchange
+from ekiden.core.conversation.messages import (
+    DEFAULT_TIMEOUT_S,
+    AgentMessage,
+    MessageType,
+    Priority,
+    priority_number,
+)
+from ekiden.core.errors import UserError
+from ekiden.core.questions.inbox_item import InboxAnswer, InboxItem, Option
+from ekiden.core.questions.requests import Ask
+from ekiden.storage.messages import Settled
+
+
+class BusClient:
+    """Speaks on the bus in the name of one agent, and of no other; see `Bus.agent`.
+
+    For example::
+
+        pm = bus.agent("pm")
+        customer = await pm.ask("sales", "customer data", {"customer": 42})
+        await pm.send("audit", "looked up", {"customer": 42}, priority="low")
+    """
+
+    __slots__ = ("_exchange", "name")
+
+    def __init__(self, name: str, exchange: Callable[[], Exchange]) -> None:
+        self.name = name
+        self._exchange = exchange
+
+    def __repr__(self) -> str:
+        return f"<Seat {self.name!r}>"
+
+    async def send(
+        self,
+        to: str,
+        subject: str,
+        payload: Any = None,
+        *,
+        priority: Priority | int = "normal",
+        ttl: float | None = None,
+        type: MessageType = "notify",
+        correlation_id: str | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> str:
+        """Store a message for an agent and go on; its id. It waits until somebody serves the agent,
+        or for `ttl` seconds. As `Bus.send`; `timeout_s` is for waiting for room."""
+        exchange = self._exchange()
+        message = AgentMessage(
+            type=type,
+            from_agent=self.name,
+            to_agent=to,
+            subject=subject,
+            payload=payload,
+            priority=priority_number(priority),
+            correlation_id=correlation_id,
+            timeout_seconds=timeout_s,
+            ttl=ttl,
+            id=exchange.next_id(),
+        )
+        return await exchange.send(message)
+
+    async def ask(
+        self,
+        to: str,
+        subject: str,
+        payload: Any = None,
+        *,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        priority: Priority | int = "normal",
+    ) -> Any:
+        """What another agent answers: JSON. Raises as `Bus.query` does."""
+        exchange = self._exchange()
+        message = AgentMessage(
+            type="query",
+            from_agent=self.name,
+            to_agent=to,
+            subject=subject,
+            payload=payload,
+            priority=2 if priority == "normal" else priority_number(priority),
+            timeout_seconds=timeout_s,
+            id=exchange.next_id(),
+        )
+        payload = check_contents(message, exchange.settings)
+        return await exchange.asking.ask(message, payload)
+
+    async def ask_all(self, questions: Sequence[Ask]) -> list[Any]:
+        """The answers to questions that are asked at the same time, in their order.
+
+        `AgentUnavailableError` at once, and nobody is asked, if nobody serves one of them. The
+        first failure is raised when all have answered.
+        """
+        if not questions:
+            return []
+        exchange = self._exchange()
+        return await exchange.asking.ask_all([self._query(exchange, each) for each in questions])
+
+    async def ask_any(self, questions: Sequence[Ask]) -> tuple[str, Any]:
+        """Who gave the first good answer, and what; the other queries are cancelled.
+
+        Agents that nobody serves are left out. If there is no good answer the last failure is
+        raised.
+        """
+        if not questions:
+            raise UserError("`ask_any` needs at least one question")
+        exchange = self._exchange()
+        asked, answer = await exchange.asking.ask_any(
+            [self._query(exchange, each) for each in questions]
+        )
+        return asked.to_agent or "", answer
+
+    async def respond(self, query: AgentMessage, payload: Any = None) -> Settled:
+        """Answer a query later, in this agent's name; as `Bus.respond`."""
+        return await self._exchange().respond(query, payload, by=self.name)
+
+    async def broadcast(
+        self,
+        subject: str,
+        payload: Any = None,
+        *,
+        priority: Priority | int = "normal",
+        ttl: float | None = None,
+        type: MessageType = "broadcast",
+    ) -> Broadcast:
+        """Send to every other agent that somebody serves now; as `Bus.broadcast`."""
+        exchange = self._exchange()
+        message = AgentMessage(
+            type=type,
+            from_agent=self.name,
+            subject=subject,
+            payload=payload,
+            priority=priority_number(priority),
+            ttl=ttl,
+            id=exchange.next_id(),
+        )
+        return await exchange.broadcast(message)
+
+    @overload
+    async def escalate(
+        self,
+        subject: str,
+        payload: Any = None,
+        *,
+        blocking: Literal[True] = True,
+        options: Sequence[Option] = (),
+        priority: Priority | int = "normal",
+        role: str | None = None,
+    ) -> InboxAnswer: ...
+
+    @overload
+    async def escalate(
+        self,
+        subject: str,
+        payload: Any = None,
+        *,
+        blocking: Literal[False],
+        options: Sequence[Option] = (),
+        priority: Priority | int = "normal",
+        role: str | None = None,
+    ) -> InboxItem: ...
+
+    async def escalate(
+        self,
+        subject: str,
+        payload: Any = None,
+        *,
+        blocking: bool = True,
+        options: Sequence[Option] = (),
+        priority: Priority | int = "normal",
+        role: str | None = None,
+    ) -> InboxAnswer | InboxItem:
+        """Ask people, by their role, or tell them; as `Bus.escalate`."""
+        exchange = self._exchange()
+        message = AgentMessage(
+            type="escalate",
+            from_agent=self.name,
+            to_agent=role,
+            subject=subject,
+            payload=payload,
+            priority=priority_number(priority),
+            id=exchange.next_id(),
+        )
+        return await exchange.escalate(message, blocking=blocking, options=options)
+
+    def _query(self, exchange: Exchange, question: Ask) -> AgentMessage:
+        if not isinstance(question, Ask):
+            raise UserError(f"a question is an `Ask`, not {question!r:.60}")
+        return AgentMessage(
+            type="query",
+            from_agent=self.name,
+            to_agent=question.agent,
+            subject=question.subject,
+            payload=question.payload,
+            priority=priority_number(question.priority),
+            timeout_seconds=question.timeout_s,
+            id=exchange.next_id(),
+        )

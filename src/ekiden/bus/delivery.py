@@ -1,0 +1,155 @@
+"""Puts messages into mailboxes, and waits for room in full ones."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ekiden.bus.checks import LEAVES
+from ekiden.bus.parts import BusParts
+from ekiden.bus.presence import HELD_S
+from ekiden.bus.serving.delivery import Delivery, current_delivery
+from ekiden.bus.serving.rounds import Rounds
+from ekiden.bus.serving.service import Service
+from ekiden.core.conversation.messages import AgentMessage, GroupMode, agent_queue
+from ekiden.core.errors import QueueFull, StoreUnavailable
+from ekiden.core.errors.messages import MailboxFull
+from ekiden.storage.messages import PutReceipt, QueuePut
+from ekiden.storage.records import OwnJson
+
+
+class Sending:
+    """Stores messages, and hands those for agents of this process over at once."""
+
+    __slots__ = ("_parts", "_rounds", "_services")
+
+    def __init__(self, parts: BusParts, services: Mapping[str, Service], rounds: Rounds) -> None:
+        self._parts = parts
+        self._services = services
+        self._rounds = rounds
+
+    async def send(self, message: AgentMessage, payload: Any) -> bool:
+        """Store a message that nobody waits for; whether it was new. `MailboxFull`."""
+        put = self.letter(message, payload, message.ttl)
+        [receipt] = await self.put([put], [message], message.timeout_seconds)
+        if receipt.is_new and put.taken_by is not None:
+            self.deliver(message, payload, put, receipt.id, message.ttl)
+        return receipt.is_new
+
+    def letter(
+        self,
+        message: AgentMessage,
+        payload: Any,
+        ttl_s: float | None,
+        waiter: str | None = None,
+        awaits: str | None = None,
+        group: tuple[str, GroupMode] | None = None,
+    ) -> QueuePut:
+        """What is put into the mailbox: taken already, if the agent is served here and free.
+
+        The body is `Letter.to_json` of it.
+        """
+        parts, agent = self._parts, message.to_agent or ""
+        service = self._services.get(agent)
+        body = OwnJson(message.to_json()) if type(payload) in LEAVES else message.to_json()
+        if awaits is not None:
+            body["awaits"] = awaits
+        if group is not None:
+            body["group"] = list(group)
+        if message.depth == 0 and (delivery := current_delivery()) is not None:
+            body["depth"] = delivery.message.depth + 1
+            if message.task is None:
+                body["task"] = delivery.task
+        return QueuePut(
+            queue=agent_queue(agent) if service is None else service.queue,
+            body=body,
+            priority=message.priority,
+            bound=parts.settings.mailbox_bound,
+            key=message.id,
+            waiter=waiter,
+            ttl_s=ttl_s,
+            taken_by=parts.owner if service is not None and service.takes_now() else None,
+            lease_s=HELD_S,
+        )
+
+    async def put(
+        self, puts: Sequence[QueuePut], messages: Sequence[AgentMessage], timeout_s: float
+    ) -> Sequence[PutReceipt]:
+        """Store them, all or none; waits for room if the settings say so. `MailboxFull`."""
+        try:
+            return await self._parts.postings.put(puts)
+        except QueueFull:
+            return await self._put_when_possible(puts, messages, timeout_s)
+        except StoreUnavailable:
+            for put, message in zip(puts, messages, strict=True):
+                service = self._services.get(message.to_agent or "")
+                if put.taken_by is not None and service is not None:
+                    service.doubt()
+            raise
+
+    def deliver(
+        self, message: AgentMessage, payload: Any, put: QueuePut, number: int, ttl_s: float | None
+    ) -> None:
+        """Hand a message that was stored as ours to its service."""
+        body = put.body
+        if (
+            type(payload) not in LEAVES
+            or body["task"] is not message.task
+            or body.get("depth", 0) != message.depth
+        ):
+            message = _copy(message, payload, body)
+        expires = None if ttl_s is None else self._parts.loop.time() + ttl_s
+        delivery = Delivery(message, number, 1, expires)
+        service = self._services.get(message.to_agent or "")
+        if service is not None:
+            service.deliver(delivery)
+        else:  # It was closed in the meantime.
+            self._parts.spawn(self._parts.store.release_message(delivery.row(self._parts.owner)))
+
+    async def _put_when_possible(
+        self, puts: Sequence[QueuePut], messages: Sequence[AgentMessage], timeout_s: float
+    ) -> Sequence[PutReceipt]:
+        parts = self._parts
+        agents: Collection[str] = {message.to_agent or "" for message in messages}
+        deadline = parts.loop.time() + timeout_s
+        again = False
+        while True:
+            full = await self._full(agents)
+            left_s = deadline - parts.loop.time()
+            if parts.settings.on_full == "refuse" or left_s <= 0:
+                raise MailboxFull(full, parts.settings.mailbox_bound)
+            self._rounds.start()
+            await parts.room.wait(full, left_s, again=again)
+            again = True
+            try:
+                return await parts.postings.put(puts)
+            except QueueFull:
+                continue
+
+    async def _full(self, agents: Collection[str]) -> str:
+        """Which of the mailboxes is the fullest."""
+        if len(agents) == 1:
+            return next(iter(agents))
+        depths = {
+            agent: await self._parts.store.queue_depth(agent_queue(agent)) for agent in agents
+        }
+        return max(depths, key=depths.__getitem__)
+
+
+def _copy(message: AgentMessage, payload: Any, body: Mapping[str, Any]) -> AgentMessage:
+    """The message as it is stored, with a payload of its own."""
+    return AgentMessage(
+        type=message.type,
+        from_agent=message.from_agent,
+        to_agent=message.to_agent,
+        subject=message.subject,
+        payload=payload,
+        priority=message.priority,
+        correlation_id=message.correlation_id,
+        timeout_seconds=message.timeout_seconds,
+        ttl=message.ttl,
+        id=message.id,
+        created_at=message.created_at,
+        task=body["task"],
+        depth=body.get("depth", 0),
+    )

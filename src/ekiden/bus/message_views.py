@@ -1,0 +1,214 @@
+"""Messages as people and programs list them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue
+from ekiden.core.errors import UserError
+from ekiden.core.errors.messages import MessageNotFound
+from ekiden.storage.base import Store
+from ekiden.storage.messages import MessageFilter, MessageState, StoredMessage
+from ekiden.storage.values import check_limit
+
+_PAGE = 500
+_MAILBOX = "agent:"
+_LONGEST_CURSOR = 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRecord:
+    """A message and what became of it."""
+
+    message: AgentMessage
+    state: MessageState
+    attempts: int
+    """How often it was delivered."""
+    answer: Any = None
+    """The payload of the answer."""
+    error: str | None = None
+    """Why it failed, or is dead."""
+    error_code: str | None = None
+    stored_at: float = 0.0
+    """Seconds since 1970, on the store's clock."""
+    ended_at: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As people and programs read it."""
+        return {
+            "message": self.message.to_json(),
+            "state": self.state,
+            "attempts": self.attempts,
+            "answer": self.answer,
+            "error": self.error,
+            "error_code": self.error_code,
+            "stored_at": self.stored_at,
+            "ended_at": self.ended_at,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageQuery:
+    """Which messages to list; `None` does not restrict."""
+
+    sender: str | None = None
+    recipient: str | None = None
+    task: str | None = None
+    correlation_id: str | None = None
+    """Of the message; or its own id, for what correlates with it."""
+    state: MessageState | None = None
+
+    def matches(self, message: AgentMessage) -> bool:
+        """Whether the message is one of those, but for recipient and state, which the store looks
+        at."""
+        wanted = self.correlation_id
+        return (
+            (self.sender is None or message.from_agent == self.sender)
+            and (self.task is None or message.task == self.task)
+            and (wanted is None or wanted in (message.correlation_id, message.id))
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessagePage:
+    """Some messages with what became of them, the oldest first, and how to get the next ones."""
+
+    messages: Sequence[MessageRecord]
+    next_cursor: str | None
+
+
+async def list_messages(
+    store: Store, query: MessageQuery, *, limit: int, cursor: str | None
+) -> MessagePage:
+    """One page of messages between agents; `UserError` for a cursor that is none."""
+    rows, next_cursor = await matching_rows(store, query, limit=limit, cursor=cursor)
+    return MessagePage(messages=[record_of(row) for row in rows], next_cursor=next_cursor)
+
+
+async def matching_rows(
+    store: Store,
+    query: MessageQuery,
+    *,
+    limit: int,
+    cursor: str | None,
+    waiter: str | None = None,
+    session_id: str | None = None,
+) -> tuple[list[StoredMessage], str | None]:
+    """The rows of a page, and the cursor of the next one."""
+    check_limit(limit, "messages")
+    where = MessageFilter(
+        queue=None if query.recipient is None else agent_queue(query.recipient),
+        states=None if query.state is None else {query.state},
+        waiters=None if waiter is None else {waiter},
+        session_id=session_id,
+    )
+    after = _number(cursor)
+    found: list[StoredMessage] = []
+    while True:
+        page = await store.find_messages(where, after=after, limit=_PAGE)
+        for row in page:
+            if not (row.queue.startswith(_MAILBOX) and query.matches(_message(row))):
+                continue
+            if len(found) == limit:
+                return found, str(found[-1].id)
+            found.append(row)
+        if len(page) < _PAGE:
+            return found, None
+        after = page[-1].id
+
+
+def _number(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= _LONGEST_CURSOR):
+        raise UserError(
+            f"{cursor[:40]!r} is not a cursor of messages: pass the `next_cursor` of a page"
+        )
+    return int(cursor)
+
+
+async def read_message(store: Store, message_id: str) -> MessageRecord:
+    """The message with this id; `MessageNotFound`."""
+    rows = await store.find_messages(MessageFilter(keys=(message_id,)), limit=1)
+    for row in rows:
+        if row.queue.startswith(_MAILBOX):
+            return record_of(row)
+    raise MessageNotFound(message_id)
+
+
+async def requeue(store: Store, ids: Collection[str]) -> int:
+    """Open messages again that are dead or expired; how many. `MessageNotFound`, before any is
+    opened, for an id that no message has."""
+    wanted = list(dict.fromkeys(ids))
+    for start in range(0, len(wanted), _PAGE):
+        part = tuple(wanted[start : start + _PAGE])
+        rows = await store.find_messages(MessageFilter(keys=part), limit=_PAGE)
+        known = {row.key for row in rows if row.queue.startswith(_MAILBOX)}
+        for each in part:
+            if each not in known:
+                raise MessageNotFound(each)
+    return await store.requeue_messages(wanted)
+
+
+async def dead_letters(store: Store, *, agent: str | None, limit: int) -> list[MessageRecord]:
+    """Messages that were given up, the oldest first."""
+    check_limit(limit, "messages")
+    found: list[MessageRecord] = []
+    async for row in _rows(store, agent, "dead"):
+        found.append(record_of(row))
+        if len(found) == limit:
+            break
+    return found
+
+
+async def depths(store: Store) -> dict[str, int]:
+    """How many messages wait for each agent, those that are worked on included."""
+    count = Counter([row.queue async for row in _rows(store, None, "open")])
+    return {queue.removeprefix(_MAILBOX): count[queue] for queue in sorted(count)}
+
+
+async def _rows(
+    store: Store, agent: str | None, state: MessageState
+) -> AsyncIterator[StoredMessage]:
+    queue = None if agent is None else _MAILBOX + agent
+    where = MessageFilter(queue=queue, states=frozenset({state}))
+    after = 0
+    while True:
+        page = await store.find_messages(where, after=after, limit=_PAGE)
+        for row in page:
+            if row.queue.startswith(_MAILBOX):
+                yield row
+        if len(page) < _PAGE:
+            return
+        after = page[-1].id
+
+
+def record_of(row: StoredMessage) -> MessageRecord:
+    """What a stored message says, and what became of it."""
+    answer = row.answer if isinstance(row.answer, dict) else {}
+    return MessageRecord(
+        message=_message(row),
+        state=row.state,
+        attempts=row.attempts,
+        answer=answer.get("payload"),
+        error=answer.get("error"),
+        error_code=answer.get("code"),
+        stored_at=row.created_at_us / 1e6,
+        ended_at=None if row.settled_at_us is None else row.settled_at_us / 1e6,
+    )
+
+
+def _message(row: StoredMessage) -> AgentMessage:
+    """The message; of what is no message of the bus, what can be told of it."""
+    try:
+        message = Letter.from_json(row.body).message
+    except Exception:
+        agent = row.queue.removeprefix(_MAILBOX)
+        return AgentMessage(
+            id=row.key or "", from_agent="?", to_agent=agent, payload=row.body, created_at=0.0
+        )
+    message.redelivered = row.attempts > 1
+    return message

@@ -1,0 +1,375 @@
+"""Queries: stored, awaited, and ended exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ekiden.bus.checks import check_message, check_sender
+from ekiden.bus.delivery import Sending
+from ekiden.bus.parts import BusParts
+from ekiden.bus.presence import OPEN, alone
+from ekiden.bus.serving.delivery import current_delivery
+from ekiden.bus.serving.rounds import Rounds
+from ekiden.bus.serving.service import Service
+from ekiden.bus.waits.deadlocks import break_deadlock
+from ekiden.bus.waits.waiters import TIME_IS_OVER, AwaitedAnswer, Ending
+from ekiden.core.conversation.messages import (
+    AgentMessage,
+    GroupMode,
+    error_of,
+    timeout_of,
+    wait_node,
+)
+from ekiden.core.errors import QueueFull, StoreError, UserError
+from ekiden.core.errors.messages import AgentUnavailableError, BusError, QueryFailed
+from ekiden.core.values.ids import new_id
+from ekiden.storage.messages import (
+    MessageFilter,
+    MessageSettle,
+    MessageState,
+    Settled,
+    StoredMessage,
+)
+
+_log = logging.getLogger("ekiden.bus")
+
+
+class BusQueries:
+    """Asks agents, here and in other processes."""
+
+    __slots__ = ("_parts", "_rounds", "_sending", "_services")
+
+    def __init__(
+        self, parts: BusParts, services: Mapping[str, Service], rounds: Rounds, sending: Sending
+    ) -> None:
+        self._parts = parts
+        self._services = services
+        self._rounds = rounds
+        self._sending = sending
+
+    async def query(self, message: AgentMessage) -> Any:
+        """The payload of the answer; raises what the query ended with."""
+        return await self.ask(message, check_message(message, self._parts.settings))
+
+    async def ask(self, message: AgentMessage, payload: Any) -> Any:
+        """`query` for a message that is checked; `payload` is its own."""
+        check_sender(message.from_agent, self._parts.inherited)
+        wait = self._wait_here(message) or await self._wait_for_others(message)
+        try:
+            if self._parts.direct is None or not self._post_now(message, payload, wait):
+                await self._post([message], [payload], [wait], None)
+            elif not wait.is_known or self._parts.waits.has_node(wait.awaits):
+                await self._check_circles([wait])
+            ending = await wait.future
+        except asyncio.CancelledError:
+            await self._withdraw([wait])
+            raise
+        except BaseException:
+            self._parts.waits.remove(wait)
+            raise
+        if ending[0] == "answered":
+            self._parts.waits.remove(wait)
+            return ending[1]["payload"]
+        return await self._result(wait, ending)
+
+    async def ask_all(self, messages: Sequence[AgentMessage]) -> list[Any]:
+        """The payloads of the answers; the first failure is raised when all have answered."""
+        waits = await self._begin(messages, "all")
+        results: list[Any] = []
+        failures: list[BusError] = []
+        open_ = list(waits)
+        try:
+            for wait in waits:
+                ending = await wait.future
+                open_.remove(wait)
+                try:
+                    results.append(await self._result(wait, ending))
+                except BusError as exc:
+                    failures.append(exc)
+        except BaseException:
+            await self._withdraw(open_)
+            raise
+        if failures:
+            raise failures[0]
+        return results
+
+    async def ask_any(self, messages: Sequence[AgentMessage]) -> tuple[AgentMessage, Any]:
+        """The first good answer, with the query that it is to; the other queries are cancelled.
+
+        If all fail, the last failure is raised.
+        """
+        waits = await self._begin(messages, "any")
+        open_ = {wait.future: wait for wait in waits}
+        failure: BusError | None = None
+        try:
+            while open_:
+                await asyncio.wait(open_, return_when=asyncio.FIRST_COMPLETED)
+                for future in [each for each in open_ if each.done()]:
+                    wait = open_.pop(future)
+                    try:
+                        return wait.message, await self._result(wait, future.result())
+                    except BusError as exc:
+                        failure = exc
+                if open_:
+                    await self._check_circles(list(open_.values()))
+        finally:
+            await self._withdraw(list(open_.values()))
+        assert failure is not None
+        raise failure
+
+    # Beginning
+
+    def _wait(
+        self, message: AgentMessage, awaits: str, group: str | None, *, is_known: bool
+    ) -> AwaitedAnswer:
+        node = self._asker(message, group)
+        wait = AwaitedAnswer(message, node, awaits, is_known, self._parts.loop.create_future())
+        self._parts.waits.add(wait)
+        self._parts.deadlines.add(wait, message.timeout_seconds)
+        return wait
+
+    def _asker(self, message: AgentMessage, group: str | None) -> str:
+        """Who waits, in the graph of waits."""
+        delivery = current_delivery()
+        if delivery is not None and delivery.message.to_agent == message.from_agent:
+            return delivery.node
+        service = self._services.get(message.from_agent)
+        if service is not None and service.alone and service.concurrency == 1:
+            # An agent that does one thing at a time waits, whoever asks in its name.
+            return service.agent
+        # Nobody waits for who is not served, so each of its questions is by itself.
+        return wait_node(message.from_agent, f"ask:{group or message.id}")
+
+    def _wait_here(self, message: AgentMessage, group: str | None = None) -> AwaitedAnswer | None:
+        """For an agent that this process serves, and nobody else."""
+        service = self._services.get(message.to_agent or "")
+        if service is None or not service.alone:
+            return None
+        task = None if service.concurrency == 1 else _task(message)
+        # Sessions of an agent that does several things at once wait without the bus knowing.
+        return self._wait(message, wait_node(service.agent, task), group, is_known=task is None)
+
+    async def _wait_for_others(
+        self, message: AgentMessage, group: str | None = None
+    ) -> AwaitedAnswer:
+        """For an agent that others serve, too; `AgentUnavailableError` if nobody does."""
+        agent = message.to_agent or ""
+        servers = [
+            each
+            for each in await self._parts.presence.servers(agent)
+            if each.owner != self._parts.owner or agent in self._services
+        ]
+        if not servers:
+            raise AgentUnavailableError(agent, asker=message.from_agent)
+        self._rounds.start()
+        task = None if alone(servers) else _task(message)
+        return self._wait(message, wait_node(agent, task), group, is_known=False)
+
+    async def _begin(
+        self, messages: Sequence[AgentMessage], mode: GroupMode
+    ) -> list[AwaitedAnswer]:
+        """Ask several at once. Of agents of which one is enough, those that nobody serves are left
+        out."""
+        payloads = [check_message(message, self._parts.settings) for message in messages]
+        for message in messages:
+            check_sender(message.from_agent, self._parts.inherited)
+        group = (new_id("grp"), mode)
+        waits: list[AwaitedAnswer] = []
+        asked: list[AgentMessage] = []
+        contents: list[Any] = []
+        missing: AgentUnavailableError | None = None
+        try:
+            for message, payload in zip(messages, payloads, strict=True):
+                try:
+                    waits.append(
+                        self._wait_here(message, group[0])
+                        or await self._wait_for_others(message, group[0])
+                    )
+                    asked.append(message)
+                    contents.append(payload)
+                except AgentUnavailableError as exc:
+                    if mode == "all":
+                        raise
+                    missing = exc
+            if missing is not None and not waits:
+                raise missing
+            await self._post(asked, contents, waits, group)
+        except asyncio.CancelledError:
+            await self._withdraw(waits)
+            raise
+        except BaseException:
+            for wait in waits:
+                self._parts.waits.remove(wait)
+            raise
+        return waits
+
+    def _post_now(self, message: AgentMessage, payload: Any, wait: AwaitedAnswer) -> bool:
+        """Store a query and hand it over, without giving way; whether that was possible."""
+        direct, ttl_s = self._parts.direct, _ttl_s(message)
+        put = self._sending.letter(message, payload, ttl_s, wait.node, wait.awaits)
+        try:
+            number = None if direct is None else direct.put_now(put)
+        except QueueFull:
+            return False
+        if number is None:
+            return False
+        if put.taken_by is not None:
+            self._sending.deliver(message, payload, put, number, ttl_s)
+        return True
+
+    async def _post(
+        self,
+        messages: Sequence[AgentMessage],
+        payloads: Sequence[Any],
+        waits: Sequence[AwaitedAnswer],
+        group: tuple[str, GroupMode] | None,
+    ) -> None:
+        """Store the queries and hand them over; then see whether they close a circle of waits."""
+        puts = [
+            self._sending.letter(message, payload, _ttl_s(message), wait.node, wait.awaits, group)
+            for message, payload, wait in zip(messages, payloads, waits, strict=True)
+        ]
+        timeout_s = min(message.timeout_seconds for message in messages)
+        receipts = await self._sending.put(puts, messages, timeout_s)
+        for message, payload, wait, put, receipt in zip(
+            messages, payloads, waits, puts, receipts, strict=True
+        ):
+            if not receipt.is_new:
+                await self._join(wait)
+            elif put.taken_by is not None:
+                self._sending.deliver(message, payload, put, receipt.id, _ttl_s(message))
+        await self._check_circles(waits)
+
+    async def _join(self, wait: AwaitedAnswer) -> None:
+        """The query was asked before, perhaps by a process that died: wait for that answer."""
+        message, row = wait.message, await self._row(wait.message.id)
+        if row is None:
+            raise BusError(f"message {message.id} was just removed from the store: ask again")
+        if any(
+            row.body.get(name) != getattr(message, name)
+            for name in ("type", "from_agent", "to_agent")
+        ):
+            raise UserError(f"{message.id!r} is the id of another message: ask with a new one")
+        if row.state != "open":
+            wait.end(row.state, row.answer)
+        self._rounds.start()
+
+    async def _check_circles(self, waits: Sequence[AwaitedAnswer]) -> None:
+        """Break the deadlocks that these waits have closed, if whom they wait for waits, too."""
+        parts = self._parts
+        if not any(parts.waits.has_node(wait.awaits) for wait in waits):
+            elsewhere = {wait.awaits for wait in waits if not wait.is_known}
+            if not elsewhere or not await self._any_waits(elsewhere):
+                return
+        try:
+            broken = await break_deadlock(
+                parts.store,
+                waits[0].node,
+                policy=parts.settings.victim,
+                awaits=[wait.awaits for wait in waits],
+            )
+            if broken is not None:
+                await self._rounds.look_for_answers()
+        except StoreError as exc:
+            _log.warning("it is not known whether %s is in a deadlock: %s", waits[0].node, exc)
+
+    async def _any_waits(self, nodes: Collection[str]) -> bool:
+        where = MessageFilter(waiters=nodes, states=OPEN)
+        try:
+            return bool(await self._parts.store.find_messages(where, limit=1))
+        except StoreError:
+            return True
+
+    # Ending
+
+    async def _result(self, wait: AwaitedAnswer, ending: Ending) -> Any:
+        """The payload of the answer; raises what the query ended with."""
+        is_last = self._parts.waits.remove(wait)
+        state, answer = ending
+        if state == "answered":
+            return answer["payload"]
+        message = wait.message
+        if ending is TIME_IS_OVER:
+            if is_last:
+                state, answer = await self._time_out(message)
+            else:
+                state = "timed_out"
+        elif state is None:
+            if is_last:
+                await self._cancel([message])
+            raise answer
+        return _outcome(message, state, answer)
+
+    async def _time_out(self, message: AgentMessage) -> tuple[MessageState | None, Any]:
+        """Give up; if an answer came at the last moment, that one counts."""
+        try:
+            if await self._settle(message, "timed_out") == "no":
+                row = await self._row(message.id)
+                if row is not None:
+                    return row.state, row.answer
+        except StoreError as exc:
+            _log.warning("the end of query %s could not be stored: %s", message.id, exc)
+        return "timed_out", None
+
+    async def _withdraw(self, waits: Sequence[AwaitedAnswer]) -> None:
+        """Nobody wants the answers any more: leave nothing behind, even if cancelled again."""
+        last = [wait.message for wait in waits if self._parts.waits.remove(wait)]
+        if last:
+            done = self._parts.spawn(self._cancel(last))
+            await asyncio.shield(done)
+
+    async def _cancel(self, messages: Sequence[AgentMessage]) -> None:
+        for ended in await asyncio.gather(
+            *(self._settle(message, "cancelled") for message in messages), return_exceptions=True
+        ):
+            if isinstance(ended, StoreError):
+                _log.warning("a query that was cancelled is still stored as open: %s", ended)
+
+    async def _settle(self, message: AgentMessage, state: MessageState) -> Settled:
+        settled = await self._parts.postings.settle(MessageSettle(key=message.id, state=state))
+        agent = message.to_agent or ""
+        service = self._services.get(agent)
+        if service is not None:
+            service.drop(message.id)
+        self._parts.room.made(agent)
+        return settled
+
+    async def _row(self, key: str) -> StoredMessage | None:
+        rows = await self._parts.store.find_messages(MessageFilter(keys=(key,)), limit=1)
+        return rows[0] if rows else None
+
+
+def _task(message: AgentMessage) -> str:
+    """What a query is a part of."""
+    if message.task is not None:
+        return message.task
+    delivery = current_delivery()
+    return message.id if delivery is None else delivery.task
+
+
+def _ttl_s(message: AgentMessage) -> float:
+    """A query is not delivered after nobody waits for it."""
+    if message.ttl is None:
+        return message.timeout_seconds
+    return min(message.ttl, message.timeout_seconds)
+
+
+def _outcome(message: AgentMessage, state: MessageState | None, answer: Any) -> Any:
+    """The payload of a stored answer; raises what else became of the query."""
+    is_short_lived = message.ttl is not None and message.ttl < message.timeout_seconds
+    if state == "timed_out" or (state == "expired" and not is_short_lived):
+        raise timeout_of(message)
+    if answer is not None:
+        error = error_of(answer, message)
+        if error is None:
+            return answer["payload"]
+        raise error
+    raise QueryFailed(
+        message.to_agent or "",
+        f"the query is {state}",
+        error_code=f"bus.{state}",
+        message_id=message.id,
+    )

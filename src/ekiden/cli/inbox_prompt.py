@@ -1,0 +1,95 @@
+"""Prompts for an inbox item: which one, which answer, and which edits."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Final
+
+from ekiden.api.inbox import Inbox
+from ekiden.api.texts import SESSION_ID
+from ekiden.cli.approval_prompt import ask_on_terminal
+from ekiden.cli.errors import UsageError
+from ekiden.cli.place import Place
+from ekiden.cli.run.handoffs import plain_text, who_answers
+from ekiden.cli.views.inbox import edit_question
+from ekiden.core.errors.inbox import InboxItemNotFound
+from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.inbox.answers import needs_words, same_arguments
+
+_LISTED: Final = 10
+_LONGEST: Final = 128
+_YES = frozenset({"y", "yes", "j", "ja", "是", "好", "はい"})
+
+
+def decides(option: str | None, place: Place) -> str | None:
+    """The person, as `who_answers` has it; `None` at a server, which knows whose the key is."""
+    if place.is_server and option is None:
+        return None
+    return who_answers(option)
+
+
+async def find_item(inbox: Inbox, beginning: str) -> InboxItem:
+    """The item with this id, or with the only id that begins so."""
+    plain_text(beginning, "the item's id")
+    if len(beginning) > _LONGEST or not re.search(SESSION_ID, beginning):
+        raise InboxItemNotFound(beginning)
+    try:
+        return await inbox.get(beginning)
+    except InboxItemNotFound:
+        found = [
+            item
+            async for item in inbox.list(status="any", snoozed=True, text=beginning)
+            if item.id.startswith(beginning)
+        ]
+        if not found:
+            raise
+    if len(found) > 1:
+        ids = ", ".join(sorted(item.id for item in found)[:_LISTED])
+        raise UsageError(f"{beginning[:80]!r} is the beginning of several: {ids}")
+    return found[0]
+
+
+def chosen(item: InboxItem, word: str | None, text: str) -> tuple[str | None, str]:
+    """Choice and words, from what was typed.
+
+    The beginning of an option is enough if no other begins so. What is typed for a question without
+    options are words.
+    """
+    if word is None:
+        return None, text
+    plain_text(word, "the answer")
+    if not item.options:
+        if text:
+            raise UsageError("the question is answered in words: give them once")
+        return None, word
+    typed = word.strip().casefold()
+    exact = [option for option in item.options if option.casefold() == typed]
+    begin = [option for option in item.options if typed and option.casefold().startswith(typed)]
+    fitting = exact or begin
+    choice = fitting[0] if len(fitting) == 1 else word
+    if item.status == "open" and needs_words(item, choice) and not text.strip():
+        raise UsageError("the conversation waits for your words: give them with --text")
+    return choice, text
+
+
+async def edit_is_meant(item: InboxItem, arguments: str | None, *, yes: bool) -> bool:
+    """Whether the person wants the tool to run with other arguments than those asked about.
+
+    They are shown the difference; `UsageError` where nobody can be asked, `InboxAnswerInvalid` for
+    what is no JSON object.
+    """
+    if arguments is None or item.arguments is None or same_arguments(item, arguments):
+        return False
+    if yes:
+        return True
+    asked = edit_question(item, arguments)
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "these are not the arguments that the question is about; nothing was answered. "
+            f"{asked.rules}\n{asked.quoted}\nAnswer with --yes if the tool shall run with yours."
+        )
+    line = await ask_on_terminal(asked)
+    if (line or "").strip().casefold() not in _YES:
+        raise UsageError("nothing was answered: the question waits as before")
+    return True

@@ -1,0 +1,72 @@
+"""Prepares what `ekiden serve` needs before it listens."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal
+
+from ekiden.core.errors import UserError
+
+if TYPE_CHECKING:
+    from ekiden.project.settings import Settings
+    from ekiden.server import ServerConfig
+
+
+def check_installed() -> None:
+    """`UserError` if the packages of the server are not there."""
+    missing = [
+        name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None
+    ]
+    if missing:
+        raise UserError(f"the server needs {', '.join(missing)}: pip install 'ekiden[server]'")
+
+
+async def prepared_config(
+    settings: Settings, store: str, *, host: str | None, port: int | None
+) -> ServerConfig:
+    """How the server is to be: as the settings say, and the options over them.
+
+    `ServerExposed` if others could call it, and no key keeps them out; `StoreError` if the store
+    cannot be had, which is told in a sentence then, before anything is begun.
+    """
+    from ekiden.core.checks.host_names import is_loopback_address
+    from ekiden.project.keys import Keys
+    from ekiden.project.stores import open_store
+    from ekiden.server.access.authorization import check_exposure
+    from ekiden.server.configuration import server_config
+
+    config = server_config(settings, host=host, port=port)
+    async with open_store(store) as opened:
+        if not is_loopback_address(config.host):
+            await check_exposure(config, Keys(opened))
+    return config
+
+
+def tell_console(config: ServerConfig, url: str) -> None:
+    """Say where the page for people is, if this server has it."""
+    from ekiden.cli.output import note
+    from ekiden.core.checks.host_names import is_any_address
+    from ekiden.server.console import has_console
+
+    if not has_console(config):
+        return
+    if is_any_address(config.host):
+        # Nobody calls it so: by one of its names, or on this machine.
+        scheme, _, address = url.partition("://")
+        # Patterns and networks are no name that anybody can call.
+        name = next((each for each in config.hosts if not set(each) & {"*", "/"}), "localhost")
+        url = (
+            f"{scheme}://{name}"
+            if ":" in name
+            else f"{scheme}://{name}:{address.rpartition(':')[2]}"
+        )
+    note(f"console {url}/")
+
+
+def start_logging(form: Literal["text", "json", "none"]) -> None:
+    """Let the log of this process go to standard error."""
+    if form == "none":
+        return
+    from ekiden.tracing.logs import setup_logging
+
+    setup_logging(format=form)

@@ -1,0 +1,238 @@
+"""Shows a running session in the terminal, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
+
+from ekiden.cli.errors import Interrupted
+from ekiden.cli.exits import Exit, exit_for_outcome
+from ekiden.cli.output import complain, emit, note, safe, say
+from ekiden.cli.transcript import is_news, route_line, task_line, transcript
+from ekiden.cli.views.questions import question_record, tell_questions
+from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.model import ModelDelta
+from ekiden.core.errors import OutOfBudgetError
+from ekiden.core.events import Event
+from ekiden.core.roles import Approver
+from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
+from ekiden.core.values.jsonio import dumps
+from ekiden.runtime import RunConfig, RunResult, RunResultStreaming
+from ekiden.storage.base import Store
+
+if TYPE_CHECKING:
+    from ekiden.cli.approval_prompt import ApproveWhere
+    from ekiden.cli.options import LimitFlags
+    from ekiden.core.questions.inbox_item import InboxItem
+    from ekiden.project.settings import Settings
+
+
+class Reported(Protocol):
+    """How a run ended, here or at a server."""
+
+    @property
+    def session_id(self) -> str: ...
+
+    @property
+    def outcome(self) -> Outcome: ...
+
+    @property
+    def chain(self) -> Sequence[str]: ...
+
+    def to_json(self) -> dict[str, Any]:
+        """As the command prints it."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class RunView:
+    """Shows a run as it happens (if `stream`), or only who was chosen, and its result."""
+
+    as_json: bool
+    stream: bool
+    how_to_resume: str
+    """The command that goes on with the session; empty if nothing is kept."""
+    store_words: Sequence[str] = ()
+    """The option that names the store, if other commands need it."""
+    begun: bool = False
+    """Whether anything is stored."""
+    seen: bool = False
+    """Whether anything of the run was seen."""
+    _streamed: list[str] = field(default_factory=list)
+    _answer: str | None = None
+    """The last answer that was shown piece by piece."""
+
+    async def watch(self, run: RunResultStreaming) -> int:
+        """`read` the run, `report` its result, and give the exit code."""
+        return self.report(await self.read(run))
+
+    async def read(self, run: RunResultStreaming) -> RunResult:
+        """Read the run to its end; `Interrupted` after Ctrl-C."""
+        try:
+            async for shown in run.events():
+                self.show(shown, run.session_id)
+        except asyncio.CancelledError:
+            raise Interrupted(self.stopped()) from None
+        except Exception:
+            # A run that failed has a result; one that could not begin has none.
+            if not run.is_complete:
+                raise
+        return run.result
+
+    def show(self, shown: Event | ModelDelta, session_id: str | None) -> None:
+        """Show what happened in the session, or in one that answers it."""
+        self.begun = self.seen = True
+        if isinstance(shown, Event) and shown.session_id != session_id:
+            self._show_beside(shown)
+        elif self.stream:
+            self._show(shown)
+        elif not self.as_json and isinstance(shown, Event):
+            _show_route(shown)
+
+    def _show(self, shown: Event | ModelDelta) -> None:
+        if self.as_json:
+            emit(_stream_record(shown))
+        elif isinstance(shown, ModelDelta):
+            if shown.kind == "text":
+                self._streamed.append(shown.text)
+                sys.stdout.write(safe(shown.text))
+                sys.stdout.flush()
+        else:
+            self._show_event(shown)
+
+    def _show_beside(self, event: Event) -> None:
+        """What happens in a session that answers this one."""
+        if self.stream and self.as_json:
+            emit(_stream_record(event))
+        elif self.stream and event.type in ("handoff", "tool_call"):
+            for line in transcript([event]):
+                note(f"  {event.agent} · {line.who}: {line.what}")
+
+    def _show_event(self, event: Event) -> None:
+        if self._streamed:
+            say()
+            self._answer = "".join(text_of(item) for item in event.items)
+            self._streamed.clear()
+        _show_route(event)
+        if event.type in ("handoff", "tool_call"):
+            for line in transcript([event]):
+                note(f"{line.who}: {line.what}")
+        elif event.type == "task" and (told := task_line(event)) is not None:
+            note(told)
+
+    def report(self, result: Reported, questions: Sequence[InboxItem] = ()) -> Exit:
+        """Tell how a run ended, and give the exit code; `questions` are those that it waits for."""
+        record = result.to_json()
+        if isinstance(result.outcome, Waiting):
+            record["waiting_for"] = [question_record(each) for each in questions]
+        if self.as_json:
+            emit({"result": record} if self.stream else record)
+        else:
+            output = record["output"]
+            text = output if isinstance(output, str) else dumps(output)
+            if output is not None and text != self._answer:
+                say(text)
+            note(f"[{result.session_id}] {' → '.join(result.chain)}")
+        if questions and not self.as_json and self.how_to_resume:
+            tell_questions(questions, self.store_words)
+        problem = problem_of(result.outcome)
+        if problem is not None:
+            code, message = problem
+            if isinstance(result.outcome, OutOfBudget | Failed) and self.how_to_resume:
+                message = f"{message}; go on with: {self.how_to_resume}"
+            if isinstance(result.outcome, Waiting) and self.how_to_resume:
+                message = f"{message}; after the answer go on with: {self.how_to_resume}"
+            complain(code, message, as_json=self.as_json, session_id=result.session_id)
+        outcome = record["outcome"]
+        return Exit.FAILED if outcome is None else exit_for_outcome(outcome)
+
+    def stopped(self) -> str:
+        """What whoever stopped it is told."""
+        if not (self.begun and self.how_to_resume):
+            return "stopped; nothing is kept"
+        return f"stopped; the session is kept, go on with: {self.how_to_resume}"
+
+
+def problem_of(outcome: Outcome) -> tuple[str, str] | None:
+    """Code and message of an outcome that is not what was wished for."""
+    match outcome:
+        case Done():
+            return None
+        case Waiting(reason):
+            return "run.waiting", f"the session waits: {reason}"
+        case Refused(reason):
+            return "model.refused", f"the model refused: {reason}"
+        case OutOfBudget(limit, allowed, used, scope=scope):
+            return OutOfBudgetError.code, str(OutOfBudgetError(limit, allowed, used, scope=scope))
+        case Failed(code, error):
+            return code, error
+        case _ as never:
+            assert_never(never)
+
+
+def _show_route(event: Event) -> None:
+    details = event.details or {}
+    if event.type == "route" and is_news(details):
+        note(route_line(details))
+
+
+def resume_command(
+    session_id: str,
+    *,
+    store: Store,
+    store_option: str | None,
+    team: str | None,
+    approve: ApproveWhere = "terminal",
+) -> str:
+    """What to type in order to go on with the session; empty for a store that ends with us.
+
+    `store_option`, `team` and `approve` are options as they were given, and are given again.
+    """
+    if (store.url if store_option is None else store_option) == "memory:":
+        return ""
+    words = ["ekiden", "session", "resume", session_id]
+    if team is not None:
+        words += ["--team", team]
+    if approve != "terminal":
+        words += ["--approve", approve]
+    return shlex.join([*words, *store_words(store, store_option)])
+
+
+def store_words(store: Store, option: str | None) -> list[str]:
+    """The option that names the store in a command, if it has to be given again.
+
+    The store's own address has no password in it.
+    """
+    is_known = option in (None, os.environ.get("EKIDEN_STORE"))
+    return [] if is_known else ["--store", store.url]
+
+
+def run_config(
+    *,
+    limits: LimitFlags,
+    no_wait: bool,
+    model: str | None = None,
+    approver: Approver | None = None,
+    settings: Settings,
+) -> RunConfig:
+    """The options and settings as the runtime takes them."""
+    from ekiden.project.run_options import config_of
+
+    config = replace(
+        config_of(settings),
+        model=model,
+        approver=approver,
+        on_busy="refuse" if no_wait else "wait",
+    )
+    return config.with_limits(limits.by_name())
+
+
+def _stream_record(shown: Event | ModelDelta) -> dict[str, object]:
+    if isinstance(shown, ModelDelta):
+        return {"delta": shown.to_json()}
+    return {"event": shown.to_json()}

@@ -1,0 +1,301 @@
+"""Starts or resumes a run in the terminal, here or at a server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from ekiden.cli.approval_prompt import ApproveWhere, TerminalApprover, ask_on_terminal, is_attended
+from ekiden.cli.options import LimitFlags
+from ekiden.cli.place import Place
+from ekiden.cli.projects import title_of
+from ekiden.cli.run.follow import WaitPolicy, Watch
+from ekiden.cli.run.observer import RunView
+from ekiden.core.errors import SessionBusy
+
+if TYPE_CHECKING:
+    from ekiden.api.runs import Shown
+    from ekiden.cli.run.follow import Start
+    from ekiden.core.conversation.messages import Priority
+    from ekiden.project.project import Project
+    from ekiden.project.routing import AddressedMessage
+    from ekiden.routing.decision import Strategy
+    from ekiden.runtime import RunConfig, RunResultStreaming
+    from ekiden.sessions import Session
+    from ekiden.storage.base import Store
+
+_LOOK_EVERY_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFlags:
+    """The options that commands which run a session share."""
+
+    place: Place
+    team: str | None
+    model: str | None
+    strategy: Strategy | None = None
+    allow: tuple[str, ...]
+    approve: ApproveWhere
+    wait: bool
+    wait_timeout: float | None
+    limits: LimitFlags
+    no_wait: bool
+    keep_going: bool
+    trust: bool
+    stream: bool
+    as_json: bool
+
+    def check_for_server(self) -> None:
+        """`UsageError` for what is decided where the agents run."""
+        self.place.check_for_server(
+            {
+                "--team": self.team is not None,
+                "--model": self.model is not None,
+                "--keep-going": self.keep_going,
+                "--allow": bool(self.allow),
+            }
+        )
+
+    @property
+    def approver_at_server(self) -> TerminalApprover | None:
+        """Asks whoever sits here about the tools of a server's team."""
+        if self.approve == "inbox" or not is_attended():
+            return None
+        return TerminalApprover(ask=ask_on_terminal)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpeningMessage:
+    """What is said, in which session."""
+
+    said: AddressedMessage
+    session: str | None
+    """`None`: a new one."""
+    user: str | None
+    """Whose a new session is."""
+    priority: Priority
+
+
+async def begin_run(flags: RunFlags, message: OpeningMessage) -> int:
+    """Say something, and show what comes of it; gives the exit code."""
+    if flags.place.is_server:
+        return await _begin_at_server(flags, message)
+    from ekiden.api.arguments import check_arguments
+    from ekiden.api.runs import Runs
+    from ekiden.cli.projects import check_addressee, check_owner
+    from ekiden.project.runs.follow import begin
+    from ekiden.sessions import Session
+
+    said = message.said
+    check_arguments(
+        Runs,
+        "run",
+        input=said.text,
+        session_id=message.session,
+        agent=said.to,
+        user_id=message.user,
+        **flags.limits.options(),
+    )
+    project = _project(flags)
+    check_addressee(project, said)
+    async with _opened(flags, project, create=True) as here:
+        await check_owner(here.store, message.session, message.user)
+        session = Session(
+            message.session,
+            store=here.store,
+            user_id=project.settings.user if message.user is None else message.user,
+            title=title_of(said.text),
+            priority=message.priority,
+        )
+
+        def start(config: RunConfig) -> RunResultStreaming:
+            return begin(
+                project.team,
+                said.text,
+                session,
+                config=config,
+                live=flags.stream,
+                to=said.to,
+                strategy=said.strategy or flags.strategy,
+            )
+
+        return await here.watch(session, start)
+
+
+async def resume_run(flags: RunFlags, session_id: str) -> int:
+    """Go on with a session, and show what comes of it; gives the exit code."""
+    if flags.place.is_server:
+        return await _resume_at_server(flags, session_id)
+    from ekiden.api.arguments import check_arguments
+    from ekiden.api.runs import Runs
+    from ekiden.sessions import Session
+
+    check_arguments(Runs, "resume", session_id=session_id, **flags.limits.options())
+
+    async with _opened(flags, _project(flags), create=False) as here:
+        return await here.watch(Session(session_id, store=here.store), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Here:
+    """A store and a team of this machine."""
+
+    flags: RunFlags
+    project: Project
+    store: Store
+    config: RunConfig
+    patience: WaitPolicy
+
+    async def watch(self, session: Session, start: Start | None) -> int:
+        """Watch the run that `start` begins; `None`: the one that the session has."""
+        from ekiden.cli.run.local import LocalRun
+        from ekiden.cli.run.observer import resume_command
+        from ekiden.project.runs.follow import ended, go_on
+
+        flags, project = self.flags, self.project
+        hint = resume_command(
+            session.session_id,
+            store=self.store,
+            store_option=flags.place.store,
+            team=flags.team,
+            approve=flags.approve,
+        )
+        observer = RunView(
+            as_json=flags.as_json,
+            stream=flags.stream,
+            how_to_resume=hint,
+            store_words=flags.place.words(self.store.url),
+            begun=start is None,
+        )
+
+        def resume(config: RunConfig) -> RunResultStreaming:
+            return go_on(project.team, session, config=config, live=flags.stream)
+
+        run = LocalRun(
+            observer=observer,
+            session=session,
+            config=self.config,
+            start=resume if start is None else start,
+            resume=resume,
+            ended=lambda row: ended(project.team, session, row, config=self.config),
+        )
+        return await Watch(run=run, observer=observer).watch(self.patience)
+
+
+def _project(flags: RunFlags) -> Project:
+    from ekiden.cli.projects import open_project
+
+    return open_project(
+        team=flags.team,
+        model=flags.model,
+        strategy=flags.strategy,
+        keep_going=flags.keep_going,
+        trust=flags.trust,
+        as_json=flags.as_json,
+    )
+
+
+@asynccontextmanager
+async def _opened(flags: RunFlags, project: Project, *, create: bool) -> AsyncIterator[_Here]:
+    from ekiden.cli.approval_prompt import approver
+    from ekiden.cli.projects import tell_notes
+    from ekiden.cli.run.observer import run_config
+    from ekiden.project import open_store
+
+    config = run_config(
+        limits=flags.limits,
+        no_wait=flags.no_wait,
+        model=flags.model,
+        approver=approver(flags.allow, where=flags.approve),
+        settings=project.settings,
+    )
+    address = flags.place.address(project.settings.store)
+    patience = WaitPolicy.of(wait=flags.wait, timeout_s=flags.wait_timeout, store=address)
+    async with open_store(address, create=create) as store, project:
+        tell_notes(project, as_json=flags.as_json)
+        yield _Here(flags=flags, project=project, store=store, config=config, patience=patience)
+
+
+async def _begin_at_server(flags: RunFlags, message: OpeningMessage) -> int:
+    from ekiden.cli.projects import check_owner, user_here
+    from ekiden.cli.run.at_server import ServerRun
+
+    flags.check_for_server()
+    async with flags.place.connected() as client:
+        await check_owner(client.sessions, message.session, message.user)
+        observer = _observer(flags, client.url)
+        said = message.said
+        run = ServerRun(
+            ekiden=client.ekiden,
+            observer=observer,
+            approver=flags.approver_at_server,
+            session_id=message.session or "",
+            waits=not flags.no_wait,
+            start=lambda on_busy: client.runs.stream(
+                said.text,
+                session_id=message.session,
+                agent=said.to,
+                strategy=said.strategy or flags.strategy,
+                user_id=user_here(message.user),
+                priority=message.priority,
+                title=title_of(said.text),
+                on_busy=on_busy,
+                **flags.limits.options(),
+            ),
+        )
+        return await Watch(run=run, observer=observer).watch(_patience(flags))
+
+
+async def _resume_at_server(flags: RunFlags, session_id: str) -> int:
+    from ekiden.api.streams import AsyncStream
+    from ekiden.cli.run.at_server import BUSY_S, OnBusy, ServerRun
+    from ekiden.core.runs import Begun, Run
+
+    flags.check_for_server()
+    async with flags.place.connected() as client:
+        observer = _observer(flags, client.url)
+        observer.begun = True
+
+        async def resumed(on_busy: OnBusy) -> AsyncGenerator[Shown, None]:
+            deadline = monotonic() + (BUSY_S if on_busy == "wait" else 0.0)
+            begun: Run | None = None
+            while begun is None:
+                run.after = (await client.sessions.get(session_id)).events
+                try:
+                    begun = await client.runs.resume(session_id, **flags.limits.options())
+                except SessionBusy:
+                    if monotonic() >= deadline:
+                        raise
+                    await asyncio.sleep(_LOOK_EVERY_S)
+            yield Begun(run_id=begun.run_id, session_id=session_id)
+            async with client.runs.follow(begun.run_id, after=run.after) as shown:
+                async for each in shown:
+                    yield each
+
+        run = ServerRun(
+            ekiden=client.ekiden,
+            observer=observer,
+            approver=flags.approver_at_server,
+            session_id=session_id,
+            waits=not flags.no_wait,
+            start=lambda on_busy: AsyncStream(resumed(on_busy)),
+        )
+        return await Watch(run=run, observer=observer).watch(_patience(flags))
+
+
+def _observer(flags: RunFlags, url: str) -> RunView:
+    return RunView(
+        as_json=flags.as_json,
+        stream=flags.stream,
+        how_to_resume="",
+        store_words=flags.place.words(url),
+    )
+
+
+def _patience(flags: RunFlags) -> WaitPolicy:
+    return WaitPolicy.of(wait=flags.wait, timeout_s=flags.wait_timeout)

@@ -1,0 +1,194 @@
+"""Builds the messages that an agent's handle sends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from ekiden.collaboration.ledger import Ledger
+from ekiden.collaboration.protocol.moves import MOVES, Move
+from ekiden.collaboration.protocol.record import Collaboration, ProtocolMessage, Terms
+from ekiden.collaboration.protocol.wire import agent_name, canonical, terms_digest, to_agent_message
+from ekiden.core.conversation.messages import AgentMessage, MessageType
+from ekiden.core.errors import UserError
+from ekiden.core.errors.collaboration import TermsSuperseded
+from ekiden.core.values.ids import new_id
+from ekiden.core.values.jsonio import loads
+
+_MAX_TEXT = 2_000
+_CLOSED_TTL_S = 60.0
+_FOR_ALL: frozenset[Move] = frozenset({"call", "award", "select", "cancel"})
+
+
+def plain_json(what: str, value: Any) -> Any:
+    """A copy of `value` that nobody else holds; `UserError` for what is not JSON."""
+    try:
+        return loads(canonical(value))
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise UserError(f"`{what}` must be JSON: {exc!s:.200}") from exc
+
+
+def some_text(what: str, value: Any) -> str:
+    """`value`, if it is a text that is not empty; `UserError`."""
+    if not isinstance(value, str) or not value.strip():
+        raise UserError(f"`{what}` must be a text that is not empty, not {value!r:.60}")
+    return value
+
+
+def short_text(what: str, value: Any) -> str:
+    """`value`, if it is a text that is not long; `UserError`."""
+    if not isinstance(value, str) or len(value) > _MAX_TEXT:
+        raise UserError(
+            f"`{what}` must be a text of at most {_MAX_TEXT} characters, not {value!r:.60}"
+        )
+    return value
+
+
+def seconds(what: str, value: Any) -> float:
+    """`value`, if it is a number of seconds above 0; `UserError`."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not (math.isfinite(value) and value > 0):
+        raise UserError(f"`{what}` must be a number of seconds above 0, not {value!r:.40}")
+    return float(value)
+
+
+class Drafts:
+    """Writes and signs messages in the name of one agent."""
+
+    def __init__(self, name: str, ledger: Ledger) -> None:
+        self._name = name
+        self._ledger = ledger
+
+    async def opening(
+        self,
+        move: Move,
+        *,
+        terms: Any,
+        others: Iterable[str],
+        context: Mapping[str, Any] | None,
+        deadline_s: float,
+        max_rounds: int | None = None,
+        key: str | None = None,
+    ) -> AgentMessage:
+        """What begins a collaboration; `UserError` for what cannot be meant."""
+        names = [agent_name(each) for each in others]
+        settings = self._ledger.settings
+        if not names:
+            raise UserError("a collaboration needs somebody else who takes part")
+        if self._name in names or len(set(names)) != len(names):
+            raise UserError(
+                f"each agent takes part once, and {self._name!r} does already: {names!r:.200}"
+            )
+        rounds = settings.max_rounds if max_rounds is None else max_rounds
+        if not isinstance(rounds, int) or not 1 <= rounds <= 1_000:
+            raise UserError(f"`max_rounds` is a number from 1 to 1000, not {rounds!r:.40}")
+        given = plain_json("context", {} if context is None else context)
+        if not isinstance(given, dict):
+            raise UserError(f"`context` must be an object, not {context!r:.60}")
+        now_us = await self._ledger.store.now_us()
+        deadline_us = now_us + int(seconds("deadline_s", deadline_s) * 1e6)
+        body = {
+            "terms": plain_json("terms", terms),
+            "deadline_us": deadline_us,
+            "opening": {
+                "participants": [self._name, *names],
+                "context": given,
+                "max_rounds": rounds,
+                "expires_us": max(deadline_us, now_us + int(settings.lifetime_s * 1e6)),
+            },
+        }
+        if body["terms"] is None:
+            raise UserError("`terms` must say something, not None")
+        return await self._signed(
+            move,
+            collaboration=new_id("col") if key is None else _named("col", self._name, key),
+            to=None if move in _FOR_ALL else names[0],
+            answers=None,
+            body=body,
+            ttl_s=(deadline_us - now_us) / 1e6,
+            now_us=now_us,
+            key=key,
+        )
+
+    async def answer(
+        self,
+        record: Collaboration,
+        move: Move,
+        body: Mapping[str, Any],
+        *,
+        answers: str,
+        type: MessageType | None = None,
+        key: str | None = None,
+    ) -> AgentMessage:
+        """What is said in a collaboration, to the message with the id `answers`."""
+        now_us = await self._ledger.store.now_us()
+        due_us = record.due_us
+        left_s = _CLOSED_TTL_S if due_us is None else max((due_us - now_us) / 1e6, 1e-3)
+        # In a call there is no other side yet: what is not for all is for the initiator.
+        other = record.other_side(self._name) or record.initiator
+        return await self._signed(
+            move,
+            collaboration=record.id,
+            to=None if move in _FOR_ALL else other,
+            answers=answers,
+            body=body,
+            ttl_s=left_s,
+            now_us=now_us,
+            key=key,
+            type=type,
+        )
+
+    async def _signed(
+        self,
+        move: Move,
+        *,
+        collaboration: str,
+        to: str | None,
+        answers: str | None,
+        body: Mapping[str, Any],
+        ttl_s: float,
+        now_us: int,
+        key: str | None,
+        type: MessageType | None = None,
+    ) -> AgentMessage:
+        message = ProtocolMessage(
+            id=new_id("msg")
+            if key is None
+            else _named("msg", self._name, move, collaboration, key),
+            collaboration=collaboration,
+            move=move,
+            type=type or MOVES[move].type,
+            by=self._name,
+            to=to,
+            correlation_id=answers,
+            created_at=now_us / 1e6,
+            ttl=ttl_s,
+            body=body,
+        )
+        return to_agent_message(await self._ledger.signer.sign(message))
+
+
+def named_terms(record: Collaboration, named: int | str | None) -> Terms:
+    """The terms on the table, if they are those that are named; `TermsSuperseded`."""
+    terms = record.terms
+    assert terms is not None
+    if named is None or named == terms.digest or (_is_version(named) and named == terms.version):
+        return terms
+    raise TermsSuperseded(f"{named!r:.80}", current=terms.version, collaboration_id=record.id)
+
+
+def first_terms(record: Collaboration) -> dict[str, Any]:
+    """By which the terms of the message that began it are named."""
+    body = record.messages[0].body["terms"]
+    return {"version": 1, "digest": terms_digest(record.id, 1, record.initiator, body)}
+
+
+def _is_version(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _named(prefix: str, *parts: str) -> str:
+    """The same id for the same parts: whoever says something again says the same message."""
+    return f"{prefix}_{sha256(canonical(parts)).hexdigest()[:32]}"

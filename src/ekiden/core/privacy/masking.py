@@ -1,0 +1,148 @@
+"""Masks secrets in what is stored and shown.
+
+There are three ways to know a secret: it is one of this process (a variable whose name says so, the
+password of an address, what a settings file gives to servers), it looks like a key, or a word
+before it says what it is (``password=…``). Texts about failures are covered in all three: they
+repeat what the failing code was given. What a tool gives back is the conversation, and stays as it
+is but for secrets of this process, which neither a model nor a reader of the store has any use for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+MASK: Final = "[redacted]"
+
+_SHORTEST = 8
+_SHORTEST_TOLD = 16
+"""A shorter one may be a common word, which a conversation cannot do without."""
+_SECRET_NAME = re.compile(
+    r"(?:(?:^|_)(?:KEY|TOKEN|SECRET|CREDENTIALS?|PAT)|PASSWORD|PASSWD|PASSPHRASE)$"
+)
+_HEADERS_NAME = re.compile(r"(?:^|_)HEADERS$")
+_ADDRESS_PASSWORD = re.compile(r"://[^\s/:@]{0,256}:([^\s/@]{1,256})@")
+_TWO_KINDS = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])", re.DOTALL)
+_MAYBE_KEY = re.compile(
+    r"sk-|[srp]k_|ek_|AKIA|ASIA|LTAI|AKID|gh[opsru]_|github_pat_|glpat-|xox|xapp-|AIza|ya29\.|hf_"
+    r"|npm_|eyJ|://|-----BEGIN|(?i:bearer|authorization|key|token|secret)"
+)
+"""What a text has in it if `find_keys` finds something there: this is much quicker."""
+_SHORTEST_KEY = 16
+_NAMED = re.compile(
+    r"""(?<![A-Za-z0-9_-])
+    ([\w-]{0,40}(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|authorization|credentials?)
+    ["']?\s{0,3}[:=]\s{0,3}["']?)
+    (?=[^\s"'&,;]{0,255}[0-9])(?=[^\s"'&,;]{0,255}[A-Za-z])[^\s"'&,;\[\]{}()]{8,512}""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def cover(text: str) -> str:
+    """A text about something that failed, without the secrets in it."""
+    return covered_names(covered_keys(_KNOWN.cover(text, any_length=True)))
+
+
+def covered_names(text: str) -> str:
+    """The text without what a word before it calls a token, a password or the like."""
+    return _NAMED.sub(rf"\1{MASK}", text)
+
+
+def covered_keys(value: Any) -> Any:
+    """A value of JSON without what looks like a key or a token; itself if nothing does."""
+    return _within(value, _keys)
+
+
+def without_known(value: Any) -> Any:
+    """A value of JSON without secrets of this process; itself if it has none."""
+    return value if _KNOWN.is_empty() else _within(value, _KNOWN.cover)
+
+
+def keep_secret(values: Iterable[str]) -> None:
+    """From now on these are secrets of this process, unless they look like common words."""
+    _KNOWN.add(values)
+
+
+def secrets_of(environ: Mapping[str, str]) -> list[str]:
+    """The secrets in an environment, the longest first."""
+    found = {value for value in _secrets_of(environ) if len(value) >= _SHORTEST}
+    return sorted(found, key=lambda value: (-len(value), value))
+
+
+def _secrets_of(environ: Mapping[str, str]) -> Iterator[str]:
+    for name, value in environ.items():
+        if _SECRET_NAME.search(name.upper()):
+            yield value
+        elif _HEADERS_NAME.search(name.upper()):
+            pairs = (pair.partition("=")[2].strip() for pair in value.split(","))
+            yield from filter(_is_uncommon, pairs)
+        elif "://" in value:
+            yield from filter(_is_uncommon, _ADDRESS_PASSWORD.findall(value))
+
+
+def _is_uncommon(value: str) -> bool:
+    """Whether it is no word such as `postgres`, which texts need that have no secret in them."""
+    return len(value) >= _SHORTEST and _TWO_KINDS.match(value) is not None
+
+
+class _Known:
+    """The secrets of this process. The environment is read anew when it has grown or shrunk."""
+
+    def __init__(self) -> None:
+        self._added: set[str] = set()
+        self._read = -1
+        self._all: re.Pattern[str] | None = None
+        self._long: re.Pattern[str] | None = None
+
+    def add(self, values: Iterable[str]) -> None:
+        self._added.update(filter(_is_uncommon, values))
+        self._read = -1
+
+    def is_empty(self) -> bool:
+        """Whether there is none that would be covered in a conversation."""
+        self._refresh()
+        return self._long is None
+
+    def cover(self, text: str, *, any_length: bool = False) -> str:
+        self._refresh()
+        pattern = self._all if any_length else self._long
+        return text if pattern is None else pattern.sub(MASK, text)
+
+    def _refresh(self) -> None:
+        if len(os.environ) == self._read:
+            return
+        self._read = len(os.environ)
+        found = sorted({*secrets_of(os.environ), *self._added}, key=len, reverse=True)
+        long = [each for each in found if len(each) >= _SHORTEST_TOLD and _is_uncommon(each)]
+        self._all, self._long = _pattern(found), _pattern(long)
+
+
+def _pattern(values: list[str]) -> re.Pattern[str] | None:
+    return re.compile("|".join(map(re.escape, values))) if values else None
+
+
+_KNOWN: Final = _Known()
+
+
+def _keys(text: str) -> str:
+    if len(text) < _SHORTEST_KEY or _MAYBE_KEY.search(text) is None:
+        return text
+    from ekiden.core.privacy.redaction import redact_text
+
+    return redact_text(text, kinds=("api_key",), mask=MASK)
+
+
+def _within(value: Any, change: Any) -> Any:
+    """The value with its texts changed; itself if none was."""
+    if isinstance(value, str):
+        changed = change(value)
+        return value if changed == value else changed
+    if isinstance(value, dict):
+        now = {key: _within(each, change) for key, each in value.items()}
+        return now if any(now[key] is not value[key] for key in now) else value
+    if isinstance(value, list):
+        then = [_within(each, change) for each in value]
+        return then if any(a is not b for a, b in zip(then, value, strict=True)) else value
+    return value

@@ -1,0 +1,113 @@
+"""Keyword normalization: the form in which texts are searched for keywords.
+
+Two steps turn "does this keyword stand in this text, as a word of its own" into "is this string
+part of that string", which one automaton answers for all keywords of all agents at once:
+
+1. `folded`: what looks alike becomes alike. Case, full-width and other compatibility forms,
+   typographic apostrophes and hyphens, invisible characters, and the kind and amount of white space
+   do not count.
+2. `marked`: a mark is put before and after every word. ``err`` becomes ``|err|``, which is not
+   part of ``|merry|``.
+
+Words are a matter of scripts that put spaces between them. In Han, kana, Hangul, Thai and their
+like nothing is marked, so that a keyword is found wherever it stands; and since their characters
+belong to no word, ``error`` is a whole word in ``出现error了``.
+"""
+
+from __future__ import annotations
+
+import re
+from unicodedata import category, normalize
+
+MARK = "\x1f"
+"""Not in folded text: it counts as white space."""
+
+_UNSPACED = (
+    "\u0e00-\u109f"  # Thai, Lao, Tibetan, Myanmar
+    "\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff\u3130-\u318f"  # Hangul: particles follow directly
+    "\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\ua980-\ua9ff\uaa60-\uaadf"  # Khmer, Tai …
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u312f\u31a0-\u31bf\u31f0-\u31ff"  # kana …
+    "\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\uf900-\ufaff"  # Han, Yi
+    "\U0001aff0-\U0001b16f\U00020000-\U0003ffff"
+)
+"""Scripts without spaces between words, or in which endings stick to them, as character ranges."""
+
+_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_WORD = re.compile(rf"[a-z](?:\+\+|#(?![^\W{_UNSPACED}]))|[^\W{_UNSPACED}]+")
+"""Letters, digits and ``_``; one letter with ``++`` or ``#`` too, for else C would be found in C++
+and C#. Combining marks are letters for `marked`, which Python's ``\\w`` does not know."""
+
+_ALIKE: dict[int, str | None] = {
+    **dict.fromkeys(map(ord, "\u2018\u2019\u201b\u02bc\u00b4"), "'"),
+    **dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2212"), "-"),
+    **dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"), None),
+    **dict.fromkeys(range(0xFE00, 0xFE10), None),
+    **dict.fromkeys(range(0xE0100, 0xE01F0), None),
+}
+_MANY_MARKS = 30
+"""No language has more combining marks in a row; normalising takes time with the square of it."""
+
+
+def folded(text: str) -> str:
+    """`text` with everything made alike that keywords do not tell apart; any string will do."""
+    if text.isascii():
+        return " ".join(text.lower().split())
+    text = text.encode("utf-8", "replace").decode()  # a lone surrogate becomes a question mark
+    text = normalize("NFKC", normalize("NFKC", _thinned(text)).casefold())
+    text = text.translate(_ALIKE).replace("i\u0307", "i")  # what casefold makes of İ
+    return " ".join(text.split())
+
+
+def alike(text: str) -> str:
+    """`text` in the form in which one text is looked for in others, in any script: without regard
+    to case and compatibility forms. It takes a tenth of the time of `folded`."""
+    if text.isascii():
+        return text.lower()
+    return normalize("NFKC", normalize("NFKC", _thinned(text)).casefold())
+
+
+def marked(text: str) -> str:
+    """Folded text with `MARK` around every word; two words that touch share one."""
+    accents = {} if text.isascii() else {ord(c): "a" for c in set(text) if _is_accent(c)}
+    if accents:
+        pieces: list[str] = []
+        end = 0
+        for word in _WORD.finditer(text.translate(accents)):
+            pieces += (text[end : word.start()], MARK, text[word.start() : word.end()], MARK)
+            end = word.end()
+        text = "".join((*pieces, text[end:]))
+    else:
+        text = _WORD.sub(rf"{MARK}\g<0>{MARK}", text)
+    return text.replace(MARK + MARK, MARK)
+
+
+def opening(text: str, length: int) -> str:
+    """The first `length` characters of `text`, without the word that the cut would go through."""
+    head = text[:length]
+    if len(text) > length and _is_letter(text[length]):
+        end = length
+        while end and _is_letter(head[end - 1]):
+            end -= 1
+        head = head[:end]
+    return head
+
+
+def _thinned(text: str) -> str:
+    if len(text) < 1000:
+        return text
+    accents = "".join(sorted(each for each in set(text) if category(each)[0] == "M"))
+    if not accents:
+        return text
+    run = re.escape(accents)
+    return re.sub(f"([{run}]{{{_MANY_MARKS}}})[{run}]+", r"\1", text)
+
+
+def _is_accent(character: str) -> bool:
+    """Whether it is a combining mark of a script that has spaces."""
+    return (
+        character > "\u02ff" and category(character)[0] == "M" and not _IS_UNSPACED.match(character)
+    )
+
+
+def _is_letter(character: str) -> bool:
+    return _is_accent(character) or bool(_WORD.match(character))

@@ -1,0 +1,232 @@
+"""Claims the sessions of one store and advances them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ekiden.core.conversation.model import ModelDelta
+from ekiden.core.errors import LeaseLost, StoreError, StoreUnavailable
+from ekiden.core.events import Event
+from ekiden.core.team import Team
+from ekiden.runtime import RunConfig, RunOptions, advance, taken_up
+from ekiden.runtime.state.calls import to_the_end
+from ekiden.runtime.state.leases import owner_name
+from ekiden.storage.base import Claim, SessionRow, SessionStatus, Store
+from ekiden.tracing.log_context import LogSession, bind_log_session
+
+_log = logging.getLogger("ekiden.worker")
+
+REST_S = 0.5
+"""How long whatever is wrong gets, so that trying again does not become a busy loop."""
+_PATIENCE_S = 5.0
+"""How long one waits for code that was cancelled and does not end."""
+_AGAIN_S = 30.0
+"""After so long it is cancelled once more: before, it may be tidying up."""
+
+
+class Audience(Protocol):
+    """Those who watch sessions that a worker runs."""
+
+    def wants(self, session_id: str) -> bool:
+        """Whether anybody watches it now: then its models answer piece by piece."""
+        ...
+
+    def showing(self, session_id: str) -> AbstractContextManager[None]:
+        """The session is run here during the body."""
+        ...
+
+    def show(self, session_id: str, shown: Event | ModelDelta) -> None:
+        """Something happened in the session; events are stored already."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class SessionTask:
+    """A task of this process that works on a session."""
+
+    task: asyncio.Task[None]
+    options: RunOptions
+    cancelled_at: float | None = None
+    """In the time of the loop; when it was told to stop the last time."""
+
+    async def stop(self, *, left_as: SessionStatus, patience_s: float | None = None) -> bool:
+        """Stop it; the session is left as `left_as`, and can be resumed.
+
+        Whether it ended within `patience_s` seconds, or five.
+        """
+        self.options.left_as = left_as
+        now = asyncio.get_running_loop().time()
+        if self.cancelled_at is None or now - self.cancelled_at >= _AGAIN_S:
+            self.cancelled_at = now
+            self.task.cancel()
+        patience_s = _PATIENCE_S if patience_s is None else patience_s
+        done, _ = await asyncio.wait({self.task}, timeout=patience_s)
+        return bool(done)
+
+
+class StoreWorker:
+    """Runs sessions of one store with a team; who calls it decides which and how many."""
+
+    def __init__(
+        self,
+        store: Store,
+        team: Team,
+        *,
+        serves: Collection[str],
+        config: RunConfig,
+        context: Any = None,
+        audience: Audience | None = None,
+        name: str = "",
+        listens: bool = True,
+    ) -> None:
+        """`serves`: the agents whose sessions are claimed; `name`: whose store it is, for logs.
+        Without `listens` it is only looked at now and then, which costs less where hints are dear.
+        """
+        self.store = store
+        self.team = team
+        self.config = config
+        self.name = name
+        self.serves = frozenset(serves)
+        self.stopping = asyncio.Event()
+        """Set when no further session is to be taken."""
+        self._agents = sorted(self.serves)
+        self._limit = None if len(self.serves) == len(team) else self.serves
+        self._listens = listens
+        self._context = context
+        self._audience = audience
+        self._under_way: dict[str, SessionTask] = {}
+        """By session."""
+        self.has_more: Callable[[], Awaitable[bool]] | None = None
+        """Whether those beside it will make sessions ready before long."""
+        self.finished = 0
+        """Sessions advanced to an outcome here."""
+
+    @property
+    def under_way(self) -> Collection[str]:
+        """The sessions that are run here."""
+        return self._under_way.keys()
+
+    async def claim(self) -> tuple[Claim, SessionRow] | None:
+        """Take the next session; whoever is cancelled meanwhile does not leave it claimed."""
+        claiming = self.store.claim_next(
+            owner=owner_name(), lease_s=self.config.lease_s, agents=self._agents
+        )
+        claimed, cancelled = await to_the_end(claiming)
+        if cancelled is not None:
+            if claimed is not None:
+                await self.store.release(claimed[0])
+            raise cancelled
+        return claimed
+
+    async def hint(self, longest_s: float) -> None:
+        """Return when something may have changed, after so long at the latest."""
+        if self._listens:
+            await self.store.wait_for_change(longest_s)
+        else:
+            await asyncio.sleep(longest_s)
+
+    async def stop_session(
+        self,
+        session_id: str,
+        *,
+        left_as: SessionStatus = "idle",
+        patience_s: float | None = None,
+    ) -> bool:
+        """Stop working on the session, which stays as it is and can be resumed; whether it was run
+        here, and is no more.
+
+        Code that does not let go is waited for `patience_s` seconds, or five. What was claimed and
+        not begun is only released: its row tells whether it is left as it should be.
+        """
+        found = self._under_way.get(session_id)
+        return found is not None and await found.stop(left_as=left_as, patience_s=patience_s)
+
+    async def advance(self, claim: Claim, row: SessionRow) -> None:
+        """Take the session to an outcome, or as far as it can be, as all that the running task
+        does; what goes wrong is logged."""
+        bind_log_session(
+            LogSession(session_id=row.id, meta=row.meta, created_at_us=row.created_at_us)
+        )
+        options = RunOptions(
+            root=self.team,
+            config=self.config,
+            context=self._context,
+            left_as="ready",
+            drives=False,
+            serves=self._limit,
+        )
+        audience = self._audience
+        options.live = audience is not None and audience.wants(row.id)
+        task = asyncio.current_task()
+        assert task is not None
+        mine = self._under_way[row.id] = SessionTask(task, options)
+        try:
+            with nullcontext() if audience is None else audience.showing(row.id):
+                await self._take_up(options, claim, row)
+        except LeaseLost:
+            _log.warning(
+                "session %s is not ours any more: its lease ran out, or somebody took it over",
+                row.id,
+            )
+        except StoreError as exc:
+            _log.warning("session %s is left for later: %s", row.id, exc)
+            await self.rest()
+        except Exception:
+            _log.exception("session %s cannot be advanced", row.id)
+            await self.rest()
+        finally:
+            if self._under_way.get(row.id) is mine:  # Or it was lost, and taken again.
+                del self._under_way[row.id]
+
+    async def rest(self) -> None:
+        """Wait a moment, unless it is all over."""
+        await _rest(self.stopping)
+
+    async def _take_up(self, options: RunOptions, claim: Claim, row: SessionRow) -> None:
+        audience = self._audience
+        async with taken_up(options, self.store, claim, row) as run:
+            async for shown in advance(run):
+                if audience is not None:
+                    audience.show(row.id, shown)
+        if run.outcome is not None:
+            self.finished += 1
+        if run.exception is not None:
+            _log.warning("session %s failed: %s", row.id, run.exception)
+
+
+async def once_reachable(
+    begin: Callable[[], Awaitable[None]], store: Store, stopping: asyncio.Event
+) -> bool:
+    """Call `begin` until it does not find the database of `store` unreachable.
+
+    Each new reason for waiting is logged once. Returns `False` if `stopping` was set first; every
+    other error of `begin` is raised.
+    """
+    told = ""
+    while True:
+        try:
+            await begin()
+        except StoreUnavailable as exc:
+            if not exc.is_away:
+                raise
+            if str(exc) != told:
+                told = str(exc)
+                _log.warning("waiting for the database: %s", told)
+            await _rest(stopping)
+        else:
+            if told:
+                _log.info("the database at %s can be reached", store.url)
+            return True
+        if stopping.is_set():
+            return False
+
+
+async def _rest(stopping: asyncio.Event) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(REST_S):
+            await stopping.wait()

@@ -1,0 +1,49 @@
+"""Adds OpenAI's interfaces as routes under `/v1`, with errors in OpenAI's shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ekiden.integrations.openai_api import catalog, chat, responses
+from ekiden.integrations.openai_api.errors import EVERYWHERE, error_body
+from ekiden.server.middleware.error_formats import Reshaping
+from ekiden.server.route_groups import grouped
+
+_PREFIX = "/v1/"
+
+
+def install(app: FastAPI) -> None:
+    """Serve them, with errors in OpenAI's shape."""
+    app.add_middleware(OpenAIShape)
+    app.router.routes.extend(_routes())
+
+
+@cache
+def _routes() -> tuple[BaseRoute, ...]:
+    return grouped(
+        catalog.router, chat.router, responses.router, prefix="/v1", responses=EVERYWHERE
+    )
+
+
+class OpenAIShape:
+    """ASGI middleware: a problem under `/v1` becomes an error of OpenAI's shape."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] == "http" and scope["path"].startswith(_PREFIX):
+            send = Reshaping(send, _reshape)
+        await self._app(scope, receive, send)
+
+
+def _reshape(status: int, problem: dict[str, Any]) -> tuple[int, Mapping[str, Any]]:
+    status = 400 if status == 422 else status
+    return status, error_body(problem["detail"], status=status, code=problem["code"])

@@ -1,0 +1,217 @@
+"""Serves the sessions of one store through Temporal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from temporalio.client import Client
+from temporalio.worker import Worker as SdkWorker
+
+from ekiden.core.errors import StoreError
+from ekiden.engine.fleet import Beside
+from ekiden.engine.store_worker import StoreWorker
+from ekiden.integrations.temporal.activities import BEATS, Activities
+from ekiden.integrations.temporal.names import care_queue, labels_of, served_queues, store_name
+from ekiden.integrations.temporal.payloads import SessionJob
+from ekiden.integrations.temporal.relay import Relay
+from ekiden.integrations.temporal.session_workflow import SessionWorkflow
+from ekiden.integrations.temporal.timekeeper import TimekeeperWorkflow
+from ekiden.integrations.temporal.versions import WorkerVersion, deployment, make_current
+from ekiden.runtime.questions.questions import pauses
+from ekiden.runtime.state.calls import to_the_end
+from ekiden.storage.base import SessionFilter
+
+_log = logging.getLogger("ekiden.temporal")
+
+_PATIENCE = timedelta(days=30)
+"""How long sessions under way are waited for when the worker stops; who has less cancels `run`."""
+_LEASES_TO_HEARTBEAT = 2 / 3
+_SHORTEST_HEARTBEAT_S = 1.0
+_LONGEST_HEARTBEAT_S = 10.0
+_CARE_AT_ONCE = 2
+_STICKY = timedelta(seconds=1)
+"""So long a workflow waits for the worker that has it in its cache, which may have been killed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How workers and workflows are set up, the same for all stores of a worker."""
+
+    queue: str = "ekiden"
+    """The first part of the names of task queues; the name of the store follows."""
+    concurrency: int = 16
+    linger_s: float = 10.0
+    """How long the workflow of a session stays open when there is nothing to do."""
+    rounds: int = 1000
+    """After how many messages or answers it continues as new."""
+    look_s: float = 3600.0
+    """After how long a session that waits is looked at, though nobody signalled."""
+    version: WorkerVersion | None = None
+
+
+class TemporalStoreWorker:
+    """Serves the sessions of a station, whose agents are those it `serves`."""
+
+    def __init__(self, station: StoreWorker, beside: Sequence[Beside], terms: Terms) -> None:
+        self.station = station
+        self._beside = beside
+        self._terms = terms
+        self._labels = {agent.name: labels_of(agent) for agent in station.team}
+
+    async def run(self, client: Client, ending: asyncio.Event, *, indexed: bool) -> None:
+        """Work until `ending` is set, and then to the end of what is under way.
+
+        When it is cancelled, sessions under way are left to others at once.
+        """
+        job = await self._first_job(ending, indexed=indexed)
+        if job is None:
+            return
+        activities = Activities(self.station, self._labels, queue=job.queue)
+        workers = self._workers(client, job.queue, activities)
+        working = [asyncio.create_task(worker.run()) for worker in workers]
+        beside = self._begin_beside(client, job)
+        steering = asyncio.create_task(self._steer(client, job.queue))
+        is_cancelled = True
+        try:
+            await _first(asyncio.create_task(ending.wait()), [*working, steering])
+            is_cancelled = False
+        finally:
+            await to_the_end(_end_all([*beside, steering]))
+            # Nothing new is taken before what is under way is left: otherwise it would come back.
+            shutting = asyncio.create_task(_shut_down(workers, working))
+            if is_cancelled:
+                await to_the_end(activities.leave_all())
+            await to_the_end(_ended(shutting))
+        for task in working:
+            task.result()
+        if not steering.cancelled():
+            steering.result()
+
+    async def has_work(self) -> bool:
+        """Whether a session that can be run here is ready or under way, or any pauses before it
+        tries something again."""
+        # One that begins to pause, or goes on, between two looks is found by the next.
+        return (
+            await self._has_ready() or await pauses(self.station.store) or await self._has_ready()
+        )
+
+    async def _has_ready(self) -> bool:
+        if self.station.under_way:
+            return True
+        cursor = None
+        while True:
+            page = await self.station.store.list(SessionFilter(status="ready"), cursor=cursor)
+            if any(row.agent in self.station.serves for row in page.sessions):
+                return True
+            cursor = page.next_cursor
+            if cursor is None:
+                return False
+
+    async def _first_job(self, ending: asyncio.Event, *, indexed: bool) -> SessionJob | None:
+        """Like `_job`, as soon as the store can be used; `None` if all is over before."""
+        while not ending.is_set():
+            try:
+                return await self._job(indexed)
+            except StoreError as exc:
+                name = self.station.name or self.station.store.url
+                _log.warning("the store of %s cannot be used, trying again: %s", name, exc)
+                await self.station.rest()
+        return None
+
+    async def _job(self, indexed: bool) -> SessionJob:
+        """What workflows are started with, but for the session and its agent."""
+        name = await store_name(self.station.store)
+        terms = self._terms
+        return SessionJob(
+            session="",
+            agent="",
+            queue=f"{terms.queue}-{name}",
+            store=name,
+            heartbeat_s=_heartbeat_s(self.station.config.lease_s),
+            linger_s=terms.linger_s,
+            rounds=terms.rounds,
+            look_s=terms.look_s,
+            indexed=indexed,
+        )
+
+    def _begin_beside(self, client: Client, job: SessionJob) -> list[asyncio.Task[None]]:
+        relay = Relay(self.station.store, client, job=job, labels=self._labels)
+        return [asyncio.create_task(begin()) for begin in (relay.run, *self._beside)]
+
+    async def _steer(self, client: Client, queue: str) -> None:
+        """See to it that tasks come; ends only if that cannot be."""
+        if self._terms.version is not None:
+            await make_current(client, queue, self._terms.version)
+        await asyncio.Event().wait()
+
+    def _workers(self, client: Client, queue: str, activities: Activities) -> list[SdkWorker]:
+        """One for each task queue: that of the store, those of labels, and that of timers."""
+        # The SDK would hold heartbeats back until little of the time is left, and whoever is late
+        # then because the machine is busy is taken for dead.
+        beat = timedelta(seconds=_heartbeat_s(self.station.config.lease_s) / BEATS)
+        version = deployment(queue, self._terms.version)
+        needed = {name: self._labels[name] for name in self.station.serves}
+        workers = [
+            SdkWorker(
+                client,
+                task_queue=name,
+                workflows=[SessionWorkflow, TimekeeperWorkflow] if name == queue else [],
+                activities=[activities.advance] if agents else [],
+                max_concurrent_activities=self._terms.concurrency,
+                max_heartbeat_throttle_interval=beat,
+                sticky_queue_schedule_to_start_timeout=_STICKY,
+                graceful_shutdown_timeout=_PATIENCE,
+                deployment_config=version,
+            )
+            for name, agents in served_queues(queue, needed).items()
+        ]
+        workers.append(
+            SdkWorker(
+                client,
+                task_queue=care_queue(queue),
+                activities=[activities.run_timers, activities.leave],
+                max_concurrent_activities=_CARE_AT_ONCE,
+                max_concurrent_activity_task_polls=_CARE_AT_ONCE,
+                graceful_shutdown_timeout=_PATIENCE,
+                deployment_config=version,
+            )
+        )
+        return workers
+
+
+def _heartbeat_s(lease_s: float) -> float:
+    """After how long a worker that is not heard of is taken for dead: before its leases are over,
+    so that these decide, and soon enough for a task that got lost on its way to a worker."""
+    heartbeat_s = min(lease_s * _LEASES_TO_HEARTBEAT, _LONGEST_HEARTBEAT_S)
+    return max(heartbeat_s, _SHORTEST_HEARTBEAT_S)
+
+
+async def _first(own: asyncio.Task[bool], others: Sequence[asyncio.Task[None]]) -> None:
+    """Return when the task is over, or one of the others."""
+    try:
+        await asyncio.wait({own, *others}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        own.cancel()
+
+
+async def _end_all(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    await task
+
+
+async def _shut_down(workers: Sequence[SdkWorker], working: Sequence[asyncio.Task[None]]) -> None:
+    """Let the SDK's workers end what they do; one that failed has ended already."""
+    running = [
+        worker.shutdown() for worker, task in zip(workers, working, strict=True) if not task.done()
+    ]
+    await asyncio.gather(*running, return_exceptions=True)
+    await asyncio.wait(working)

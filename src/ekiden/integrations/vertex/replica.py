@@ -1,0 +1,380 @@
+"""Replicates sessions to Vertex AI Sessions, over its REST interface, version ``v1beta1``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import urlsplit
+
+from ekiden.core.errors import UserError
+from ekiden.core.errors.replica import ReplicaRefused, ReplicaUnavailable
+from ekiden.core.values.jsonio import dumps
+from ekiden.integrations.vertex.wire import tidy, user_of, vertex_session_id, wire_events
+from ekiden.sessions.replica.base import ReplicatedEvent, ReplicatedSession
+from ekiden.sessions.replica.settings import NAME
+
+if TYPE_CHECKING:
+    import httpx2
+    from google.auth.credentials import Credentials
+
+MISSING = "mirroring to Vertex needs {}: pip install 'ekiden[vertex]'"
+
+_VERSION = "v1beta1"
+_PAGE = 100
+_REFUSED = frozenset({400, 413, 422})
+_FIRST_LOOK_S = 0.1
+_LAST_LOOK_S = 1.0
+_PASSING = frozenset({1, 4, 7, 8, 10, 13, 14, 16})
+"""Codes of operations that failed and may go well later."""
+_ALREADY_EXISTS = 6
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_NAME = re.compile(NAME)
+
+_log = logging.getLogger("ekiden.mirror")
+
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_TIMEOUT_S = 10.0
+
+
+class GoogleTokens:
+    """The headers that say who asks, of given credentials or of those of this machine."""
+
+    def __init__(self, credentials: Credentials | None, *, who: str) -> None:
+        self._credentials = credentials
+        self._who = who
+        self._lock = asyncio.Lock()
+
+    async def headers(self, *, fresh: bool = False) -> Mapping[str, str]:
+        """With a token that holds, or with a new one; `ReplicaUnavailable` if there is none."""
+        async with self._lock:
+            return await asyncio.to_thread(self._headers, fresh)
+
+    def _headers(self, fresh: bool) -> Mapping[str, str]:
+        from google.auth import exceptions
+
+        try:
+            credentials = self._found()
+            if fresh or not credentials.valid:
+                credentials.refresh(_request)
+        except exceptions.DefaultCredentialsError as exc:
+            raise ReplicaUnavailable(
+                self._who,
+                "no credentials: set GOOGLE_APPLICATION_CREDENTIALS, or call "
+                f"`gcloud auth application-default login` ({exc!s:.200})",
+            ) from exc
+        except (exceptions.GoogleAuthError, OSError, ValueError) as exc:
+            raise ReplicaUnavailable(self._who, f"no token: {exc!s:.300}") from exc
+        headers = {"authorization": f"Bearer {credentials.token}"}
+        project = getattr(credentials, "quota_project_id", None)
+        if project:
+            headers["x-goog-user-project"] = project
+        return headers
+
+    def _found(self) -> Any:
+        if self._credentials is None:
+            import google.auth
+
+            request: Any = _request
+            self._credentials, _ = google.auth.default(scopes=[_SCOPE], request=request)
+        return self._credentials
+
+
+class _Answer:
+    """What ``google.auth.transport.Response`` asks for."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], data: bytes) -> None:
+        self.status, self.headers, self.data = status, headers, data
+
+
+def _request(
+    url: str,
+    method: str = "GET",
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    **_: Any,
+) -> _Answer:
+    """What ``google.auth.transport.Request`` is."""
+    import httpx2
+    from google.auth import exceptions
+
+    try:
+        answer = httpx2.request(
+            method, url, content=body, headers=dict(headers or {}), timeout=timeout or _TIMEOUT_S
+        )
+    except httpx2.HTTPError as exc:
+        failed: Any = exceptions.TransportError
+        raise failed(exc) from exc
+    return _Answer(answer.status_code, answer.headers, answer.content)
+
+
+class VertexReplica:
+    """A `SessionReplica` that is an agent engine of Vertex AI.
+
+    For example::
+
+        mirror = VertexMirror(project="my-project", location="us-central1", engine="4711")
+        await mirror_sessions(store, mirror, once=True)
+
+    A session is made there with an id that is computed from ours, so it is made once; where that
+    is not taken, the name that it got is kept in the store. An event's id is its
+    ``invocationId``: whether it is there already is looked up when it may have been sent before.
+    Credentials are those of this machine (``google-auth``) unless some are given. `timeout_s` is
+    for each request.
+    """
+
+    def __init__(
+        self,
+        *,
+        project: str,
+        engine: str,
+        location: str = "us-central1",
+        url: str | None = None,
+        credentials: Credentials | None = None,
+        timeout_s: float = 10.0,
+    ) -> None:
+        for module in ("google.auth", "httpx2"):
+            if not _is_installed(module):
+                raise UserError(MISSING.format(module))
+        for what, value in (("project", project), ("location", location), ("engine", engine)):
+            if not isinstance(value, str) or not _NAME.fullmatch(value):
+                raise UserError(f"{value!r:.80} cannot be the {what} of a mirror in Vertex")
+        self._parent = f"projects/{project}/locations/{location}/reasoningEngines/{engine}"
+        self.name = f"vertex:{self._parent}"
+        self._url = _checked(url or _endpoint(location))
+        self._tokens = GoogleTokens(credentials, who=self.name)
+        self._timeout_s = timeout_s
+        self._client: httpx2.AsyncClient | None = None
+
+    async def send(self, session: ReplicatedSession, event: ReplicatedEvent, *, again: bool) -> Any:
+        """As `SessionReplica.send`."""
+        try:
+            return {"name": await self._sent(session, wire_events(event), again=again)}
+        except (_NotFoundError, _ExistsError) as exc:
+            raise ReplicaUnavailable(self.name, f"{exc}; is there such an engine?") from exc
+
+    async def close(self) -> None:
+        """As `SessionReplica.close`."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def _sent(
+        self, session: ReplicatedSession, wires: Sequence[Mapping[str, Any]], *, again: bool
+    ) -> str:
+        """Append what is not there yet; the name that the session has there."""
+        name, is_new = (session.kept or {}).get("name"), False
+        if name is None:
+            name, is_new = await self._open(session)
+        if again and not is_new and wires:
+            try:
+                wires = wires[await self._count(name, wires[0]) :]
+            except _NotFoundError:
+                name = await self._open_anew(session)
+        for wire in wires:
+            try:
+                await self._append(name, wire)
+            except _NotFoundError:
+                name = await self._open_anew(session)
+                await self._append(name, wire)
+        return name
+
+    async def _append(self, name: str, wire: Mapping[str, Any]) -> None:
+        await self._call("POST", f"{name}:appendEvent", body=wire)
+
+    async def _count(self, name: str, first: Mapping[str, Any]) -> int:
+        """How many parts of the event that begins with `first` are there."""
+        count = 0
+        since = {"filter": f'timestamp>="{first["timestamp"]}"'}
+        async for each in self._listed(f"{name}/events", "sessionEvents", since):
+            count += each.get("invocationId") == first["invocationId"]
+        return count
+
+    async def _open_anew(self, session: ReplicatedSession) -> str:
+        _log.warning("%s: the session %s is gone there and is made anew", self.name, session.id)
+        name, _ = await self._open(session)
+        return name
+
+    async def _open(self, session: ReplicatedSession) -> tuple[str, bool]:
+        """Make the session; its name, and whether it was not there before."""
+        wanted = vertex_session_id(session)
+        body = {"userId": user_of(session), "displayName": tidy(session.id)}
+        name = f"{self._parent}/sessions/{wanted}"
+        try:
+            return await self._made(body, {"sessionId": wanted}) or name, True
+        except _ExistsError:
+            return name, False
+        except ReplicaRefused as exc:
+            if "sessionId" not in exc.problem and "session_id" not in exc.problem:
+                raise
+        return await self._open_unnamed({**body, "displayName": wanted})
+
+    async def _open_unnamed(self, body: Mapping[str, Any]) -> tuple[str, bool]:
+        """Where no id can be given: it is found by the name that is shown."""
+        wanted = body["displayName"]
+        where = {"filter": f"display_name={dumps(wanted)}"}
+        async for each in self._listed(f"{self._parent}/sessions", "sessions", where):
+            if each.get("displayName") == wanted and isinstance(each.get("name"), str):
+                return each["name"], False
+        made = await self._made(body, {})
+        if made is None:
+            raise ReplicaUnavailable(self.name, "a session was made that has no name")
+        return made, True
+
+    async def _made(self, body: Mapping[str, Any], params: Mapping[str, str]) -> str | None:
+        """Make a session and wait until it is; its name, if that was told."""
+        operation = await self._call("POST", f"{self._parent}/sessions", body=body, params=params)
+        pause_s = _FIRST_LOOK_S
+        try:
+            async with asyncio.timeout(2 * self._timeout_s):
+                while not operation.get("done"):
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(2 * pause_s, _LAST_LOOK_S)
+                    operation = await self._call("GET", _operation(operation, self.name))
+        except TimeoutError as exc:
+            raise ReplicaUnavailable(self.name, "a session is being made for too long") from exc
+        error = operation.get("error")
+        if error:
+            self._failed_operation(error)
+        name = (operation.get("response") or {}).get("name")
+        return name if isinstance(name, str) and name.startswith("projects/") else None
+
+    def _failed_operation(self, error: Mapping[str, Any]) -> NoReturn:
+        code, problem = error.get("code"), f"no session was made: {error.get('message')!s:.300}"
+        if code == _ALREADY_EXISTS:
+            raise _ExistsError(problem)
+        if code in _PASSING:
+            raise ReplicaUnavailable(self.name, problem)
+        raise ReplicaRefused(self.name, problem)
+
+    async def _listed(
+        self, path: str, field: str, params: Mapping[str, str]
+    ) -> AsyncIterator[Mapping[str, Any]]:
+        """What a list has, page after page."""
+        token = ""
+        while True:
+            asked = {**params, "pageSize": str(_PAGE), **({"pageToken": token} if token else {})}
+            page = await self._call("GET", path, params=asked)
+            for each in page.get(field) or ():
+                yield each
+            token = page.get("nextPageToken") or ""
+            if not token:
+                return
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        answer = await self._asked(method, path, params, body, fresh=False)
+        if answer.status_code == 401:
+            answer = await self._asked(method, path, params, body, fresh=True)
+        if answer.is_success:
+            try:
+                found = answer.json()
+            except ValueError as exc:
+                raise ReplicaUnavailable(self.name, "it answered what cannot be read") from exc
+            return found if isinstance(found, dict) else {}
+        problem = f"it answered {answer.status_code}: {_message(answer)}"
+        match answer.status_code:
+            case 404:
+                raise _NotFoundError(problem)
+            case 409:
+                raise _ExistsError(problem)
+            case status if status in _REFUSED:
+                raise ReplicaRefused(self.name, problem)
+        raise ReplicaUnavailable(self.name, problem, retry_after_s=_retry_after(answer))
+
+    async def _asked(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        body: Mapping[str, Any] | None,
+        *,
+        fresh: bool,
+    ) -> httpx2.Response:
+        import httpx2
+
+        headers = {**await self._tokens.headers(fresh=fresh), "accept": "application/json"}
+        if body is not None:
+            headers["content-type"] = "application/json"
+        if self._client is None:
+            self._client = httpx2.AsyncClient(timeout=self._timeout_s)
+        try:
+            return await self._client.request(
+                method,
+                f"{self._url}/{_VERSION}/{path}",
+                params=dict(params or {}),
+                content=None if body is None else dumps(body).encode(),
+                headers=headers,
+            )
+        except httpx2.TimeoutException as exc:
+            problem = f"no answer within {self._timeout_s:g} seconds"
+            raise ReplicaUnavailable(self.name, problem) from exc
+        except httpx2.HTTPError as exc:
+            raise ReplicaUnavailable(self.name, f"{type(exc).__name__}: {exc!s:.300}") from exc
+
+
+class _NotFoundError(Exception):
+    """There is no such thing there."""
+
+
+class _ExistsError(Exception):
+    """There is such a thing already."""
+
+
+def _endpoint(location: str) -> str:
+    host = "aiplatform.googleapis.com"
+    return f"https://{host}" if location == "global" else f"https://{location}-{host}"
+
+
+def _checked(url: str) -> str:
+    """A token is sent there: never unencrypted, but on this machine."""
+    try:
+        parts = urlsplit(url)
+        is_safe = parts.scheme == "https" or (
+            parts.scheme == "http" and parts.hostname in _LOOPBACK
+        )
+        fits = is_safe and parts.hostname and not (parts.query or parts.fragment or parts.username)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise UserError("the URL of a mirror in Vertex must look like https://host")
+    return url.rstrip("/")
+
+
+def _operation(operation: Mapping[str, Any], who: str) -> str:
+    name = operation.get("name")
+    if not isinstance(name, str) or not name.startswith("projects/"):
+        raise ReplicaUnavailable(who, "a session is being made, and nothing tells when it is")
+    return name
+
+
+def _message(answer: httpx2.Response) -> str:
+    try:
+        return f"{answer.json()['error']['message']!s:.300}"
+    except (ValueError, KeyError, TypeError):
+        return answer.text[:300]
+
+
+def _retry_after(answer: httpx2.Response) -> float | None:
+    try:
+        seconds = float(answer.headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < 1e6 else None
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False

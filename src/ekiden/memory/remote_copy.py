@@ -1,0 +1,128 @@
+"""A back end as it is used: never waited for long, and left alone for a while when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Sequence
+from math import isfinite
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+from ekiden.core.errors.memory import BackendUnavailable
+from ekiden.core.roles import Clock
+from ekiden.core.values.clock import SYSTEM_CLOCK
+from ekiden.memory.base import MemoryBackend, RemoteEntry, RemoteHit
+
+SEARCH_TIMEOUT_S = 2.0
+SEND_TIMEOUT_S = 10.0
+_PAUSE_S = 5.0
+_LONGEST_PAUSE_S = 300.0
+
+_log = logging.getLogger("ekiden.memory")
+_T = TypeVar("_T")
+
+
+class RemoteCopy:
+    """Calls a back end and keeps count of its failures.
+
+    After a failure nobody asks it for five seconds, then ten, up to five minutes: a run waits for
+    a back end that is away once, and not with every call.
+    """
+
+    def __init__(self, backend: MemoryBackend, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.backend = backend
+        self._clock = clock
+        self._failures = 0
+        self._rests_until = 0.0
+
+    @property
+    def name(self) -> str:
+        """Of the back end."""
+        return self.backend.name
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether it failed a short while ago."""
+        return self._clock.monotonic() < self._rests_until
+
+    async def search(
+        self, space: str, vector: Sequence[float], *, model: str, limit: int
+    ) -> Sequence[RemoteHit]:
+        """As `MemoryBackend.search`, for two seconds."""
+
+        async def asked() -> Sequence[RemoteHit]:
+            return _checked(await self.backend.search(space, vector, model=model, limit=limit))
+
+        return await self._within(SEARCH_TIMEOUT_S, asked())
+
+    async def upsert(
+        self, space: str, entries: Sequence[RemoteEntry], *, patience_s: float = SEND_TIMEOUT_S
+    ) -> None:
+        """As `MemoryBackend.upsert`."""
+        await self._within(patience_s, self.backend.upsert(space, entries))
+
+    async def delete(
+        self, space: str, keys: Sequence[str], *, patience_s: float = SEND_TIMEOUT_S
+    ) -> None:
+        """As `MemoryBackend.delete`."""
+        await self._within(patience_s, self.backend.delete(space, keys))
+
+    async def clear(self, space: str, *, patience_s: float = SEND_TIMEOUT_S) -> None:
+        """As `MemoryBackend.clear`."""
+        await self._within(patience_s, self.backend.clear(space))
+
+    async def _within(self, seconds: float, call: Awaitable[_T]) -> _T:
+        try:
+            async with asyncio.timeout(seconds):
+                result = await call
+        except BackendUnavailable as exc:
+            raise self._failed(exc) from exc
+        except TimeoutError as exc:
+            late = BackendUnavailable(self.name, f"no answer within {seconds:g} seconds")
+            raise self._failed(late) from exc
+        except Exception as exc:
+            # A back end that breaks its promise is no reason for a run to fail.
+            foreign = BackendUnavailable(self.name, f"{type(exc).__name__}: {exc}")
+            raise self._failed(foreign) from exc
+        self._failures, self._rests_until = 0, 0.0
+        return result
+
+    def _failed(self, exc: BackendUnavailable) -> BackendUnavailable:
+        pause = min(_PAUSE_S * 2.0 ** min(self._failures, 20), _LONGEST_PAUSE_S)
+        if exc.retry:
+            self._failures += 1
+            self._rests_until = self._clock.monotonic() + pause
+        _log.warning("%s", exc)
+        return exc
+
+
+def _checked(hits: object) -> Sequence[RemoteHit]:
+    """`TypeError` for what are no hits."""
+    if not isinstance(hits, Sequence):
+        raise TypeError(f"it found {type(hits).__name__}, and no hits")
+    for hit in hits:
+        if not (
+            isinstance(hit, RemoteHit)
+            and isinstance(hit.key, str)
+            and isinstance(hit.score, int | float)
+            and isfinite(hit.score)
+        ):
+            raise TypeError(f"it found {hit!r:.80}, which is no hit")
+    return hits
+
+
+_mirrors: WeakKeyDictionary[MemoryBackend, RemoteCopy] = WeakKeyDictionary()
+_by_id: dict[int, RemoteCopy] = {}
+"""Of back ends that cannot be keys; they stay."""
+
+
+def remote_copy_of(backend: MemoryBackend) -> RemoteCopy:
+    """The process's one for this back end, so that everybody knows of its failures."""
+    try:
+        found = _mirrors.get(backend)
+    except TypeError:
+        return _by_id.setdefault(id(backend), RemoteCopy(backend))
+    if found is None:
+        found = _mirrors[backend] = RemoteCopy(backend)
+    return found

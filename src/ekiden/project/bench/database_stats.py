@@ -1,0 +1,206 @@
+"""Statistics of the database itself: commits, bytes, and the speed of plain commits."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sqlite3
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+from ekiden.core.errors import UserError
+from ekiden.project.bench.processes import server_cpu_s
+from ekiden.project.stores import open_store, sqlite_path
+
+_PROBE_S = 1.0
+_ROUND_TRIPS = 500
+_NOTE = "x" * 200
+
+
+class Books(ABC):
+    """The database of one measurement."""
+
+    engine: str
+    url: str
+    """Of the store."""
+
+    @abstractmethod
+    async def steps(self) -> int | None:
+        """Commits of sessions that are stored, counted in the database; `None`: it cannot tell."""
+
+    @abstractmethod
+    async def size(self) -> int:
+        """Bytes of all tables and indexes."""
+
+    @abstractmethod
+    async def cpu_s(self) -> float | None:
+        """Seconds of CPU that the server has used, if it is a process on this machine."""
+
+    @abstractmethod
+    async def bare_commits(self, connections: int) -> float:
+        """How many commits a second it takes of this process, each a small insert."""
+
+    @abstractmethod
+    async def round_trip_us(self) -> float | None:
+        """A statement that does nothing, if it goes to another process."""
+
+    @abstractmethod
+    async def durability(self) -> dict[str, str]:
+        """What it is set to do so that a commit is on the disk."""
+
+
+@asynccontextmanager
+async def books(store: str | None, folder: Path) -> AsyncIterator[Books]:
+    """An empty store for one measurement: a schema of its own, or a file below `folder`; it is
+    gone afterwards."""
+    if store is not None and sqlite_path_or_none(store) is None:
+        if store == "memory:":
+            raise UserError("workers are processes: they cannot share memory:; name a database")
+        async with _postgres(store) as found:
+            yield found
+        return
+    place = folder if store is None else (sqlite_path(store) or folder).parent
+    path = place / f"bench-load-{secrets.token_hex(4)}.db"
+    try:
+        yield SqliteBooks(path)
+    finally:
+        for file in place.glob(f"{path.name}*"):
+            file.unlink()
+
+
+def sqlite_path_or_none(store: str) -> Path | None:
+    """The file that a store's address means, if it means one."""
+    return None if store == "memory:" else sqlite_path(store)
+
+
+@asynccontextmanager
+async def _postgres(url: str) -> AsyncIterator[Books]:
+    from ekiden.storage.postgres.connection.address import parse_address
+    from ekiden.storage.postgres.connection.errors import asyncpg
+
+    schema = f"ekiden_bench_{secrets.token_hex(4)}"
+    address = parse_address(url, schema)
+    joint = "&" if "?" in address.dsn else "?"
+    own = f"{address.dsn}{joint}schema={schema}"
+    async with open_store(own):
+        pass
+    settings = {"search_path": schema, "client_min_messages": "warning"}
+    connection = await asyncpg.connect(address.dsn, server_settings=settings)
+    try:
+        yield PostgresBooks(own, address.dsn, schema, connection)
+    finally:
+        await connection.execute(f"drop schema if exists {schema} cascade", timeout=600)
+        await connection.close()
+
+
+class PostgresBooks(Books):
+    """A schema of a PostgreSQL database."""
+
+    engine = "postgresql"
+
+    def __init__(self, url: str, dsn: str, schema: str, connection: Any) -> None:
+        self.url = url
+        self._dsn = dsn
+        self._schema = schema
+        self._connection = connection
+
+    async def steps(self) -> int | None:
+        # A commit of a session is what it wrote in one transaction.
+        sql = "select count(*) from (select distinct session, xid from events) as steps"
+        count: int = await self._connection.fetchval(sql, timeout=600)
+        return count
+
+    async def size(self) -> int:
+        sql = """
+            select coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
+            from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
+            where n.nspname = $1 and c.relkind = 'r'"""
+        size: int = await self._connection.fetchval(sql, self._schema)
+        return size
+
+    async def cpu_s(self) -> float | None:
+        return server_cpu_s(await self._connection.fetchval("select pg_backend_pid()"))
+
+    async def bare_commits(self, connections: int) -> float:
+        from ekiden.storage.postgres.connection.errors import asyncpg
+
+        await self._connection.execute("create table if not exists probe (note text)")
+        settings = {"search_path": self._schema, "synchronous_commit": "on"}
+        several = [
+            await asyncpg.connect(self._dsn, server_settings=settings) for _ in range(connections)
+        ]
+
+        async def insert(connection: Any, until: float) -> int:
+            done = 0
+            while time.perf_counter() < until:
+                await connection.execute("insert into probe values ($1)", _NOTE)
+                done += 1
+            return done
+
+        try:
+            for connection in several:
+                await insert(connection, 0)
+            began = time.perf_counter()
+            counts = await asyncio.gather(*(insert(each, began + _PROBE_S) for each in several))
+            return sum(counts) / (time.perf_counter() - began)
+        finally:
+            for connection in several:
+                await connection.close()
+
+    async def round_trip_us(self) -> float | None:
+        began = time.perf_counter()
+        for _ in range(_ROUND_TRIPS):
+            await self._connection.fetchval("select 1")
+        return (time.perf_counter() - began) / _ROUND_TRIPS * 1e6
+
+    async def durability(self) -> dict[str, str]:
+        # Of the server: the store itself asks for synchronous commits on each connection.
+        names = ("fsync", "synchronous_commit")
+        return {name: await self._connection.fetchval(f"show {name}") for name in names}
+
+
+class SqliteBooks(Books):
+    """A file."""
+
+    engine = "sqlite"
+
+    def __init__(self, path: Path) -> None:
+        self.url = str(path)
+        self._path = path
+
+    async def steps(self) -> int | None:
+        return None  # Many sessions share a transaction, and it leaves no number.
+
+    async def size(self) -> int:
+        return sum(file.stat().st_size for file in self._path.parent.glob(f"{self._path.name}*"))
+
+    async def cpu_s(self) -> float | None:
+        return None
+
+    async def bare_commits(self, connections: int) -> float:
+        return await asyncio.to_thread(self._insert)
+
+    def _insert(self) -> float:
+        path = self._path.with_name(f"{self._path.name}-probe")
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("pragma journal_mode = wal")
+            connection.execute("pragma synchronous = full")
+            connection.execute("create table if not exists probe (note text)")
+            began, done = time.perf_counter(), 0
+            while time.perf_counter() < began + _PROBE_S:
+                connection.execute("insert into probe values (?)", (_NOTE,))
+                done += 1
+            took = time.perf_counter() - began
+        for file in path.parent.glob(f"{path.name}*"):
+            file.unlink()
+        return done / took
+
+    async def round_trip_us(self) -> float | None:
+        return None
+
+    async def durability(self) -> dict[str, str]:
+        return {"synchronous": "full"}

@@ -1,0 +1,273 @@
+"""Stored runs: status, open questions and events."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+
+from ekiden.core.conversation.items import is_message, text_of
+from ekiden.core.conversation.usage import Usage
+from ekiden.core.errors import OutOfBudgetError, SessionError
+from ekiden.core.errors.server import RunNotFound
+from ekiden.core.events import Event
+from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.runs import (
+    ACTIVE,
+    OutOfBudget,
+    ReachedLimit,
+    Run,
+    RunError,
+    RunStatus,
+    parse_run_id,
+    run_id_of,
+)
+from ekiden.runtime.outcome.finish import outcome_told
+from ekiden.runtime.questions.inboxes import read_item
+from ekiden.runtime.state.cursor import Cursor, open_questions
+from ekiden.sessions import is_transfer, said
+from ekiden.sessions.info import is_model_call
+from ekiden.sessions.progress import run_number
+from ekiden.storage.base import SessionRow, Store
+
+ENDINGS = ("agent_complete", "agent_error")
+"""The types of the events that runs end with; agents' stays do, too."""
+_LOOK_EVERY_S = 1.0
+
+
+async def questions_to_people(store: Store, session_id: str) -> list[InboxItem]:
+    """The open inbox items that the session waits for, also through agents that it asked.
+
+    Empty if it waits for agents only, or not at all.
+    """
+    found: dict[str, InboxItem] = {}
+    seen: set[str] = set()
+    todo = [session_id]
+    while todo:
+        session = todo.pop(0)
+        if session in seen:
+            continue
+        seen.add(session)
+        try:
+            row = await store.get(session)
+        except SessionError:
+            continue
+        for question in open_questions(row).values():
+            if question.session is not None:
+                todo.append(question.session)
+            item = await read_item(store, question.id) if question.kind == "inbox" else None
+            if item is not None and item.status == "open":
+                found[item.id] = item
+    return list(found.values())
+
+
+async def run_status(store: Store, row: SessionRow) -> RunStatus:
+    """How the session's last run stands; while agents that it asked work, it is running."""
+    status = _own_status(row)
+    if status == "waiting" and open_questions(row):
+        return "waiting" if await questions_to_people(store, row.id) else "running"
+    return status
+
+
+def _own_status(row: SessionRow) -> RunStatus:
+    if row.owner is not None and row.outcome is None:
+        return "running"
+    if row.status == "ready":
+        return "queued" if row.owner is None else "running"
+    if row.status == "waiting":
+        return "waiting"
+    match row.outcome:
+        case "done" | "refused" | "failed" | "out_of_budget" | "waiting":
+            return row.outcome
+        case _:
+            return "stopped"
+
+
+async def until_free(
+    store: Store, session_id: str, *, number: int | None = None, timeout_s: float = math.inf
+) -> None:
+    """Wait until nobody works on the session any more, or on its run of this number, or the time
+    is over. `SessionNotFound`."""
+    clock = asyncio.get_running_loop()
+    deadline = clock.time() + timeout_s
+    while (left_s := deadline - clock.time()) > 0:
+        row = await store.get(session_id)
+        if number not in (None, run_number(row)) or await run_status(store, row) not in ACTIVE:
+            return
+        await store.wait_for_change(min(left_s, _LOOK_EVERY_S))
+
+
+async def run_range(store: Store, run_id: str) -> tuple[int, int | None]:
+    """The numbers of the run's first event, and of its last; `None` if it is the session's last
+    run. `RunNotFound`, `SessionNotFound`."""
+    session_id, number = parse_run_id(run_id)
+    cursor = Cursor.from_json((await store.get(session_id)).cursor)
+    if not 1 <= number <= cursor.progress.run:
+        raise RunNotFound(run_id)
+    if number == cursor.progress.run:
+        return max(cursor.progress.first, 1), None
+    events = _events_of(number, await store.events(session_id), before=cursor.progress.first)
+    if not events:
+        raise RunNotFound(run_id)
+    return events[0].seq, events[-1].seq
+
+
+async def read_run(store: Store, run_id: str) -> Run:
+    """The run as it stands now; `RunNotFound`, `SessionNotFound`."""
+    session_id, number = parse_run_id(run_id)
+    row = await store.get(session_id)
+    cursor = Cursor.from_json(row.cursor)
+    if not 1 <= number <= cursor.progress.run:
+        raise RunNotFound(run_id)
+    if number != cursor.progress.run:
+        everything = await store.events(session_id)
+        return _earlier_run(
+            row, number, _events_of(number, everything, before=cursor.progress.first)
+        )
+    events = await store.events(session_id, after=max(cursor.progress.first - 1, 0))
+    status = await run_status(store, row)
+    questions = await questions_to_people(store, session_id) if cursor.questions.open else ()
+    return Run(
+        run_id=run_id_of(row.id, number),
+        session_id=row.id,
+        status=status,
+        agent=row.agent,
+        output=answer_of(events) if status == "done" else None,
+        outcome=row.outcome,
+        chain=tuple(cursor.handoffs.chain),
+        handoffs=_handoffs(events),
+        usage=cursor.budget.usage,
+        error=_error(events),
+        reached=_reached(events) if status == "out_of_budget" else None,
+        questions=tuple(item.id for item in questions),
+        started_at=_started_at(row, events),
+        updated_at=_updated_at(row, events),
+    )
+
+
+def _earlier_run(row: SessionRow, number: int, events: Sequence[Event]) -> Run:
+    """A run after which there was another."""
+    ending = next((event for event in reversed(events) if event.type in ENDINGS), None)
+    outcome = _outcome(ending)
+    if outcome == "waiting":  # A later message broke it off.
+        outcome = "stopped"
+    chain = ["user", *([events[0].agent] if events and events[0].agent else [])]
+    chain += [event.details["to"] for event in events if is_transfer(event) and event.details]
+    return Run(
+        run_id=run_id_of(row.id, number),
+        session_id=row.id,
+        status=outcome or "stopped",
+        agent=chain[-1] if len(chain) > 1 else row.agent,
+        output=answer_of(events) if outcome == "done" else None,
+        outcome=None if outcome == "stopped" else outcome,
+        chain=tuple(chain),
+        handoffs=_handoffs(events),
+        usage=_usage(events),
+        error=_error(events),
+        reached=_reached(events) if outcome == "out_of_budget" else None,
+        started_at=_started_at(row, events),
+        updated_at=_updated_at(row, events),
+    )
+
+
+def _handoffs(events: Sequence[Event]) -> tuple[str, ...]:
+    return tuple(event.details["id"] for event in events if is_transfer(event) and event.details)
+
+
+def _reached(events: Sequence[Event]) -> ReachedLimit | None:
+    """What the last event of a run that is out of budget tells."""
+    ending = next((event for event in reversed(events) if event.type in ENDINGS), None)
+    told = None if ending is None else outcome_told(ending)
+    if not isinstance(told, OutOfBudget):
+        return None
+    return ReachedLimit(limit=told.limit, allowed=told.allowed, used=told.used, scope=told.scope)
+
+
+def _error(events: Sequence[Event]) -> RunError | None:
+    reached = _reached(events)
+    if reached is not None:
+        told = OutOfBudgetError(reached.limit, reached.allowed, reached.used, scope=reached.scope)
+        return RunError(code=told.code, message=str(told))
+    failed = next((event for event in reversed(events) if event.type == "agent_error"), None)
+    if failed is None or _outcome(failed) in ("done", "waiting"):
+        return None
+    code = (failed.details or {}).get("code") or f"run.{_outcome(failed)}"
+    return RunError(code=code, message=failed.error or "the run failed")
+
+
+def _started_at(row: SessionRow, events: Sequence[Event]) -> float:
+    return events[0].at_us / 1e6 if events else row.created_at_us / 1e6
+
+
+def _updated_at(row: SessionRow, events: Sequence[Event]) -> float:
+    return events[-1].at_us / 1e6 if events else row.updated_at_us / 1e6
+
+
+def answer_of(events: Sequence[Event]) -> str | None:
+    """What was answered last."""
+    answer: str | None = None
+    for event in said(events):
+        texts = [
+            text_of(item)
+            for item in event.items
+            if is_message(item) and item.get("role") == "assistant"
+        ]
+        if any(texts):
+            answer = "\n".join(filter(None, texts))
+    return answer
+
+
+def _outcome(ending: Event | None) -> RunStatus | None:
+    if ending is None:
+        return None
+    told = (ending.details or {}).get("outcome")
+    if told in ("refused", "failed", "out_of_budget", "waiting"):
+        found: RunStatus = told
+        return found
+    if told == "cancelled":
+        return "stopped"
+    return "failed" if ending.type == "agent_error" else "done"
+
+
+def _usage(events: Sequence[Event]) -> Usage:
+    total = Usage()
+    for event in events:
+        if is_model_call(event):
+            total.add(Usage.from_json((event.details or {}).get("usage") or {}))
+    return total
+
+
+def _events_of(number: int, events: Sequence[Event], *, before: int) -> list[Event]:
+    """The events of an earlier run: from its message to before the next run's.
+
+    The session's last run begins with the event numbered `before`.
+    """
+    events = [event for event in events if event.seq < before]
+    first = last = None
+    for place, event in enumerate(events):
+        run = _number_of(event)
+        if run is None or run < number:
+            continue
+        if run == number:
+            first = _message_before(events, place) if first is None else first
+        else:
+            last = _message_before(events, place)
+            break
+    if first is None:
+        return []
+    return list(events[first:last])
+
+
+def _number_of(event: Event) -> int | None:
+    """The number of the run that an effect belongs to."""
+    head = (event.step or "").partition(".")[0]
+    return int(head) if head.isascii() and head.isdigit() else None
+
+
+def _message_before(events: Sequence[Event], place: int) -> int:
+    while place > 0:
+        event = events[place]
+        if event.type == "message" and event.step is None and event.items:
+            return place
+        place -= 1
+    return 0

@@ -1,0 +1,268 @@
+"""A worker process: the project's team for all tenants of a store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from ekiden.core.errors import EkidenError, UserError
+from ekiden.core.privacy.masking import cover
+from ekiden.core.profile import check_labels
+from ekiden.engine.background import beside
+from ekiden.engine.collaborations import Agreeing
+from ekiden.engine.fleet import Fleet, ServedStores
+from ekiden.engine.served_agents import served_agents
+from ekiden.engine.store_worker import StoreWorker, once_reachable
+from ekiden.project.keys import Keys
+from ekiden.project.project import Project
+from ekiden.project.run_options import tenant_config
+from ekiden.project.stores import sqlite_path
+from ekiden.project.telemetry import Telemetry
+from ekiden.project.tenants import (
+    DEFAULT_TENANT,
+    check_tenant,
+    find_tenants,
+    tenant_store,
+    tenant_url,
+)
+from ekiden.runtime.state.calls import to_the_end
+from ekiden.storage.base import Store
+
+_log = logging.getLogger("ekiden.worker")
+
+_LOOK_EVERY_S = 5.0
+"""How often new tenants are looked for."""
+_FEW = 8
+"""More SQLite files than that are not listened to, but looked at: each hint costs a poll."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkOrder:
+    """What a worker process is to do."""
+
+    store: str
+    """The address of the main store."""
+    concurrency: int = 100
+    agents: Collection[str] | None = None
+    """`None`: all that run here."""
+    labels: Collection[str] = ()
+    tenants: Collection[str] | None = None
+    """`None`: all that there are, and will be."""
+    lease_s: float | None = None
+    """After so long without a sign of life others take its sessions over; `None`: as usual."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tenant:
+    """A tenant that is served."""
+
+    tenant: str
+    store: Store
+    station: StoreWorker
+    file: tuple[int, int] | None
+    """Which file the store is in, as the system numbers files; `None`: not known to be in one."""
+
+
+class Workforce:
+    """Serves the tenants of a store, new ones as they come, with places that they share.
+
+    For example::
+
+        async with load_project(Path("desk")) as project:
+            order = WorkOrder(store="postgresql://localhost/desk", labels={"gpu"})
+            await Workforce(project, order).run()
+    """
+
+    def __init__(
+        self, project: Project, order: WorkOrder, *, fleet: ServedStores | None = None
+    ) -> None:
+        """`UserError`, `UnknownAgent` for an order that cannot be carried out. With a `fleet` that
+        is told by Temporal what to do."""
+        if order.store == "memory:":
+            raise UserError(
+                "a worker shares its store with other processes, and memory: is of one process "
+                "alone: name a file, or postgresql://…"
+            )
+        self._project = project
+        self._order = order
+        self._wanted = None if order.tenants is None else set(map(check_tenant, order.tenants))
+        self.labels = check_labels(order.labels, "the labels of a worker")
+        self.serves = served_agents(project.team, agents=order.agents, labels=self.labels)
+        """The agents that are run here."""
+        self._fleet = fleet or Fleet(concurrency=order.concurrency)
+        self._engine = "worker" if fleet is None else "temporal"
+        self._main = tenant_store(order.store, DEFAULT_TENANT)
+        self._served: dict[str, _Tenant] = {}
+        self._telemetry = Telemetry()
+
+    @property
+    def store_name(self) -> str:
+        """Where the main store is, for messages; without any password."""
+        return self._main.url
+
+    @property
+    def tenants(self) -> list[str]:
+        """Those that are served now."""
+        return sorted(self._served)
+
+    @property
+    def finished(self) -> int:
+        """How many sessions were advanced to an outcome."""
+        return self._fleet.finished
+
+    @property
+    def running(self) -> int:
+        """How many sessions are run now."""
+        return self._fleet.running
+
+    def stop(self) -> None:
+        """Take no further session and end when those under way are done."""
+        self._fleet.stop()
+
+    async def run(
+        self, *, until_idle: bool = False, ready: Callable[[], None] = lambda: None
+    ) -> None:
+        """Work until `stop`, or until nothing is left to do now; `ready` is called once the stores
+        are open and the engine begins.
+
+        A main store whose database cannot be reached is waited for; what else is wrong with it is
+        `StoreError`. A tenant's store that cannot be opened is tried again.
+        """
+        looking: asyncio.Task[None] | None = None
+        try:
+            if not await once_reachable(self._open, self._main, self._fleet.stopping):
+                return
+            looking = asyncio.create_task(self._look_again(), name="ekiden-tenants")
+            await self._fleet.run(until_idle=until_idle, ready=ready)
+        finally:
+            if looking is not None:
+                looking.cancel()
+                await asyncio.gather(looking, return_exceptions=True)
+            await self._telemetry.close()
+            for each in list(self._served.values()):
+                await self._close(each.store)
+            await self._close(self._main)
+
+    async def _open(self) -> None:
+        await self._main.open()
+        await self._check_tenants()
+        await self._look()
+
+    async def _check_tenants(self) -> None:
+        """Tell of tenants that are wanted, and have neither a store nor a key, whose first request
+        would make one; `UserError` if all of them are such."""
+        if self._wanted is None:
+            return
+        found = await find_tenants(self._order.store, self._main)
+        keys = {key.tenant for key in await Keys(self._main).list()}
+        known = sorted({DEFAULT_TENANT, *found, *keys})
+        unknown = sorted(self._wanted - set(known))
+        if not unknown:
+            return
+        told = (
+            f"there is no tenant {', '.join(unknown)}: no store beside {self.store_name} and no "
+            f"key is of that name; known: {', '.join(known)[:200]}"
+        )
+        if set(unknown) == self._wanted:
+            raise UserError(f"{told}; `ekiden keys create --tenant NAME` makes one")
+        _log.warning("%s; it is served as soon as there is one", told)
+
+    async def _look_again(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            try:
+                await self._look()
+            except EkidenError as exc:
+                _log.warning("tenants could not be looked for, trying again: %s", exc)
+            except Exception:
+                _log.exception("tenants could not be looked for, trying again")
+
+    async def _look(self) -> None:
+        """Serve the tenants that there are, and no others."""
+        there = [DEFAULT_TENANT, *await find_tenants(self._order.store, self._main)]
+        wanted = [each for each in there if self._wanted is None or each in self._wanted]
+        for tenant, served in list(self._served.items()):
+            if tenant not in wanted or served.file != self._file(tenant):
+                del self._served[tenant]
+                _log.info("tenant %s is gone", tenant)
+                try:
+                    await self._fleet.remove(served.station)
+                finally:
+                    await self._close(served.store)
+        for tenant in wanted:
+            if tenant not in self._served and self._is_there(tenant):
+                await self._serve(tenant, one_of=len(wanted))
+
+    def _is_there(self, tenant: str) -> bool:
+        """Whether its store is still there: to open a file that was just removed makes it anew."""
+        path = sqlite_path(tenant_url(self._order.store, tenant))
+        return path is None or tenant == DEFAULT_TENANT or path.exists()
+
+    def _file(self, tenant: str) -> tuple[int, int] | None:
+        """Which file a tenant's store is in now: one that was made anew is another one."""
+        path = sqlite_path(tenant_url(self._order.store, tenant))
+        if path is None or tenant == DEFAULT_TENANT:
+            return None
+        try:
+            found = path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    async def _serve(self, tenant: str, *, one_of: int) -> None:
+        is_main = tenant == DEFAULT_TENANT
+        store = self._main if is_main else tenant_store(self._order.store, tenant)
+        file = self._file(tenant)
+        try:
+            await store.open()
+        except EkidenError as exc:
+            _log.error("the store of tenant %s cannot be opened: %s", tenant, cover(str(exc)))
+            await self._close(store)
+            return
+        except BaseException:
+            await self._close(store)
+            raise
+        project = self._project
+        config = tenant_config(project.settings, tenant)
+        if self._order.lease_s is not None:
+            config = replace(config, lease_s=self._order.lease_s)
+        is_dear = sqlite_path(self._order.store) is not None and one_of > _FEW
+        station = StoreWorker(
+            store,
+            project.team,
+            serves=self.serves,
+            config=config,
+            name=tenant,
+            listens=is_main or not is_dear,
+        )
+        agreeing = Agreeing(
+            store, project.team, config, serves=self.serves, stopping=lambda: station.stopping
+        )
+        station.has_more = agreeing.has_work
+        self._fleet.add(
+            station,
+            *beside(
+                station,
+                self._fleet,
+                retention=project.settings.retention,
+                labels=self.labels,
+                engine=self._engine,
+                rarely=not is_main and one_of > _FEW,
+                keeps_time=self._engine == "worker",
+            ),
+            agreeing.run,
+        )
+        served = self._served[tenant] = _Tenant(
+            tenant=tenant, store=store, station=station, file=file
+        )
+        self._telemetry.watch(served)
+
+    async def _close(self, store: Store) -> None:
+        """Close it to the end, also if nobody wants to wait for that any longer."""
+        with suppress(EkidenError):
+            _, cancelled = await to_the_end(store.close())
+            if cancelled is not None:
+                raise cancelled

@@ -1,0 +1,232 @@
+"""Imports an exported session."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ekiden.audit.chain import HASH, AuditChain, chained
+from ekiden.core.errors import UserError
+from ekiden.core.errors.sessions import SessionImportInvalid
+from ekiden.core.events import Event
+from ekiden.core.shapes import Object, check
+from ekiden.core.values.ids import check_id, check_line
+from ekiden.core.values.jsonio import MAX_DEPTH, is_too_deep, loads
+from ekiden.runtime.history.fork import NOT_OF_A_BRANCH, confirmations, moved, store_anew
+from ekiden.runtime.history.import_parts import (
+    check_items,
+    check_snapshot,
+    read_cursor,
+    read_events,
+    read_steps,
+)
+from ekiden.runtime.history.import_shapes import Header
+from ekiden.runtime.history.session_export import EXPORT_FORMAT, EXPORT_VERSION
+from ekiden.runtime.state.cursor import Cursor, PendingHandoff
+from ekiden.sessions import Session
+from ekiden.storage.base import Commit, SessionPatch, Store
+from ekiden.storage.priorities import NORMAL
+from ekiden.storage.values import copy_json
+
+_DEEPEST = MAX_DEPTH + 50
+"""Values of the session stand in lists and objects of the document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """A document that was read: every part has the form that the runtime relies on."""
+
+    session_id: str
+    agent: str
+    user_id: str | None
+    priority: int
+    outcome: str
+    meta: dict[str, Any]
+    variables: dict[str, Any]
+    events: list[Event]
+    cursor: Cursor
+    opened: list[Any]
+    """Handoffs that were not confirmed: id, source and target of each."""
+    steps: dict[str, Any]
+
+
+def read_document(data: Any) -> Imported:
+    """What the document says; `SessionImportInvalid`, with the place."""
+    document = _document(data)
+    session = check(Header, document.get("session"), "session")
+    session_id, outcome = session["session_id"], session.get("outcome")
+    try:
+        check_id(session_id, what="id")
+    except UserError as exc:
+        raise SessionImportInvalid("session.session_id", str(exc)) from exc
+    resume = document.get("resume")
+    if resume is None:
+        raise SessionImportInvalid(
+            "resume", "it is missing: an older Ekiden exported this, for people to read only"
+        )
+    check(Object, resume, "resume")
+    events = read_events(document.get("events"), session_id)
+    steps = read_steps(resume.get("steps"))
+    _check_past(events, steps)
+    cursor, opened = read_cursor(resume.get("cursor"), len(events), steps)
+    if session.get("user_id") is not None:
+        try:
+            check_line(session["user_id"], what="a user id")
+        except UserError as exc:
+            raise SessionImportInvalid("session.user_id", str(exc)) from exc
+    return Imported(
+        session_id=session_id,
+        agent=session["agent"],
+        user_id=session.get("user_id"),
+        priority=session.get("priority", NORMAL),
+        outcome="" if outcome in (None, "waiting") else outcome,
+        meta=session["meta"],
+        variables=session["variables"],
+        events=events,
+        cursor=cursor,
+        opened=opened,
+        steps=steps,
+    )
+
+
+def _document(data: Any) -> Any:
+    try:
+        if isinstance(data, bytes | bytearray):
+            data = bytes(data).decode("utf-8")
+        document = loads(data) if isinstance(data, str) else copy_json(data)
+        copy_json(document)
+    except UnicodeDecodeError as exc:
+        raise SessionImportInvalid("document", "it is not UTF-8") from exc
+    except (ValueError, TypeError, RecursionError) as exc:
+        raise SessionImportInvalid("document", f"it is not JSON ({str(exc)[:200]})") from exc
+    if is_too_deep(document, _DEEPEST):
+        raise SessionImportInvalid(
+            "document", f"it has more than {_DEEPEST} lists and objects one in the other"
+        )
+    check(Object, document, "document")
+    if document.get("format") != EXPORT_FORMAT:
+        raise SessionImportInvalid("format", f"it is not {EXPORT_FORMAT!r}")
+    version = document.get("version")
+    if isinstance(version, int) and not isinstance(version, bool) and version > EXPORT_VERSION:
+        raise SessionImportInvalid("version", f"{version} is of a newer Ekiden: upgrade this one")
+    if version != EXPORT_VERSION:
+        raise SessionImportInvalid("version", f"it is not {EXPORT_VERSION}")
+    return document
+
+
+def _check_past(events: list[Event], steps: dict[str, Any]) -> None:
+    """How the session stood before: it may be taken back there."""
+    for key, value in steps.items():
+        if key.endswith(".0.before"):
+            check_snapshot(value, f"resume.steps.{key}", len(events), steps)
+    for event in events:
+        view = (event.details or {}).get("filter")
+        if view in steps:
+            check_items(steps[view], f"resume.steps.{view}")
+
+
+_LONG: Final = 100_000
+"""A longer document is read beside the event loop: everybody else would have to wait for it."""
+
+
+async def import_session(
+    store: Store, data: Any, *, new_id: str | None = None, user_id: str | None = None
+) -> Session:
+    """Store the session of a document that `export_session` or `ekiden session export` made.
+
+    `data` is the document, or its JSON as text or bytes. With `new_id` the session gets another id,
+    and its audit is chained anew; under its own id the document's chain must be whole. A run that
+    was under way can be resumed. What the document cannot answer for is not taken over: open
+    questions, which are asked again; how to undo what was done during a handoff that was not
+    confirmed, which counts as confirmed; and whatever people decided and allowed, once or always:
+    where it matters still they are asked again.
+
+    The session becomes that of `user_id`, or of the user that the document names: whose variables
+    it reads then. Give it wherever the document comes from somebody who may not act for everybody.
+
+    Raises `SessionImportInvalid` with the place, and `SessionExists`; then nothing is stored. For
+    example::
+
+        session = await import_session(store, Path("customer-42.json").read_bytes())
+    """
+    if user_id is not None and (not isinstance(user_id, str) or not user_id):
+        raise UserError("user_id is a text that is not empty, or None for the document's own")
+    if isinstance(data, str | bytes) and len(data) > _LONG:
+        read = await asyncio.to_thread(read_document, data)
+    else:
+        read = read_document(data)
+    await store.open()
+    owner = read.user_id if user_id is None else user_id
+    session = Session(new_id or read.session_id, store=store, user_id=owner, priority=read.priority)
+    session.meta = {name: value for name, value in read.meta.items() if name not in NOT_OF_A_BRANCH}
+    await store_anew(
+        store,
+        session.draft(read.agent),
+        Commit(
+            patch=SessionPatch(
+                agent=read.agent,
+                status="idle",
+                outcome=read.outcome,
+                cursor={},
+                variables=read.variables,
+            ),
+            release=True,
+        )
+        if not read.events
+        else await _content(store, read, session.session_id),
+    )
+    return session
+
+
+async def _content(store: Store, read: Imported, session_id: str) -> Commit:
+    is_same = session_id == read.session_id
+    events = read.events if is_same else [moved(event, session_id) for event in read.events]
+    opened = [
+        PendingHandoff(
+            id=each[0],
+            source=each[1],
+            target=each[2],
+            call_id=None,
+            seq=0,
+            base=None,
+            after=0,
+            received=None,
+        )
+        for each in read.opened
+    ]
+    more = confirmations(
+        opened, session_id, len(events), agent=read.agent, at_us=await store.now_us()
+    )
+    cursor = read.cursor
+    if any(HASH in (event.details or {}) for event in events):
+        linked, cursor.audit = chained([*events, *more])
+        if is_same:
+            _check_chain(events, linked)
+        events = linked
+    else:
+        cursor.audit = AuditChain()
+        events = [*events, *more]
+    return Commit(
+        patch=SessionPatch(
+            agent=read.agent,
+            status="idle",
+            outcome=read.outcome,
+            cursor=cursor.to_json(),
+            variables=read.variables,
+        ),
+        events=events,
+        steps=read.steps,
+        release=True,
+    )
+
+
+def _check_chain(events: list[Event], linked: list[Event]) -> None:
+    """Whoever changed the document did not change all hashes after it, or gives it another id."""
+    for place, (event, made) in enumerate(zip(events, linked, strict=False)):
+        if (event.details or {}).get(HASH) != (made.details or {}).get(HASH):
+            raise SessionImportInvalid(
+                f"events[{place}].details.hash",
+                "it is not the hash of the event: something was changed since the export; "
+                "another id (new_id) chains it anew",
+            )

@@ -1,0 +1,319 @@
+"""State that people and programs read and change from outside of a run.
+
+For example::
+
+    state = await Session("customer-42", store=store).state()
+    await update_state(
+        store, "customer-42", {"tier": "gold"}, expected_version=state.version, by="ada"
+    )
+    await update_shared_state(store, "user", "u7", {"language": "fr"}, by="ada")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ekiden.core.current_agent import acting_agent
+from ekiden.core.errors import StaleDocument, UserError
+from ekiden.core.errors.state import StaleState, StateRefused
+from ekiden.core.events import Event
+from ekiden.core.values.documents import Value
+from ekiden.runtime.config import RunConfig
+from ekiden.runtime.loop.claim import claimed, owned
+from ekiden.runtime.state.cursor import Cursor
+from ekiden.runtime.state.snapshot import told_so_far
+from ekiden.runtime.state.variables import GONE, body_of, stored_variables, value_of, write_of
+from ekiden.sessions.scopes import (
+    SharedScope,
+    check_name,
+    check_room,
+    checked_value,
+    collection_of,
+    split_name,
+    stored_name,
+)
+from ekiden.sessions.state import STATE, changes_between, state_version, told_state
+from ekiden.storage.base import Claim, Commit, DocumentWrite, SessionPatch, SessionRow, Store
+
+_MAX_BY = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedVariable(Value):
+    """A variable of a user or an app."""
+
+    value: Any
+    version: int
+    by: str
+    """Who wrote it: a person, or a session."""
+    updated_at: float
+
+
+async def update_state(
+    store: Store,
+    session_id: str,
+    changes: Mapping[str, Any],
+    *,
+    delete: Collection[str] = (),
+    expected_version: int | None = None,
+    by: str = "outside",
+    on_busy: Literal["wait", "refuse"] = "wait",
+    busy_timeout_s: float = 30.0,
+) -> int:
+    """Set variables of a session, and delete some, as one change; its version is given back.
+
+    Names are as in ``ctx.set``; variables of users and apps have `update_shared_state`. With
+    `expected_version`, the `SessionState.version` that was looked at, any other version is
+    `StaleState`, and nothing is written. An event tells what changed and who did it (`by`).
+    What is as it is to be already is no change. Raises `SessionNotFound`; `SessionBusy` if somebody
+    runs the session, `on_busy` says whether at once or after `busy_timeout_s`; `UserError` for what
+    cannot be stored; `StateRefused` in the code of agents. For example::
+
+        state = await session.state()
+        await update_state(store, session.session_id, {"tier": "gold"},
+                           expected_version=state.version, by="ada")
+    """
+    _check_nobody_acts()
+    by = _checked_by(by)
+    _check_version(expected_version)
+    wanted = _checked(changes, delete)
+    for name in wanted:
+        if split_name(name)[0] in ("user", "app"):
+            raise UserError(
+                f"{name!r} is not the session's: change it with update_shared_state, or with "
+                "`ekiden state set --user` and `--app`"
+            )
+    await store.open()
+    config = RunConfig(on_busy=on_busy, busy_timeout_s=busy_timeout_s)
+    claim, row = await claimed(store, session_id, config)
+    async with owned(store, claim):
+        return await _update(store, claim, row, wanted, expected_version, by)
+
+
+async def _update(
+    store: Store,
+    claim: Claim,
+    row: SessionRow,
+    wanted: Mapping[str, Any],
+    expected_version: int | None,
+    by: str,
+) -> int:
+    events = await told_so_far(store, row.id, row.seq)
+    version = state_version(events)
+    if expected_version is not None and version != expected_version:
+        raise StaleState(
+            f"the state of session {row.id!r}", expected=expected_version, found=version
+        )
+    told = changes_between(row.variables, _applied(row.variables, wanted))
+    if not told:
+        await store.release(claim)
+        return version
+    if row.variables and all(told_state(event) is None for event in events):
+        told["base"] = dict(row.variables)
+    event = Event(
+        session_id=row.id,
+        seq=row.seq + 1,
+        type="message",
+        at_us=await store.now_us(),
+        agent=row.agent,
+        details={STATE: told, "by": by},
+    )
+    cursor, steps = await _kept_under_handoffs(store, row, told, event.seq)
+    patch = SessionPatch(cursor=cursor, variables=_changed(row.variables, told))
+    await store.commit(claim, Commit(patch=patch, events=[event], steps=steps, release=True))
+    return event.seq
+
+
+def _applied(variables: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    values = dict(variables)
+    for name, value in wanted.items():
+        kept_as = stored_name(name)
+        if value is GONE:
+            values.pop(kept_as, None)
+        else:
+            if kept_as not in values:
+                check_room(name, len(values))
+            values[kept_as] = value
+    return values
+
+
+def _changed(variables: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
+    values = {**variables, **told.get("set", {})}
+    for name in told.get("deleted", ()):
+        values.pop(name, None)
+    return values
+
+
+async def _kept_under_handoffs(
+    store: Store, row: SessionRow, told: Mapping[str, Any], seq: int
+) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """A handoff that is undone later takes back what agents did, and not this."""
+    cursor, steps = Cursor.from_json(row.cursor), {}
+    for pending in cursor.handoffs.open:
+        if pending.variables is not None:
+            before = await store.steps(row.id, prefix=pending.variables)
+            number = pending.id.rpartition(".")[2]
+            key = f"{cursor.progress.run}.{number}.variables.{seq}"
+            steps[key] = _changed(before[pending.variables], told)
+            pending.variables = key
+    return (cursor.to_json() if steps else None), steps
+
+
+async def shared_state(store: Store, scope: SharedScope, owner: str) -> dict[str, SharedVariable]:
+    """The variables of a user or an app, by name; `StateRefused` in the code of agents.
+
+    For example::
+
+        language = (await shared_state(store, "user", "u7"))["language"]
+        print(language.value, language.version, language.by)
+    """
+    _check_nobody_acts()
+    await store.open()
+    documents = await stored_variables(store, _collection(scope, owner))
+    return {
+        name: SharedVariable(
+            value=value_of(each),
+            version=each.version,
+            by=str(each.body.get("by") or each.body.get("session") or ""),
+            updated_at=each.updated_at_us / 1e6,
+        )
+        for name, each in documents.items()
+    }
+
+
+async def update_shared_state(
+    store: Store,
+    scope: SharedScope,
+    owner: str,
+    changes: Mapping[str, Any],
+    *,
+    delete: Collection[str] = (),
+    expected: Mapping[str, int] | None = None,
+    by: str = "outside",
+) -> dict[str, int]:
+    """Set variables of a user or an app, and delete some, as one change; gives their new versions.
+
+    Names are without the prefix. `expected` are the versions that were looked at, 0 for a variable
+    that was not there: any other is `StaleState`, and nothing is written. Runs that are under way
+    see the change when they take up work again; what they write themselves later counts. For
+    example::
+
+        await update_shared_state(store, "user", "u7", {"language": "fr"}, by="ada")
+    """
+    _check_nobody_acts()
+    by = _checked_by(by)
+    collection = _collection(scope, owner)
+    _check_collections(changes, delete)
+    if expected is not None and not isinstance(expected, Mapping):
+        raise UserError("`expected` are versions by the names of variables")
+    for version in (expected or {}).values():
+        _check_version(version)
+    for name in (*changes, *delete, *(expected or ())):
+        _check_bare(scope, name)
+    wanted = _checked(
+        {f"{scope}:{name}": value for name, value in changes.items()},
+        [f"{scope}:{name}" for name in delete],
+    )
+    await store.open()
+    while True:
+        writes, versions = await _shared_writes(
+            store, collection, scope, wanted, expected or {}, by
+        )
+        try:
+            await store.write_documents(writes)
+        except StaleDocument:
+            continue  # Somebody wrote between the look and the write: look again.
+        return versions
+
+
+async def _shared_writes(
+    store: Store,
+    collection: str,
+    scope: SharedScope,
+    wanted: Mapping[str, Any],
+    expected: Mapping[str, int],
+    by: str,
+) -> tuple[list[DocumentWrite], dict[str, int]]:
+    writes: list[DocumentWrite] = []
+    versions: dict[str, int] = {}
+    count = len(await stored_variables(store, collection))
+    for full, value in wanted.items():
+        name = full.partition(":")[2]
+        document = await store.get_document(collection, name)
+        is_there = value_of(document) is not GONE
+        found = document.version if document is not None and is_there else 0
+        if expected.get(name, found) != found:
+            raise StaleState(f"the variable {full!r}", expected=expected[name], found=found)
+        if value is GONE and not is_there:
+            versions[name] = 0
+            continue
+        if not is_there:
+            check_room(full, count)
+            count += 1
+        stored = 0 if document is None else document.version
+        writes.append(write_of(collection, name, body_of(value, by=by), version=stored))
+        versions[name] = 0 if value is GONE else stored + 1
+    return writes, versions
+
+
+def _collection(scope: SharedScope, owner: str) -> str:
+    if scope not in ("user", "app"):
+        raise UserError(f"there is no state of {scope!r}: it is 'user' or 'app'")
+    if not isinstance(owner, str) or not owner:
+        raise UserError(f"say whose state is meant: the {scope} has no name")
+    return collection_of(scope, owner)
+
+
+def _checked(changes: Mapping[str, Any], delete: Collection[str]) -> dict[str, Any]:
+    """What each variable is to be, or `GONE`, by name."""
+    _check_collections(changes, delete)
+    wanted: dict[str, Any] = {}
+    for name, value in changes.items():
+        check_name(name)
+        wanted[name] = checked_value(name, value)
+    for name in delete:
+        check_name(name)
+        if name in wanted:
+            also = "deleted twice" if wanted[name] is GONE else "set and deleted at once"
+            raise UserError(f"the variable {name!r} is to be {also}")
+        wanted[name] = GONE
+    if not wanted:
+        raise UserError("say which variables to set or to delete")
+    return wanted
+
+
+def _check_collections(changes: Any, delete: Any) -> None:
+    if not isinstance(changes, Mapping):
+        raise UserError(f"changes are values by name, not {type(changes).__name__}")
+    if isinstance(delete, str) or not isinstance(delete, Collection):
+        raise UserError(f"delete is a list of names, not {type(delete).__name__}")
+
+
+def _check_bare(scope: SharedScope, name: Any) -> None:
+    """`UserError` for a name that says itself whose the variable is."""
+    if not isinstance(name, str):
+        raise UserError(f"a variable's name is text, not {type(name).__name__}")
+    if split_name(name)[0] != "session":
+        bare = split_name(name)[1]
+        raise UserError(
+            f"{name!r} has a prefix, and variables of the {scope} are meant: write {bare!r}"
+        )
+
+
+def _check_version(version: Any) -> None:
+    if version is not None and (type(version) is not int or version < 0):
+        raise UserError(f"a version is a number from 0, not {version!r}")
+
+
+def _checked_by(by: str) -> str:
+    if not isinstance(by, str) or not 0 < len(by) <= _MAX_BY:
+        raise UserError(f"`by` says who changes it, in 1 to {_MAX_BY} characters")
+    return by
+
+
+def _check_nobody_acts() -> None:
+    agent = acting_agent()
+    if agent is not None:
+        raise StateRefused(agent)

@@ -1,0 +1,360 @@
+"""Waiting for answers: a worker leaves the session, everybody else runs whoever is to answer.
+
+In a process without workers nobody else would run the agents that are asked. So whoever runs the
+asking session runs theirs, too, and suspends it only when all that is left is to wait for people.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from ekiden.core.conversation.messages import wait_node
+from ekiden.core.errors import SessionBusy, SessionError, StoreError, StoreUnavailable, UserError
+from ekiden.core.events import Event
+from ekiden.core.faults import fault_point
+from ekiden.core.runs import Waiting
+from ekiden.runtime.config import RunConfig, RunOptions
+from ekiden.runtime.loop.claim import claimed, taken_up
+from ekiden.runtime.loop.helper_budgets import check_helpers, revive_helpers
+from ekiden.runtime.outcome.finish import finish, store_end
+from ekiden.runtime.questions.cancel_question import is_left
+from ekiden.runtime.questions.due import run_timers, seconds_to_timer
+from ekiden.runtime.questions.inboxes import read_item
+from ekiden.runtime.state.budget import keep_limit
+from ekiden.runtime.state.cursor import OpenQuestion, open_questions
+from ekiden.runtime.state.state import RunState
+from ekiden.storage.base import Claim, MessageFilter, SessionRow, Store
+
+_log = logging.getLogger("ekiden.runtime")
+
+_LONGEST_WAIT_S = 1.0
+_A_LOOK_S = 0.02
+"""So long changes by others are gathered before they are looked at."""
+
+
+Advance: TypeAlias = Callable[[RunState], AsyncGenerator[Any, None]]
+"""What takes a session to an outcome."""
+
+
+async def wait_for_answers(run: RunState, advance: Advance) -> None:
+    """Store what was asked; then wait here while agents can answer, or suspend the session.
+
+    Afterwards the run has an outcome (`Waiting`), or there is an answer to be collected.
+    """
+    if run.questions:
+        run.ask_questions()
+        fault_point("ask.question.before_commit")
+        if run.status == "ready":
+            await run.commit()
+        else:
+            await run.commit(status="ready", outcome="")
+        fault_point("ask.question.after_commit")
+    await keep_limit(run)
+    await revive_helpers(run)
+    # Also if nothing is new: of several one may have failed, so that the others are those who wait
+    # for us, or somebody died before looking.
+    await break_deadlocks(run)
+    if run.options.drives:
+        async with run.work.stopped():
+            if await _drive(run, advance):
+                return
+        await run.see_wakes()
+        if await _is_answered(run):
+            return
+    await check_helpers(run)
+    await suspend(run)
+
+
+async def suspend(run: RunState) -> None:
+    """Leave the session until it is woken; what woke it meanwhile leaves it ready."""
+    reason = await waiting_reason(run.store, run.cursor.questions.open)
+    if run.status == "waiting":
+        await store_end(run, Waiting(reason))
+        return
+    await finish(run, Waiting(reason))
+
+
+async def break_deadlocks(run: RunState) -> None:
+    """Look whether the questions that were just stored close a circle of waits."""
+    if not any(question.kind == "query" for question in run.cursor.questions.open.values()):
+        return
+    from ekiden.bus.waits.deadlocks import break_deadlock
+
+    await break_deadlock(
+        run.store,
+        wait_node(run.agent.name, run.task_id),
+        policy=run.config.bus.victim,
+        now_us=await run.store.now_us(),
+    )
+
+
+async def waiting_reason(store: Store, questions: Mapping[str, OpenQuestion]) -> str:
+    """Whom a suspended run waits for in the end: ``person:role`` if it takes a person."""
+    agents = []
+    for question in questions.values():
+        if question.kind == "inbox":
+            return f"person:{question.who}"
+        agents.append(f"agent:{question.who}")
+        row = await _row(store, question.session)
+        if row is not None and row.status == "waiting":
+            return await waiting_reason(store, open_questions(row))
+    return agents[0] if agents else "person"
+
+
+async def _drive(run: RunState, advance: Advance) -> bool:
+    """Run those who are to answer until there is something to collect; `False` if only people can
+    go on.
+
+    A run that looks at every answer as it comes leaves the others running beside it. Any other
+    collects when all have answered, one answer is enough, or somebody has no more time.
+    """
+    if await _is_answered(run):
+        return True
+    try:
+        while True:
+            await _start_children(run, advance)
+            if not run.children.tasks:
+                if await _is_answered(run):
+                    return True
+                if not await _others_at_work(run):
+                    return False
+            await _news(run)
+            if await _is_worth_a_look(run):
+                return True
+    finally:
+        if not run.children.eager:
+            await run.children.stop()
+
+
+async def _start_children(run: RunState, advance: Advance) -> None:
+    """Run the sessions that are to answer and that nobody runs, side by side."""
+    for question in _queries(run):
+        if question.session is None or question.session in run.children.tasks:
+            continue
+        row = await _row(run.store, question.session)
+        if row is not None and await _can_go_on(run.store, row):
+            run.children.tasks[row.id] = asyncio.create_task(_run_session(run, row.id, advance))
+
+
+async def _others_at_work(run: RunState) -> bool:
+    """Whether somebody else is to answer, or runs a session that is."""
+    queries = _queries(run)
+    if _on_bus(queries):
+        return True
+    rows = [await _row(run.store, each.session) for each in queries]
+    for row in rows:
+        if row is not None and await _is_under_way(run.store, row):
+            return True
+    return False
+
+
+async def _news(run: RunState) -> None:
+    """Return when a session that is run here ends, when anybody changed anything, or when a timer
+    may be due; of many changes not each is worth a look."""
+    longest_s = await seconds_to_timer(run.store, _LONGEST_WAIT_S)
+    hint = asyncio.create_task(run.store.wait_for_change(longest_s))
+    children = set(run.children.tasks.values())
+    try:
+        done, _ = await asyncio.wait(
+            {hint, *children}, timeout=longest_s, return_when=asyncio.FIRST_COMPLETED
+        )
+        if children and not done & children:
+            await asyncio.wait(children, timeout=_A_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        hint.cancel()
+        await asyncio.gather(hint, return_exceptions=True)
+    for session_id, task in list(run.children.tasks.items()):
+        if task.done():
+            del run.children.tasks[session_id]
+    await run_timers(run.store)
+
+
+async def _is_worth_a_look(run: RunState) -> bool:
+    if run.children.eager or not run.children.tasks:
+        return await _is_answered(run)
+    return await _is_enough(run) or await _is_cut_off(run)
+
+
+async def _is_cut_off(run: RunState) -> bool:
+    """Whether somebody who still works on an answer has no more time."""
+    keys = [each.id for each in _queries(run) if each.session in run.children.tasks]
+    where = MessageFilter(keys=keys, states={"timed_out"})
+    return bool(await run.store.find_messages(where, limit=1))
+
+
+def _queries(run: RunState) -> list[OpenQuestion]:
+    return [each for each in run.cursor.questions.open.values() if each.kind == "query"]
+
+
+def _on_bus(queries: Iterable[OpenQuestion]) -> bool:
+    return any(question.session is None for question in queries)
+
+
+async def _is_under_way(store: Store, row: SessionRow) -> bool:
+    """Whether somebody else works on it, or on something that it waits for."""
+    if row.owner is not None:
+        return True
+    if row.status != "waiting":
+        return False
+    asks = open_questions(row).values()
+    queries = [question for question in asks if question.kind == "query"]
+    if _on_bus(queries):
+        return True
+    for question in queries:
+        child = await _row(store, question.session)
+        if child is not None and await _is_under_way(store, child):
+            return True
+    return False
+
+
+async def _can_go_on(store: Store, row: SessionRow) -> bool:
+    """Whether running the session would lead anywhere: it, or one that it waits for, is ready."""
+    if row.owner is not None:
+        return False
+    if row.status == "ready" or is_left(row):
+        return True
+    if row.status == "waiting":
+        for question in open_questions(row).values():
+            child = await _row(store, question.session)
+            if child is not None and await _can_go_on(store, child):
+                return True
+    return False
+
+
+async def is_ready(store: Store, session_id: str) -> bool:
+    """Whether a session that waits could go on if somebody ran it."""
+    return await _can_go_on(store, await store.get(session_id))
+
+
+async def _is_answered(run: RunState) -> bool:
+    keys = [question.id for question in _queries(run)]
+    if len(keys) < len(run.cursor.questions.open) and await _person_answered(run):
+        return True
+    if not keys:
+        return False
+    found = await run.store.find_messages(MessageFilter(keys=keys), limit=len(keys))
+    return len(found) < len(keys) or any(message.state != "open" for message in found)
+
+
+async def _is_enough(run: RunState) -> bool:
+    """Whether there is a good answer to one of several questions of which one is enough."""
+    keys = [question.id for question in _queries(run) if question.group is not None]
+    if not keys:
+        return False
+    where = MessageFilter(keys=keys, states={"answered"})
+    return bool(await run.store.find_messages(where, limit=1))
+
+
+async def _person_answered(run: RunState) -> bool:
+    for question in run.cursor.questions.open.values():
+        if question.kind == "inbox":
+            item = await read_item(run.store, question.id)
+            if item is None or item.status != "open":
+                return True
+    return False
+
+
+async def _row(store: Store, session_id: str | None) -> SessionRow | None:
+    try:
+        return None if session_id is None else await store.get(session_id)
+    except SessionError:
+        return None
+
+
+async def _run_session(run: RunState, session_id: str, advance: Advance) -> None:
+    """Run another session to an outcome; a failure of it is its answer."""
+    options, store = run.options, run.store
+    show = options.show or (run.outbox.show if run.live else None)
+    own = RunOptions(
+        root=options.root,
+        config=replace(options.config, on_busy="refuse", given={}),
+        context=options.context,
+        hooks=options.hooks,
+        is_reachable=options.is_reachable,
+        left_as="ready",
+        show=show,
+    )
+    try:
+        claim, row = await claimed(store, session_id, own.config)
+        async with taken_up(own, store, claim, row) as child:
+            async for shown in advance(child):
+                if show is not None and isinstance(shown, Event):
+                    show(shown)
+    except SessionBusy:
+        return
+    except (SessionError, StoreError, UserError) as exc:
+        _log.warning("session %s cannot be run: %s", session_id, exc)
+
+
+async def run_told(run: RunState, advance: Advance) -> None:
+    """Let agents that were told something work on it, now that the run is over."""
+    told, run.children.told = run.children.told or [], None
+    for session_id in told:
+        row = await _row(run.store, session_id)
+        if row is not None and await _can_go_on(run.store, row):
+            await _run_session(run, session_id, advance)
+
+
+_LOOK_EVERY_S = 1.0
+"""After so long the store is looked into, whether it told of a change or not."""
+_REST_S = 0.5
+"""How long to leave alone what cannot be had: the store, or a session that somebody has."""
+
+
+async def check_waits(store: Store, session_id: str) -> None:
+    """`UserError` if the session does not wait."""
+    if (await store.get(session_id)).status == "idle":
+        raise UserError(f"session {session_id!r} waits for nobody: send it a message, or resume it")
+
+
+async def until_ready(
+    store: Store,
+    session_id: str,
+    *,
+    timeout_s: float | None = None,
+    on_outage: Callable[[StoreUnavailable], None] | None = None,
+) -> SessionRow | None:
+    """Return when the session can go on; its row, if somebody else took it to an outcome.
+
+    A store that cannot be reached meanwhile is waited for, too; `on_outage` is told at each try,
+    and the log without it. `TimeoutError`.
+    """
+    async with asyncio.timeout(timeout_s):
+        while True:
+            try:
+                row = await store.get(session_id)
+                if _is_over(row):
+                    return row
+                if await is_ready(store, session_id):
+                    return None
+                if not await run_timers(store):
+                    await store.wait_for_change(await seconds_to_timer(store, _LOOK_EVERY_S))
+            except StoreUnavailable as exc:
+                if on_outage is None:
+                    _log.warning("session %s is waited for, trying again: %s", session_id, exc)
+                else:
+                    on_outage(exc)
+                await asyncio.sleep(_REST_S)
+
+
+async def taken_if_free(
+    store: Store, session_id: str, config: RunConfig
+) -> tuple[Claim, SessionRow] | None:
+    """Take the session; `None` if somebody else was quicker, or the store cannot be reached."""
+    try:
+        claim, row = await claimed(store, session_id, replace(config, on_busy="refuse"))
+        if not _is_over(row):
+            return claim, row
+        await store.release(claim)
+    except (SessionBusy, StoreUnavailable):
+        await asyncio.sleep(_REST_S)
+    return None
+
+
+def _is_over(row: SessionRow) -> bool:
+    """Whether its run came to an outcome for which nobody has to be waited."""
+    return row.status == "idle" and not is_left(row)

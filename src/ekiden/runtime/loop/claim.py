@@ -1,0 +1,310 @@
+"""Claims a session in order to run it: with a new message, or to resume."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from types import TracebackType
+from typing import Any
+
+from ekiden.core.conversation.items import Item, read_items, user_message
+from ekiden.core.conversation.messages import error_json
+from ekiden.core.errors import (
+    EkidenError,
+    SessionBusy,
+    SessionError,
+    StoreError,
+    StoreUnavailable,
+    UserError,
+)
+from ekiden.core.events import Event
+from ekiden.core.values.ids import new_id
+from ekiden.runtime.config import RunConfig, RunOptions
+from ekiden.runtime.handoff.live_runs import on_display
+from ekiden.runtime.loop.load import first_step, left_step
+from ekiden.runtime.outcome.finish import describe, suspend
+from ekiden.runtime.questions.sessions import ANSWERS
+from ekiden.runtime.state.calls import to_the_end
+from ekiden.runtime.state.cursor import Cursor
+from ekiden.runtime.state.leases import Hold, keeper_of, owner_name
+from ekiden.runtime.state.state import RunState
+from ekiden.runtime.state.step_record import REDACTED
+from ekiden.sessions import Session
+from ekiden.sessions.progress import has_open_run
+from ekiden.storage.base import (
+    Claim,
+    Commit,
+    MessageSettle,
+    NewSession,
+    SessionPatch,
+    SessionRow,
+    SessionStatus,
+    Store,
+)
+from ekiden.storage.memory import MemoryStore
+
+
+async def submit(options: RunOptions, input: str | Iterable[Any], session: Session) -> int:
+    """Store a message and leave the work to whoever claims the session: a worker.
+
+    Gives the number of the run.
+    """
+    items = read_input(input)
+    options.check_addressee()
+    await session.store.open()
+    draft = session.draft(options.entry.name)
+    claim, row = await claimed(session.store, draft.id, options.config, create=draft)
+    async with owned(session.store, claim) as hold:
+        run = await first_step(options, session.store, claim, row, items, hold=hold, release=True)
+    return run.cursor.progress.run
+
+
+@asynccontextmanager
+async def resumed(options: RunOptions, session: Session) -> AsyncIterator[RunState]:
+    """The run that was left unfinished; `UserError` if the session has none."""
+    await session.store.open()
+    claim, row = await claimed(session.store, session.session_id, options.config)
+    async with taken_up(options, session.store, claim, row) as run:
+        yield run
+
+
+@asynccontextmanager
+async def taken_up(
+    options: RunOptions, store: Store, claim: Claim, row: SessionRow
+) -> AsyncIterator[RunState]:
+    """The unfinished run of a session that was claimed already.
+
+    Whoever does it for others (`left_as` is `ready`), a worker or who waits for its answer, and
+    cannot take it up stores that as the session's failure: otherwise it would be claimed again at
+    once, for ever.
+    """
+    async with owned(store, claim) as hold:
+        try:
+            run = await left_step(options, store, claim, row, hold=hold)
+        except (SessionError, StoreUnavailable):
+            raise
+        except Exception as exc:
+            if options.left_as == "ready" and _has_work(row):
+                await _set_aside(store, claim, row, exc, options.config)
+            raise
+        with on_display(run):
+            async with suspended_if_left(run, options):
+                yield run
+
+
+def _has_work(row: SessionRow) -> bool:
+    """Whether somebody would take the session up again."""
+    return row.status == "ready" or has_open_run(row)
+
+
+async def _set_aside(
+    store: Store, claim: Claim, row: SessionRow, exc: Exception, config: RunConfig
+) -> None:
+    code = getattr(exc, "code", EkidenError.code)
+    failed = Event(
+        session_id=row.id,
+        seq=row.seq + 1,
+        type="agent_error",
+        at_us=config.clock.now_us(),
+        agent=row.agent,
+        details={"outcome": "failed", "code": code},
+        error=describe(exc) if config.trace_include_sensitive_data else REDACTED,
+    )
+    patch = SessionPatch(status="idle", outcome="failed")
+    settles = []
+    if ANSWERS in row.meta:
+        answer = error_json(describe(exc), code=code)
+        settles = [MessageSettle(key=row.meta[ANSWERS], state="failed", answer=answer)]
+    await store.commit(claim, Commit(patch=patch, events=[failed], settles=settles, release=True))
+
+
+async def claimed(
+    store: Store, session_id: str, config: RunConfig, *, create: NewSession | None = None
+) -> tuple[Claim, SessionRow]:
+    """Take the session, waiting for it if the configuration says so; `SessionBusy`."""
+    try:
+        return await _take(store, session_id, config, create)
+    except SessionBusy:
+        if config.on_busy == "refuse":
+            raise
+    deadline = config.clock.monotonic() + config.busy_timeout_s
+    while True:
+        try:
+            return await _take(store, session_id, config, create)
+        except SessionBusy as busy:
+            left = deadline - config.clock.monotonic()
+            if left <= 0:
+                raise
+            await store.wait_for_change(min(left, max(busy.free_in_s, 0.05)))
+
+
+@asynccontextmanager
+async def keep_limits(
+    store: Store, session_id: str, limits: Mapping[str, float], *, config: RunConfig
+) -> AsyncIterator[None]:
+    """Let whoever takes the session up after the body work within these limits, if there are any.
+
+    Nobody can take it up before: the session is claimed during the body, and an answer that is
+    given there only makes it ready. `SessionBusy`.
+    """
+    if not limits:
+        yield
+        return
+    claim, row = await claimed(store, session_id, config)
+    try:
+        yield
+    except BaseException:
+        await store.release(claim)
+        raise
+    cursor = Cursor.from_json(row.cursor)
+    cursor.budget.limits = {**cursor.budget.limits, **limits}
+    await store.commit(claim, Commit(patch=SessionPatch(cursor=cursor.to_json()), release=True))
+
+
+async def _take(
+    store: Store, session_id: str, config: RunConfig, create: NewSession | None
+) -> tuple[Claim, SessionRow]:
+    """Claim the session; whoever is cancelled meanwhile does not leave it claimed by nobody."""
+    claiming = store.claim(session_id, owner=owner_name(), lease_s=config.lease_s, create=create)
+    if not store.shared:
+        return await claiming
+    taken, cancelled = await to_the_end(claiming)
+    if cancelled is not None:
+        await store.release(taken[0])
+        raise cancelled
+    return taken
+
+
+class owned:
+    """Keep the lease during the body; give it up if the body did not get as far as doing so.
+
+    A class, as `suspended_if_left` is: many runs are under way at the same time, and each has one.
+    """
+
+    __slots__ = ("_claim", "_keeping", "_store")
+
+    def __init__(self, store: Store, claim: Claim) -> None:
+        self._store = store
+        self._claim = claim
+        self._keeping: AbstractContextManager[Hold] | None = None
+
+    async def __aenter__(self) -> Hold | None:
+        if not self._store.shared:
+            return None
+        self._keeping = keeper_of(self._store).hold(self._claim)
+        return self._keeping.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._keeping is not None:
+            self._keeping.__exit__(None, None, None)
+        if exc is not None:
+            with suppress(StoreError):
+                await to_the_end(self._store.release(self._claim))
+
+
+class suspended_if_left:
+    """Suspend the run if the body is cancelled, or stops before the run is over.
+
+    Where that cannot be stored, the session is free when its lease has run out.
+    """
+
+    __slots__ = ("_around", "_run")
+
+    def __init__(self, run: RunState, options: RunOptions) -> None:
+        self._run = run
+        self._around = options
+
+    async def __aenter__(self) -> None:
+        """Nothing is to be done yet."""
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if exc is None or isinstance(exc, (asyncio.CancelledError, GeneratorExit)):
+            await _suspend(self._run, self._around.left_as)
+
+
+class begun:
+    """A run for a new message, its message stored; the session is free again afterwards.
+
+    A class, as `owned` and `suspended_if_left`: many runs are under way at the same time, and each
+    has one.
+    """
+
+    __slots__ = ("_around", "_display", "_input", "_owned", "_session", "_suspended")
+
+    _display: on_display
+    _owned: owned
+    _suspended: suspended_if_left
+
+    def __init__(
+        self, options: RunOptions, input: str | Iterable[Any], session: Session | None
+    ) -> None:
+        self._around = options
+        self._input = input
+        self._session = session
+
+    async def __aenter__(self) -> RunState:
+        options, session = self._around, self._session
+        items = read_input(self._input)
+        options.check_addressee()
+        entry = options.entry
+        if session is None:
+            store: Store = MemoryStore(options.config.clock)
+            options.is_reachable = False
+            draft = NewSession(id=new_id("ses"), agent=entry.name)
+        else:
+            store, draft = session.store, session.draft(entry.name)
+            await store.open()
+        claim, row = await claimed(store, draft.id, options.config, create=draft)
+        self._owned = owned(store, claim)
+        hold = await self._owned.__aenter__()
+        try:
+            run = await first_step(options, store, claim, row, items, hold=hold)
+        except BaseException as exc:
+            await self._owned.__aexit__(type(exc), exc, exc.__traceback__)
+            raise
+        self._display = on_display(run)
+        self._display.__enter__()
+        self._suspended = suspended_if_left(run, options)
+        return run
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        failure = exc
+        try:
+            await self._suspended.__aexit__(kind, exc, traceback)
+        except BaseException as another:
+            failure = another
+            raise
+        finally:
+            self._display.__exit__(None, None, None)
+            await self._owned.__aexit__(None, failure, None)
+
+
+async def _suspend(run: RunState, status: SessionStatus) -> None:
+    if run.outcome is None and not run.is_free:
+        with suppress(SessionError, StoreError):
+            await to_the_end(suspend(run, status))
+
+
+def read_input(value: str | Iterable[Any]) -> tuple[Item, ...]:
+    """A run's input as items of our own; `UserError` says which one cannot be used and why."""
+    if isinstance(value, str):
+        return (user_message(value),)
+    if value is None or isinstance(value, (bytes, dict)) or not isinstance(value, Iterable):
+        raise UserError(f"a run's input is text or a list of items, not {type(value).__name__}")
+    return tuple([dict(each) for each in read_items(value, "the input")])

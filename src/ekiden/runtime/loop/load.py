@@ -1,0 +1,366 @@
+"""Loads the state of a run from the stored session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.conversation.items import Item
+from ekiden.core.errors import HandoffError, HandoffRefused, SessionBusy, UserError
+from ekiden.core.events import Event
+from ekiden.core.faults import fault_point
+from ekiden.runtime.config import RunOptions
+from ekiden.runtime.conversation.corrections import UNDONE, undone_told
+from ekiden.runtime.handoff.rollback import give_back
+from ekiden.runtime.outcome.finish import final_outcome, outcome_told
+from ekiden.runtime.questions.cancel_question import withdraw
+from ekiden.runtime.state.attempt import give_up_tried
+from ekiden.runtime.state.budget import shared_budget_removals
+from ekiden.runtime.state.cursor import ConversationView, Cursor, has_open_handoffs, open_questions
+from ekiden.runtime.state.leases import Hold
+from ekiden.runtime.state.snapshot import snapshot_key, snapshot_of, told_so_far, up_to
+from ekiden.runtime.state.state import RunState, load_memo
+from ekiden.runtime.tools.unfinished_calls import ClosedCall, interrupted, interrupted_code
+from ekiden.runtime.turn.assign import addressee
+from ekiden.sessions import begins_chain, history_length, open_calls, standing, visible_items
+from ekiden.sessions.state import told_state
+from ekiden.storage.base import Claim, SessionRow, Store
+
+
+async def first_step(
+    options: RunOptions,
+    store: Store,
+    claim: Claim,
+    row: SessionRow,
+    items: tuple[Item, ...],
+    *,
+    hold: Hold | None,
+    release: bool = False,
+) -> RunState:
+    """A new run whose message is stored; with `release` it is left to others."""
+    if options.is_polite and row.status == "ready":
+        raise SessionBusy(row.id, owner="a worker that will take it up", free_in_s=1.0)
+    holder = row.agent or options.entry.name
+    to = await addressee(options, holder, items, is_new=not row.seq)
+    agent = to.agent
+    if items and has_open_handoffs(row) and agent.name != row.agent:
+        row = await _taken_away(options, store, claim, row, agent.name, hold=hold)
+    before = Cursor.from_json(row.cursor)
+    visible: list[Item] = []
+    closing: list[ClosedCall] = []
+    events: Sequence[Event] = ()
+    if row.seq:
+        events = await told_so_far(store, row.id, row.seq, with_items=True)
+        visible, _ = await _view(store, row.id, events, before.view, anew=True)
+        closing = await interrupted(store, row.id, events, before, open_calls(events))
+    if not closing and not items:
+        raise UserError("a run needs a message: the input is empty")
+    closing += await interrupted_code(store, row.id, events, before.progress)
+    run = RunState(
+        options, store=store, claim=claim, hold=hold, row=row, agent=agent, visible=visible,
+        cursor=before.next_run(
+            agent=agent.name, first=row.seq + 1, is_same_task=not begins_chain(items),
+            limits=options.config.given,
+        ),
+    )  # fmt: skip
+    if row.variables:
+        _tell_unrecorded(run, row, events)
+        run.variables.forget_run()
+    await run.learn_shared()
+    if agent.name != row.agent:
+        run.cursor.handoffs.received = run.cursor.handoffs.tools = None
+    run.cursor.handoffs.route = to.asked
+    undone = await _undone_before(store, row, before, agent.name)
+    message = _record_message(run, items, closing, undone, is_open=bool(before.handoffs.open))
+    if agent.name == row.agent:
+        run.cursor.handoffs.open = before.handoffs.still_open(message)
+    if row.seq or row.cursor:
+        await _end_before(run, row, before)
+    if to.route is not None:
+        run.record("route", details=dict(to.route))
+    if options.along is not None:
+        run.write(options.along(run.cursor.progress.run))
+    run.history_length = len(run.visible)
+    _look_for_tried(run)
+    fault_point("run.begin.before_commit")
+    await run.commit(status="ready", outcome="", release=release)
+    fault_point("run.begin.after_commit")
+    return run
+
+
+def _record_message(
+    run: RunState,
+    items: tuple[Item, ...],
+    closing: Sequence[ClosedCall],
+    undone: list[list[str]],
+    *,
+    is_open: bool,
+) -> int:
+    """Record what was said, with answers to the calls that the run before left open.
+
+    The number of the message's event; `is_open`: a handoff of the run before is not confirmed yet.
+    """
+    outputs = tuple(item for each in closing for item in each.items)
+    details: dict[str, Any] | None = None
+    if closing:
+        failed = {each.call["call_id"]: each.error for each in closing if each.error is not None}
+        details = {"unfinished": failed} if failed else None
+    if undone:
+        details = {**(details or {}), UNDONE: undone}
+        run.looks_for_undone = True
+    if outputs and is_open:
+        # The message stays if a handoff is undone; what answers calls of its target does not.
+        run.record("message", items=outputs, details={"closes": len(outputs), **(details or {})})
+        run.cursor.progress.first, outputs, details = run.next_seq, (), None
+    return run.record("message", items=(*outputs, *items), details=details)
+
+
+async def _end_before(run: RunState, row: SessionRow, before: Cursor) -> None:
+    """What the run before wanted, asked and could spend is over; how the session stood is kept."""
+    run.cursor.handoffs.tried = before.handoffs.tried
+    give_up_tried(run)
+    if before.questions.open:
+        await withdraw(run, before.questions.open, by=row.agent)
+    for write in await shared_budget_removals(
+        run.store, before.budget.shared_budget, before.budget.levels
+    ):
+        run.write(write)
+    if row.seq:
+        run.remember(snapshot_key(run.cursor.progress.run), snapshot_of(row))
+
+
+async def _undone_before(
+    store: Store, row: SessionRow, cursor: Cursor, agent: str
+) -> list[list[str]]:
+    """What the agent is told of a handoff that somebody outside wanted, with which the last run
+    began, and ended because it was rolled back: the agent had no say in that run."""
+    if row.outcome != "failed" or not cursor.handoffs.count:
+        return []
+    told = await told_so_far(store, row.id, row.seq, after=cursor.progress.first - 1)
+    if not told or (told[-1].details or {}).get("code") != HandoffError.code:
+        return []
+    return [
+        undone_told(event)
+        for event in told
+        if event.type == "handoff"
+        and event.details
+        and "undoes" in event.details
+        and event.details["from"] == agent
+    ]
+
+
+def _tell_unrecorded(run: RunState, row: SessionRow, events: Sequence[Event]) -> None:
+    """If no event tells where the session's variables come from, the next that changes them does.
+
+    `events` are those that carry items, as nearly all do that tell of variables.
+    """
+    if row.variables and all(told_state(event) is None for event in events):
+        run.variables.is_unrecorded()
+
+
+async def _taken_away(
+    options: RunOptions,
+    store: Store,
+    claim: Claim,
+    row: SessionRow,
+    to: str,
+    *,
+    hold: Hold | None,
+) -> SessionRow:
+    """Undo handoffs whose target did not take over yet and loses the conversation to another."""
+    cursor = Cursor.from_json(row.cursor)
+    events = await told_so_far(store, row.id, row.seq, with_items=True)
+    visible, _ = await _view(store, row.id, events, cursor.view)
+    run = RunState(
+        options, store=store, claim=claim, hold=hold, row=row, visible=visible, cursor=cursor,
+        agent=_member(options, row.agent),
+    )  # fmt: skip
+    await run.learn_shared()
+    for each in cursor.handoffs.open:
+        run.know(_member(options, each.source))
+    why = HandoffRefused("CANCELLED", f"the message went to {to!r} instead")
+    while run.cursor.handoffs.open:
+        await give_back(run, why, release=False)
+    return await store.get(row.id)
+
+
+def _member(options: RunOptions, name: str) -> Agent[Any]:
+    """The agent of that name; one that left the team is only a name."""
+    return options.find(name) if name in options.team else Agent(name)
+
+
+async def left_step(
+    options: RunOptions, store: Store, claim: Claim, row: SessionRow, *, hold: Hold | None
+) -> RunState:
+    """The run that was left unfinished, before its next step; `UserError` if there is none."""
+    cursor = Cursor.from_json(row.cursor)
+    if cursor.progress.phase == "end":
+        raise UserError(
+            f"session {row.id!r} has nothing to resume: its last run ended; send a message"
+        )
+    events, of_run = await _told(store, row, cursor.progress.first)
+    visible, base = await _view(store, row.id, events, cursor.view)
+    cursor.progress.mistakes = cursor.handoffs.rollbacks = 0
+    if cursor.budget.limits or options.config.given:
+        # Whoever resumes a run that reached a limit lets it go on, with the usual ones.
+        is_kept = options.keeps_limits and row.outcome != "out_of_budget"
+        cursor.budget.limits = {**(cursor.budget.limits if is_kept else {}), **options.config.given}
+    run = RunState(
+        options, store=store, claim=claim, hold=hold, row=row, visible=visible, cursor=cursor,
+        agent=options.find(row.agent),
+    )  # fmt: skip
+    run.events = standing(of_run)
+    run.looks_for_undone = True
+    run.history_length = history_length(
+        events, base=base, after=cursor.view.after, first=cursor.progress.first
+    )
+    _tell_unrecorded(run, row, events)
+    _look_for_tried(run)
+    await load_memo(run)
+    return run
+
+
+def _look_for_tried(run: RunState) -> None:
+    """A handoff that a document asks for, and that somebody was asked about, is still wanted."""
+    if any(each.is_asked_of(run.session_id) for each in run.cursor.handoffs.tried):
+        run.interruption.want(at_once=False)
+
+
+async def _told(
+    store: Store, row: SessionRow, first: int
+) -> tuple[Sequence[Event], Sequence[Event]]:
+    """The events that carry items, and all of the run that begins with event `first`.
+
+    They are read at once if there are few of them.
+    """
+    if row.seq > _FEW:
+        said = await told_so_far(store, row.id, row.seq, with_items=True)
+        return said, await told_so_far(store, row.id, row.seq, after=first - 1)
+    told = await told_so_far(store, row.id, row.seq)
+    return (
+        [event for event in told if event.speaks],
+        [event for event in told if event.seq >= first],
+    )
+
+
+async def ended_run(options: RunOptions, store: Store, row: SessionRow) -> RunState:
+    """The last run of a session, which somebody took to an outcome: to be looked at only.
+
+    The answer of an agent that is no model is its text.
+    """
+    cursor = Cursor.from_json(row.cursor)
+    events = up_to(row, await store.events(row.id, with_items=True))
+    visible, base = await _view(store, row.id, events, cursor.view)
+    nobodys = Claim(session_id=row.id, owner="", epoch=0, lease_s=0.0)
+    run = RunState(
+        options, store=store, claim=nobodys, hold=None, row=row, visible=visible, cursor=cursor,
+        agent=_member(options, row.agent),
+    )  # fmt: skip
+    run.events = standing(up_to(row, await store.events(row.id, after=cursor.progress.first - 1)))
+    run.history_length = history_length(
+        events, base=base, after=cursor.view.after, first=cursor.progress.first
+    )
+    run.outcome = outcome_told(run.events[-1]) if run.events else None
+    if run.outcome is None:
+        if row.outcome not in ("done", "refused"):
+            raise UserError(
+                f"session {row.id!r} ended as {row.outcome!r} somewhere else, and more is not "
+                "known: its run keeps no events"
+            )
+        said = [
+            item
+            for event in run.events
+            if event.seq == cursor.progress.calls
+            for item in event.items
+        ]
+        form = run.agent.output_type if run.agent.traits.asks_model else None
+        run.outcome = final_outcome(said, form)
+    return run
+
+
+async def opened_for_handoff(
+    options: RunOptions,
+    store: Store,
+    claim: Claim,
+    row: SessionRow,
+    *,
+    hold: Hold | None,
+    source: str = "",
+) -> RunState:
+    """The run that was left unfinished, or a new one without a message; nothing is stored yet.
+
+    A session that no agent has yet is that of `source`, if the team has such an agent.
+    """
+    cursor = Cursor.from_json(row.cursor)
+    if row.agent or not source:
+        agent = options.find(row.agent)
+    else:
+        agent = _member(options, source)
+        if source not in options.team:
+            row = replace(row, agent=source)  # Only for as long as it takes to refuse it.
+    if cursor.progress.phase != "end":
+        return await left_step(options, store, claim, row, hold=hold)
+    run = await _without_message(options, store, claim, row, agent, hold=hold)
+    run.memo = await store.steps(row.id, prefix=run.step_key(""))
+    return run
+
+
+async def opened_live(options: RunOptions, store: Store, claim: Claim, row: SessionRow) -> RunState:
+    """A session that goes on over an open connection: no run in it that anybody could resume.
+
+    A handoff that waited for approval when the session was left is given up, which is stored.
+    """
+    run = await _without_message(options, store, claim, row, options.find(row.agent), hold=None)
+    run.begin()
+    run.cursor.progress.phase = "end"
+    left = open_questions(row)
+    if left or run.cursor.handoffs.tried:
+        give_up_tried(run)
+        await withdraw(run, left, by=row.agent)
+        await run.commit()
+    return run
+
+
+async def _without_message(
+    options: RunOptions,
+    store: Store,
+    claim: Claim,
+    row: SessionRow,
+    agent: Agent[Any],
+    *,
+    hold: Hold | None,
+) -> RunState:
+    """A new run that goes on with the task; it is not begun yet."""
+    cursor = Cursor.from_json(row.cursor)
+    events = await told_so_far(store, row.id, row.seq, with_items=True)
+    visible, _ = await _view(store, row.id, events, cursor.view, anew=True)
+    run = RunState(
+        options, store=store, claim=claim, hold=hold, row=row, visible=visible, agent=agent,
+        cursor=cursor.next_run(
+            agent=agent.name, first=row.seq + 1, is_same_task=True, limits=options.config.given
+        ),
+    )  # fmt: skip
+    run.before = row
+    _tell_unrecorded(run, row, events)
+    await run.learn_shared()
+    return run
+
+
+async def _view(
+    store: Store,
+    session_id: str,
+    events: Sequence[Event],
+    view: ConversationView,
+    *,
+    anew: bool = False,
+) -> tuple[list[Item], list[Item]]:
+    """What the active agent sees, and the part of it that a filter made; see `visible_items`."""
+    base: list[Item] = []
+    if view.base is not None:
+        base = (await store.steps(session_id, prefix=view.base))[view.base]
+    return visible_items(events, base=base, after=view.after, anew=anew), base
+
+
+_FEW = 200

@@ -1,0 +1,306 @@
+"""Finds the answers to the run's questions, and gives the one it was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, Literal, assert_never
+
+from ekiden.core.conversation.messages import answer_json, error_json
+from ekiden.core.conversation.usage import Usage
+from ekiden.core.errors import SessionError
+from ekiden.core.faults import fault_point
+from ekiden.core.guardrails import GuardrailError
+from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
+from ekiden.core.values.documents import to_json
+from ekiden.core.values.jsonio import dumps
+from ekiden.runtime.questions.cancel_question import (
+    WITHDRAWN,
+    abandon,
+    is_withdrawn_by_run,
+    timer_end,
+    withdraw_query,
+)
+from ekiden.runtime.questions.due import begin_time_anew, later_timer_end
+from ekiden.runtime.questions.inboxes import read_item
+from ekiden.runtime.questions.sessions import ANSWERS, FIXED_LIMITS, OWN_LIMITS
+from ekiden.runtime.state.budget import UnknownPrice, own_left, spend_own
+from ekiden.runtime.state.cursor import Cursor, OpenQuestion
+from ekiden.runtime.state.state import RunState, load_memo
+from ekiden.storage.base import MessageFilter, MessageSettle, StoredMessage
+from ekiden.tools.output import to_jsonable
+
+_ENDS_ASKER = "ends_asker"
+"""In an answer: the failure is that of whoever asked, too; no model can do anything about it."""
+
+
+async def collect_answers(run: RunState) -> bool:
+    """Store the answers that came, for the code that waits for them; whether there were any."""
+    waited = list(run.cursor.questions.open)
+    if not await note_answers(run):
+        return False
+    settled = run.remembered(waited)
+    fault_point("ask.answers.before_commit")
+    await run.commit(status="ready", outcome="")
+    fault_point("ask.answers.after_commit")
+    if run.children.eager and run.memo:
+        # It keeps its memo itself, which may be large.
+        run.memo = {**run.memo, **settled}
+    else:
+        await load_memo(run)
+    return True
+
+
+async def note_answers(run: RunState) -> bool:
+    """Note the answers that came; whether there were any. The caller commits them.
+
+    A question of which one answer is enough is withdrawn with the others when there is a good one.
+    """
+    await run.see_wakes()
+    messages = await _messages(run)
+    items = await _items(run)
+    found, enough = 0, set[str]()
+    for key, question in list(run.cursor.questions.open.items()):
+        if question.kind == "query":
+            message = messages.get(question.id)
+            if message is None or message.state != "open":
+                await _count_unanswered(run, question, message)
+                _store_answer(run, key, question, message)
+                found += 1
+                if question.group is not None and message is not None:
+                    is_good = message.state in ("answered", "late") and "payload" in message.answer
+                    enough |= {question.group} if is_good else set()
+        else:
+            item = items.get(question.id)
+            if item is not None and is_withdrawn_by_run(item):
+                # By somebody who died before it was stored that the run waits no more.
+                del run.cursor.questions.open[key]
+                found += 1
+            elif item is None or item.status != "open":
+                _store_decision(run, key, question, item)
+                found += 1
+    if not found:
+        return False
+    if any(item.status != "open" for item in items.values()):
+        await begin_time_anew(run)
+    _withdraw_rivals(run, enough)
+    return True
+
+
+async def _messages(run: RunState) -> dict[str, StoredMessage]:
+    keys = [each.id for each in run.cursor.questions.open.values() if each.kind == "query"]
+    if not keys:
+        return {}
+    found = await run.store.find_messages(MessageFilter(keys=keys), limit=len(keys))
+    return {message.key: message for message in found if message.key is not None}
+
+
+async def _items(run: RunState) -> dict[str, InboxItem]:
+    ids = [each.id for each in run.cursor.questions.open.values() if each.kind == "inbox"]
+    if not ids:
+        return {}
+    items = [await read_item(run.store, item_id) for item_id in ids]
+    return {item.id: item for item in items if item is not None}
+
+
+def _store_answer(
+    run: RunState, key: str, question: OpenQuestion, message: StoredMessage | None
+) -> None:
+    state = "lost" if message is None else message.state
+    answer = None if message is None else message.answer
+    if state == "late":
+        # It came before anybody acted on the time-out.
+        state = "failed" if answer is None or "error" in answer else "answered"
+    if isinstance(answer, dict):
+        if answer.get(_ENDS_ASKER):
+            raise UnknownPrice(answer["error"])
+        person_us = answer.pop("person_us", 0)
+        run.cursor.questions.person_us = max(run.cursor.questions.person_us, person_us)
+        _count_in(run, question, answer.pop("spent", None))
+        if message is not None and person_us:
+            run.write(later_timer_end(message, person_us))
+    at_us = None if message is None else message.settled_at_us
+    _settle_step(run, key, question, state, answer, at_us=at_us)
+    details = {"id": question.id, "from": question.who, "state": state}
+    error = answer.get("error") if isinstance(answer, dict) else None
+    run.record("message", details={"answer": details}, error=error)
+    run.write(timer_end(question))
+    _see_to_unfinished(run, question, state, is_deadlock="cycle" in (answer or ()))
+
+
+async def _count_unanswered(
+    run: RunState, question: OpenQuestion, message: StoredMessage | None
+) -> None:
+    """What was used by somebody who did not answer in time is told by its session."""
+    if question.session is None or message is None or message.state != "timed_out":
+        return
+    await run.children.stop(question.session)
+    with suppress(SessionError):
+        cursor = Cursor.from_json((await run.store.get(question.session)).cursor)
+        _count_in(
+            run,
+            question,
+            {"usage": cursor.budget.usage.to_json(), "seconds": cursor.budget.spent_s},
+        )
+
+
+def _count_in(run: RunState, question: OpenQuestion, spent: dict[str, Any] | None) -> None:
+    if spent is not None and question.session is not None:
+        count_used(run, question, Usage.from_json(spent["usage"]), spent["seconds"])
+
+
+def count_used(run: RunState, question: OpenQuestion, used: Usage, seconds: float) -> None:
+    """What whoever answers used is the run's, too, as far as it was not counted before; its time as
+    far as nobody else's covers it."""
+    cursor, more = run.cursor, Usage()
+    more.add(used)
+    if question.counted:
+        more.take(Usage.from_json(question.counted))
+    cursor.budget.usage.add(more)
+    cursor.budget.others = cursor.budget.others or Usage()
+    cursor.budget.others.add(more)
+    if run.agent.budget is not None:
+        spend_own(run, more.tokens, 0.0, more.cost)
+    cursor.budget.spent_s = max(cursor.budget.spent_s, question.at_s + seconds)
+
+
+def _see_to_unfinished(
+    run: RunState, question: OpenQuestion, state: str, *, is_deadlock: bool
+) -> None:
+    """Whoever ran the session that was asked may have broken it off when the question was over.
+
+    One that was too slow is given up. One that was part of a deadlock goes on, like one that was
+    told something, unless it was not begun yet.
+    """
+    if question.session is None:
+        return
+    if is_deadlock:
+        run.beside.afterwards.append(
+            partial(abandon, run.store, question.session, question.id, only_fresh=True)
+        )
+    if not run.options.drives and not run.agent.traits.gives_tasks:
+        return
+    if state == "timed_out":
+        run.beside.afterwards.append(
+            partial(abandon, run.store, question.session, question.id, only_ready=True, insist=True)
+        )
+    elif is_deadlock and run.options.drives:
+        run.children.told = [*(run.children.told or ()), question.session]
+
+
+def _store_decision(
+    run: RunState, key: str, question: OpenQuestion, item: InboxItem | None
+) -> None:
+    answer = None if item is None or item.answer is None else to_json(item.answer)
+    state = "lost" if item is None else item.status
+    closed: dict[str, str] = {}
+    if item is not None and state == "cancelled":
+        closed = {"by": item.closed_by, "reason": item.reason}
+    _settle_step(run, key, question, state, answer, closed)
+    details: dict[str, Any] = {"item": question.id, "status": state}
+    if item is not None:
+        details["kind"] = item.kind
+        if item.closed_by and item.closed_by != item.from_agent:
+            details["by"] = item.closed_by
+    if closed.get("reason"):
+        details["reason"] = closed["reason"]
+    if answer is not None:
+        details["answer"] = {name: value for name, value in answer.items() if value}
+    run.record("inbox", details=details)
+
+
+def _settle_step(
+    run: RunState,
+    key: str,
+    question: OpenQuestion,
+    state: str,
+    answer: Any,
+    closed: Mapping[str, str] | None = None,
+    *,
+    at_us: int | None = None,
+) -> None:
+    result: dict[str, Any] = {
+        "id": question.id,
+        "who": question.who,
+        "by": run.agent.name,
+        "state": state,
+        "answer": answer,
+    }
+    if at_us is not None:
+        result["at_us"] = at_us
+    if closed:
+        result["closed"] = dict(closed)
+    run.remember(key, result)
+    del run.cursor.questions.open[key]
+
+
+def _withdraw_rivals(run: RunState, groups: set[str]) -> None:
+    for key, question in list(run.cursor.questions.open.items()):
+        if question.group in groups:
+            withdraw_query(run, question)
+            _settle_step(run, key, question, "cancelled", None)
+
+
+def _given(payload: Any, most: int) -> tuple[Literal["answered", "failed"], dict[str, Any]]:
+    size = len(dumps(payload).encode("utf-8", "surrogatepass"))
+    if size <= most:
+        return "answered", answer_json(payload)
+    told = f"the answer has {size} bytes, more than the {most} that a message may have"
+    return "failed", error_json(told, code="bus.payload_too_large")
+
+
+def _is_askers_limit(run: RunState, over: OutOfBudget) -> bool:
+    """Whether the limit that the session reached is one that the session that asked it was given,
+    and can be given again: no budget of the question, of an agent or of a handoff."""
+    if run.meta.get("asked_in") is None:
+        return False
+    if over.scope == "tenant":
+        return True
+    if over.limit in run.meta.get(FIXED_LIMITS, ()):
+        return False
+    own = run.meta.get(OWN_LIMITS, {}).get(over.limit)
+    if own is not None and run.cursor.used()[over.limit] >= own:
+        return False
+    reached = own_left(run)
+    return reached is None or reached.limit != over.limit
+
+
+def give_answer(run: RunState, outcome: Outcome) -> None:
+    """If the session was opened for a question, its outcome is the answer; the caller commits."""
+    message_id = run.meta.get(ANSWERS)
+    if message_id is None:
+        return
+    state: Literal["answered", "failed"] = "failed"
+    answer: dict[str, Any] = {}
+    match outcome:
+        case Waiting():
+            return
+        case Done(output):
+            state, answer = _given(to_jsonable(output), run.config.bus.max_payload)
+        case Refused(reason):
+            answer = error_json(f"the model declined: {reason}", code="model.refused")
+        case Failed(code, error):
+            if outcome == WITHDRAWN:
+                return
+            exc = run.exception
+            told = exc.outside if isinstance(exc, GuardrailError) else error
+            answer = error_json(told, code=code)
+            if isinstance(exc, UnknownPrice):
+                answer[_ENDS_ASKER] = True
+        case OutOfBudget() if _is_askers_limit(run, outcome):
+            run.beside.wakes.append(run.meta["asked_in"])
+            return
+        case OutOfBudget(limit, allowed, used):
+            told = f"the limit of {allowed:g} {limit} was reached ({used:g} used)"
+            answer = error_json(told, code="run.out_of_budget")
+        case _ as never:
+            assert_never(never)
+    answer["spent"] = {
+        "usage": run.cursor.budget.usage.to_json(),
+        "seconds": round(run.spent_s(), 6),
+    }
+    if run.cursor.questions.person_us:
+        answer["person_us"] = run.cursor.questions.person_us
+    run.beside.settles.append(MessageSettle(key=str(message_id), state=state, answer=answer))

@@ -1,0 +1,438 @@
+"""Questions and notices that code of a run sends: each stored once, and so is its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any, Literal
+
+from ekiden.core.conversation.messages import (
+    AgentMessage,
+    GroupMode,
+    Letter,
+    agent_queue,
+    error_of,
+    priority_number,
+    timeout_of,
+    wait_node,
+)
+from ekiden.core.errors import UserError
+from ekiden.core.errors.inbox import InboxItemClosed
+from ekiden.core.errors.messages import AgentUnavailableError, BusError, MailboxFull
+from ekiden.core.questions.inbox_item import DEFAULT_ROLE, InboxAnswer, InboxItem
+from ekiden.core.questions.requests import ApprovalRequest, Ask
+from ekiden.core.values.ids import new_id
+from ekiden.core.values.jsonio import dumps
+from ekiden.runtime.questions.inboxes import item_writes
+from ekiden.runtime.questions.sessions import notice_session, question_session
+from ekiden.runtime.state.cursor import OpenQuestion
+from ekiden.runtime.state.state import RunState
+from ekiden.runtime.state.tracked import check_variable
+from ekiden.storage.base import QueuePut, QueueStore, SessionOpening
+from ekiden.storage.priorities import NORMAL
+from ekiden.storage.timers import Timer, timer_write
+
+
+class Suspended(BaseException):
+    """The code waits for an answer that is not there: it is run again when it is.
+
+    Not an `Exception`, so that code that catches those does not stand in the way.
+    """
+
+
+def is_suspended(exc: BaseException) -> bool:
+    """Whether `exc` says nothing but that code waits; code with a task group wraps it."""
+    if isinstance(exc, BaseExceptionGroup):
+        _, others = exc.split(Suspended)
+        return others is None
+    return isinstance(exc, Suspended)
+
+
+QUERY_TIMER = "query"
+FOR_EVER_S = 3.2e9
+"""The lease of a question on the session that answers it: nobody else is to get it."""
+
+
+class Asking:
+    """The questions of one piece of code, counted in their order."""
+
+    __slots__ = ("_asked", "_run", "_step", "_task", "_told", "_under_way")
+
+    def __init__(
+        self,
+        run: RunState,
+        step: str,
+        *,
+        task: str | None = None,
+        under_way: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """Within `under_way` a question is being prepared: who suspends the code waits for it, so
+        that what the code asks at the same time is asked at the same time."""
+        self._run = run
+        self._step = step
+        self._task = task or run.task_id
+        """What those who are asked work on; of two tasks nobody waits for the other."""
+        self._asked = 0
+        self._told = 0
+        self._under_way = under_way
+
+    async def ask(self, questions: Sequence[Ask], *, mode: GroupMode) -> list[tuple[str, Any]]:
+        """The answers that are stored; `Suspended` while they are not there."""
+        if not questions:
+            raise UserError("nothing was asked: the list of questions is empty")
+        keys = [self._next_key() for _ in questions]
+        group = f"{self._run.session_id}:{keys[0]}" if mode == "any" else None
+        fresh = [
+            (key, question)
+            for key, question in zip(keys, questions, strict=True)
+            if key not in self._run.memo and key not in self._run.cursor.questions.open
+        ]
+        if fresh:
+            with self._under_way():
+                await self._stage(fresh, group, mode)
+        if mode == "any":
+            return [self._first(keys, questions)]
+        return self._all(keys, questions)
+
+    async def tell(self, note: Ask, *, ttl_s: float | None) -> None:
+        """Send it with the next commit, unless that was done before a restart."""
+        run = self._run
+        self._told += 1
+        key = f"{self._step}.n{self._told}"
+        if key in run.memo:
+            return
+        _check_payload(note, self._run.config.bus.max_payload)
+        self._check_depth(note.agent)
+        message = self._message("notify", note, ttl_s=ttl_s)
+        opening, letter = None, None
+        if note.agent in run.team:
+            opening = notice_session(run, message)
+        else:
+            await self._check_room(note.agent)
+            letter = QueuePut(
+                queue=agent_queue(note.agent),
+                key=message.id,
+                body=Letter(message=message).to_json(),
+                priority=message.priority,
+                ttl_s=ttl_s,
+            )
+        run.put_message(partial(self._send, key, message, opening, letter))
+
+    def _send(
+        self,
+        key: str,
+        message: AgentMessage,
+        opening: SessionOpening | None,
+        letter: QueuePut | None,
+    ) -> None:
+        run = self._run
+        if opening is not None:
+            run.beside.openings.append(opening)
+            run.children.told = list(dict.fromkeys((*(run.children.told or ()), opening.new.id)))
+        if letter is not None:
+            run.beside.messages.append(letter)
+        details = {"id": message.id, "to": message.to_agent, "subject": message.subject}
+        if opening is not None:
+            details["session"] = opening.new.id
+        run.record("message", details={"tells": details})
+        run.remember(key, True)
+
+    async def request_approval(self, request: ApprovalRequest) -> InboxAnswer:
+        """What a person decided; `Suspended` while nobody did."""
+        run = self._run
+        key = self._next_key()
+        if key not in run.memo and key not in run.cursor.questions.open:
+            check_variable("the context of a question to people", request.context)
+            with self._under_way():
+                now_us = await run.store.now_us()
+            item = InboxItem(
+                kind="approval",
+                from_agent=run.agent.name,
+                subject=request.subject,
+                body=request.body,
+                options=request.options,
+                context=request.context,
+                priority=own_priority(run, priority_number(request.priority)),
+                created_at_us=now_us,
+                deadline_us=deadline(now_us, request.deadline_s),
+                default=request.default,
+                role=request.role or DEFAULT_ROLE,
+                session_id=run.session_id,
+            )
+            post(run, key, item)
+        return decided(run, key)
+
+    async def _stage(
+        self, fresh: Sequence[tuple[str, Ask]], group: str | None, mode: GroupMode
+    ) -> None:
+        run = self._run
+        nodes = []
+        for _, question in fresh:
+            _check_payload(question, self._run.config.bus.max_payload)
+            nodes.append(await self._node(question.agent))
+        now_us = await run.store.now_us()
+        together = None if group is None else (group, mode)
+        for (key, question), node in zip(fresh, nodes, strict=True):
+            run.put_question(key, partial(self._post, key, question, node, together, now_us))
+
+    def check(self, question: Ask) -> None:
+        """`UserError` or `BusError` if it cannot be asked."""
+        _check_payload(question, self._run.config.bus.max_payload)
+        self._check_depth(question.agent)
+
+    def put(self, key: str, question: Ask, *, now_us: int) -> None:
+        """Ask an agent of the team, with the commit that suspends the step."""
+        self._post(key, question, wait_node(question.agent, self._task), None, now_us)
+
+    def _post(
+        self,
+        key: str,
+        question: Ask,
+        node: str,
+        group: tuple[str, GroupMode] | None,
+        now_us: int,
+    ) -> None:
+        run = self._run
+        message = self._message("query", question)
+        letter = Letter(message=message, awaits=node, group=group)
+        child = None
+        if question.agent in run.team:
+            opening = question_session(run, message, question)
+            run.beside.openings.append(opening)
+            child = opening.new.id
+        run.beside.messages.append(
+            QueuePut(
+                queue=agent_queue(question.agent),
+                key=message.id,
+                body=letter.to_json(),
+                priority=message.priority,
+                waiter=wait_node(run.agent.name, run.task_id),
+                session_id=run.session_id,
+                taken_by=None if child is None else f"session:{child}",
+                lease_s=FOR_EVER_S,
+            )
+        )
+        due_us = now_us + int(question.timeout_s * 1e6)
+        run.write(timer_write(Timer(due_us=due_us, kind=QUERY_TIMER, id=message.id)))
+        run.cursor.questions.open[key] = OpenQuestion(
+            "query",
+            message.id,
+            question.agent,
+            child,
+            None if group is None else group[0],
+            due_us,
+            round(run.spent_s(), 6),
+        )
+        details = {"id": message.id, "to": question.agent, "subject": question.subject}
+        if child is not None:
+            details["session"] = child
+        run.record("message", details={"asks": details})
+
+    async def _node(self, agent: str) -> str:
+        """Who is waited for, in the graph of waits; `AgentUnavailableError` if that is nobody."""
+        run = self._run
+        self._check_depth(agent)
+        if agent in run.team:
+            return wait_node(agent, self._task)
+        from ekiden.bus.presence import Presence, alone
+
+        servers = await Presence(run.store, "", 1.0).servers(agent)
+        if not servers:
+            raise AgentUnavailableError(agent, asker=run.agent.name)
+        await self._check_room(agent)
+        return wait_node(agent, None if alone(servers) else run.task_id)
+
+    def _check_depth(self, agent: str) -> None:
+        """Agents that ask and tell each other for ever are stopped somewhere."""
+        run = self._run
+        depth, limit = int(run.meta.get("ask_depth", 0)), run.config.limits.depth
+        if limit is not None and depth >= limit:
+            raise BusError(
+                f"{run.agent.name!r} cannot ask or tell {agent!r}: {depth} messages led here, one "
+                "after the other, and `Limits.depth` allows no more; answer with what is known"
+            )
+
+    async def _check_room(self, agent: str) -> None:
+        """`MailboxFull` if an agent of others does not take its messages."""
+        bound = self._run.config.bus.mailbox_bound
+        if await self._run.store.queue_depth(agent_queue(agent)) >= bound:
+            raise MailboxFull(agent, bound)
+
+    def _message(
+        self, type: Literal["query", "notify"], question: Ask, *, ttl_s: float | None = None
+    ) -> AgentMessage:
+        run = self._run
+        return AgentMessage(
+            id=new_id("msg"),
+            type=type,
+            from_agent=run.agent.name,
+            to_agent=question.agent,
+            subject=question.subject,
+            payload=question.payload,
+            priority=priority_number(question.priority),
+            correlation_id=run.correlation_id,
+            timeout_seconds=question.timeout_s,
+            ttl=ttl_s,
+            created_at=run.config.clock.now_us() / 1e6,
+            task=self._task,
+            depth=int(run.meta.get("ask_depth", 0)) + 1,
+        )
+
+    def _next_key(self) -> str:
+        self._asked += 1
+        return f"{self._step}.q{self._asked}"
+
+    def _all(self, keys: Sequence[str], questions: Sequence[Ask]) -> list[tuple[str, Any]]:
+        memo = self._run.memo
+        if any(key not in memo for key in keys):
+            raise Suspended
+        return [
+            (question.agent, _answer(memo[key], question))
+            for key, question in zip(keys, questions, strict=True)
+        ]
+
+    def _first(self, keys: Sequence[str], questions: Sequence[Ask]) -> tuple[str, Any]:
+        failure: Exception | None = None
+        for key, question in zip(keys, questions, strict=True):
+            stored = self._run.memo.get(key)
+            if stored is None:
+                continue
+            try:
+                return question.agent, _answer(stored, question)
+            except BusError as exc:
+                failure = exc
+        if failure is None or any(key in self._run.cursor.questions.open for key in keys):
+            raise Suspended
+        raise failure
+
+
+def _check_payload(question: Ask, most: int) -> None:
+    """`UserError` for what is not JSON, or is too much for a message."""
+    check_variable(f"what {question.agent} is asked or told", question.payload)
+    size = len(dumps(question.payload).encode("utf-8", "surrogatepass"))
+    if size > most:
+        raise UserError(
+            f"what {question.agent} is asked or told has {size} bytes, a message has at most "
+            f"{most}: store it, and tell where"
+        )
+
+
+def _answer(stored: Mapping[str, Any], question: Ask) -> Any:
+    """The payload of a stored answer; raises what it stands for."""
+    if stored["who"] != question.agent:
+        raise UserError(
+            f"{stored['who']!r} was asked here before the code was interrupted, and "
+            f"{question.agent!r} is asked now: questions must not depend on chance, time or "
+            "anything else that changes"
+        )
+    asked = AgentMessage(
+        id=stored["id"],
+        type="query",
+        from_agent=stored["by"],
+        to_agent=question.agent,
+        subject=question.subject,
+        timeout_seconds=question.timeout_s,
+    )
+    if stored["state"] == "timed_out":
+        raise timeout_of(asked)
+    answer = stored["answer"] or {"error": f"the question was {stored['state']}"}
+    error = error_of(answer, asked)
+    if error is not None:
+        raise error
+    return answer.get("payload")
+
+
+def own_priority(run: RunState, priority: int) -> int:
+    """The priority of what a session asks: the session's, unless the question has one."""
+    return run.priority if priority == NORMAL else priority
+
+
+def deadline(now_us: int, seconds: float | None) -> int | None:
+    """When so many seconds are over."""
+    return None if seconds is None else now_us + int(seconds * 1e6)
+
+
+def post(run: RunState, key: str, item: InboxItem) -> None:
+    """Put a question before people with the next commit; its answer is that of step `key`."""
+    if not run.is_reachable:
+        raise UserError(
+            "nobody could answer a question to people: this run is kept in memory only; give it a "
+            "session in a store, Session(id, store=…)"
+        )
+    writes = item_writes(run, item)
+
+    def put() -> None:
+        for document in writes:
+            run.write(document)
+        role = run.config.operator if item.role == DEFAULT_ROLE else item.role
+        run.cursor.questions.open[key] = OpenQuestion("inbox", item.id, role)
+        run.record("inbox", details={**asked_details(item), "role": role})
+
+    run.put_question(key, put)
+
+
+def asked_details(item: InboxItem) -> dict[str, Any]:
+    """What the event of a new item tells."""
+    details: dict[str, Any] = {
+        "change": "posted",
+        "kind": item.kind,
+        "item": item.id,
+        "role": item.role,
+        "from": item.from_agent,
+        "subject": item.subject,
+    }
+    if item.options:
+        details["options"] = list(item.options)
+    if item.tool is not None:
+        details["tool"] = item.tool
+    return details
+
+
+def decided(run: RunState, key: str) -> InboxAnswer:
+    """The stored answer of a person; `Suspended` while there is none, `InboxItemClosed`."""
+    stored = run.memo.get(key)
+    if stored is None:
+        raise Suspended
+    if stored["answer"] is None:
+        closed = stored.get("closed", {})
+        raise InboxItemClosed(stored["id"], status=stored["state"], **closed)
+    return InboxAnswer(**stored["answer"])
+
+
+PAUSES = "pauses"
+"""The queue of what nobody answers."""
+
+
+def pause(run: RunState, key: str, seconds: float, now_us: int) -> None:
+    """Wait with the next commit: the step `key` is there when the time is over.
+
+    Nobody takes the message, so that all that comes of it is its time-out.
+    """
+    message = AgentMessage(
+        id=new_id("msg"),
+        type="query",
+        from_agent=run.agent.name,
+        to_agent=PAUSES,
+        subject="a pause",
+        timeout_seconds=max(seconds, 0.001),
+        created_at=run.config.clock.now_us() / 1e6,
+    )
+    due_us = now_us + int(seconds * 1e6)
+    run.beside.messages.append(
+        QueuePut(
+            queue=PAUSES,
+            key=message.id,
+            body=Letter(message=message).to_json(),
+            session_id=run.session_id,
+        )
+    )
+    run.write(timer_write(Timer(due_us=due_us, kind=QUERY_TIMER, id=message.id)))
+    run.cursor.questions.open[key] = OpenQuestion(
+        "query", message.id, PAUSES, due_us=due_us, at_s=round(run.spent_s(), 6)
+    )
+
+
+async def pauses(store: QueueStore) -> bool:
+    """Whether any session pauses: it goes on by itself before long."""
+    return await store.queue_depth(PAUSES) > 0

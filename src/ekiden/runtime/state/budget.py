@@ -1,0 +1,378 @@
+"""What an agent may spend: the run's limits, and what handoffs left of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any
+
+from ekiden.core.conversation.model import ModelRequest
+from ekiden.core.conversation.usage import Usage
+from ekiden.core.errors import StaleDocument, StoreError, UserError
+from ekiden.core.handoff_terms import Budget
+from ekiden.core.runs import LimitName, LimitScope, OutOfBudget
+from ekiden.core.values.ids import new_id
+from ekiden.core.values.jsonio import dumps
+from ekiden.runtime.state.ledger import HELD, HOLDABLE, SPENT, Ledger, read_day, read_ledger
+from ekiden.runtime.state.step_record import Recording
+from ekiden.storage.base import DocumentStore, DocumentWrite
+
+_SET = "set."
+"""In a cursor's budget, before the name of a limit: how much was set, where another number is
+counted from the run's beginning."""
+
+
+class UnknownPrice(UserError):
+    """Money is limited, and nobody knows what a model costs."""
+
+
+def narrowed(run: Recording, budget: Budget) -> dict[str, float]:
+    """The budget that is left when `budget` begins now: never more than there was."""
+    usage = run.cursor.budget.usage
+    spent: dict[LimitName, float] = {
+        "tokens": usage.tokens,
+        "seconds": run.spent_s(),
+        "money": usage.cost,
+    }
+    left = dict(run.cursor.budget.narrowed)
+    for name, used in spent.items():
+        allowed: float | None = getattr(budget, name)
+        if allowed is not None and used + allowed < left.get(name, float("inf")):
+            left[name] = round(used + allowed, 6)
+            left[f"{_SET}{name}"] = allowed
+    return left
+
+
+def as_set(run: Recording, over: OutOfBudget) -> OutOfBudget:
+    """The limit that is reached as it was set: a budget that began in the middle of the run is
+    counted from there."""
+    if over.scope != "run":
+        return over
+    limit: float | None = None
+    scope: LimitScope = "handoff"
+    if over.allowed == run.cursor.budget.narrowed.get(over.limit):
+        limit = run.cursor.budget.narrowed.get(f"{_SET}{over.limit}")
+    elif run.agent.budget is not None and over.allowed == _own_allowed(run, over.limit):
+        limit, scope = getattr(run.agent.budget, over.limit), "agent"
+    if limit is None:
+        return over
+    used = round(over.used - (over.allowed - limit), 6)
+    return OutOfBudget(over.limit, limit, used, scope=scope)
+
+
+def allowed(run: Recording, limit: LimitName) -> float | None:
+    """What the run may use of something, counted from its beginning; `None` is no limit."""
+    own: float | None = getattr(run.config.limits, limit)
+    narrower = run.cursor.budget.narrowed.get(limit)
+    if run.agent.budget is not None:
+        found = (own, narrower, _own_allowed(run, limit))
+        return min((each for each in found if each is not None), default=None)
+    if narrower is None:
+        return own
+    return narrower if own is None else min(own, narrower)
+
+
+def is_budget(run: Recording, limit: LimitName, *, is_own: bool) -> bool:
+    """Whether what the run may use of something is a budget, and not what a run was given as a
+    whole, here or where it was asked; `is_own`: that with which it began is one, too."""
+    now = allowed(run, limit)
+    if now is None or now == getattr(run.config.limits, limit):
+        return False
+    is_inherited = (
+        now == run.cursor.budget.narrowed.get(limit)
+        and f"{_SET}{limit}" not in run.cursor.budget.narrowed
+    )
+    return is_own or not is_inherited
+
+
+def _own_allowed(run: Recording, limit: LimitName) -> float | None:
+    """The active agent's own budget, counted from the run's beginning."""
+    budget: float | None = getattr(run.agent.budget, limit, None)
+    if budget is None:
+        return None
+    tokens, seconds, money = run.cursor.budget.by_agent.get(run.agent.name, (0, 0.0, 0.0))
+    usage = run.cursor.budget.usage
+    before = {
+        "tokens": usage.tokens - tokens,
+        "seconds": run.cursor.budget.spent_s - seconds,
+        "money": usage.cost - money,
+    }
+    return round(before[limit] + budget, 6)
+
+
+def left_of(run: Recording) -> dict[str, float]:
+    """What the run may still use, where that is limited."""
+    usage = run.cursor.budget.usage
+    spent: dict[LimitName, float] = {
+        "tokens": usage.tokens,
+        "seconds": run.spent_s(),
+        "money": usage.cost,
+    }
+    found: dict[str, float] = {}
+    for name, used in spent.items():
+        limit = allowed(run, name)
+        if limit is not None:
+            found[name] = max(round(limit - used, 6), 0.0)
+    return found
+
+
+def budget_of(run: Recording, own: Budget | None, max_turns: int | None) -> dict[str, float]:
+    """What a session may use that the run opens: its own budget, within what the run has left."""
+    budget = left_of(run)
+    for name, wanted in own_limits(own, max_turns).items():
+        budget[name] = min(wanted, budget.get(name, wanted))
+    return budget
+
+
+def own_limits(own: Budget | None, max_turns: int | None) -> dict[str, float]:
+    """What a question itself allows, by limit."""
+    found: dict[str, float] = {}
+    for name in ("tokens", "seconds", "money"):
+        wanted: float | None = None if own is None else getattr(own, name)
+        if wanted is not None:
+            found[name] = wanted
+    if max_turns is not None:
+        found["turns"] = max_turns
+    return found
+
+
+def spend_own(run: Recording, tokens: int, seconds: float, money: float) -> None:
+    """Count what an agent spends that has a budget of its own."""
+    run.cursor.budget.spend(run.agent.name, tokens, seconds, money)
+
+
+def own_left(run: Recording) -> OutOfBudget | None:
+    """The limit of the active agent's own budget that is reached, if one is."""
+    budget = run.agent.budget
+    if budget is None:
+        return None
+    tokens, seconds, money = run.cursor.budget.by_agent.get(run.agent.name, (0, 0.0, 0.0))
+    used: tuple[tuple[LimitName, float], ...] = (
+        ("tokens", tokens),
+        ("seconds", seconds + run.work.elapsed()),
+        ("money", money),
+    )
+    for name, spent in used:
+        limit: float | None = getattr(budget, name)
+        if limit is not None and spent >= limit:
+            return OutOfBudget(name, limit, spent, scope="agent")
+    return None
+
+
+def own_seconds_left(run: Recording) -> float:
+    """Seconds that the active agent, whose own time is limited, has left."""
+    budget = run.agent.budget
+    assert budget is not None
+    assert budget.seconds is not None
+    _, seconds, _ = run.cursor.budget.by_agent.get(run.agent.name, (0, 0.0, 0.0))
+    return budget.seconds - seconds - run.work.elapsed()
+
+
+SHARED_BUDGETS = "purses"
+"""In a session's meta: the shared budgets that it spends from, the innermost last."""
+_OF_RUN = "run"
+_SHORTEST_ANSWER = 1_024
+"""So many tokens an answer may have, whatever the limit is."""
+_SHARE = 16
+_USUAL_ANSWER = 4_096
+"""So many tokens an answer is expected to have where nothing bounds it."""
+_ROOM_S = 0.5
+_STAY_S = 0.25
+_SPARE_S = 30.0
+
+
+class Spent(Exception):
+    """There is nothing left for another model call; an expected ending, which `advance` stores."""
+
+    def __init__(self, over: OutOfBudget) -> None:
+        super().__init__(over.limit)
+        self.over = over
+
+
+def shared_budgets_of(run: Recording) -> list[str]:
+    """What the run spends from together with other sessions, the innermost last."""
+    cursor = run.cursor
+    if cursor.budget.shared_budget is None:
+        return list(run.shared_budgets.outer)
+    levels = [level for level, _ in _levels(run) if level in cursor.budget.levels]
+    return [
+        *run.shared_budgets.outer,
+        *(f"{cursor.budget.shared_budget}.{level}" for level in levels),
+    ]
+
+
+def open_shared_budgets(run: Recording) -> list[str]:
+    """The shared budgets of a session that the run opens; starts its own if it has limits to share."""
+    cursor = run.cursor
+    for level, limits in _levels(run):
+        if cursor.budget.shared_budget is None:
+            cursor.budget.shared_budget = new_id("purse")
+        if level not in cursor.budget.levels:
+            cursor.budget.levels = [*cursor.budget.levels, level]
+            others = cursor.budget.others or Usage()
+            body = {"limits": limits, "base": [others.tokens, others.cost], "held": {}}
+            collection = _collection(f"{cursor.budget.shared_budget}.{level}")
+            run.write(DocumentWrite(collection=collection, key=HELD, body=body))
+    return shared_budgets_of(run)
+
+
+async def keep_limit(run: Recording) -> None:
+    """A run that is resumed may have another limit than it had: so has its shared budget."""
+    cursor = run.cursor
+    if cursor.budget.shared_budget is None or _OF_RUN not in cursor.budget.levels:
+        return
+    limits = _limits(run.config.limits)
+    collection = _collection(f"{cursor.budget.shared_budget}.{_OF_RUN}")
+    while (found := await run.store.get_document(collection, HELD)) is not None:
+        if found.body["limits"] == limits:
+            return
+        body = {**found.body, "limits": limits}
+        write = DocumentWrite(
+            collection=collection, key=HELD, body=body, expected_version=found.version
+        )
+        with suppress(StaleDocument):
+            await run.store.write_documents([write])
+
+
+def charge(run: Recording, spent: list[float]) -> None:
+    """Store with the step what the run itself spent so far: tokens and money."""
+    key = f"{SPENT}{run.session_id}.{run.cursor.progress.run}"
+    for shared_budget in shared_budgets_of(run):
+        run.write(DocumentWrite(collection=_collection(shared_budget), key=key, body=spent))
+
+
+async def reserve(
+    run: Recording,
+    request: ModelRequest,
+    price: float | None,
+    *,
+    while_waiting: Callable[[], Awaitable[None]],
+) -> ModelRequest:
+    """Hold what the call may cost, as soon as there is room for it; `Spent` if there is none left.
+
+    `price` is what a million tokens cost at most, where that is limited. `while_waiting` is called
+    now and then until there is room. Gives the request as it is to be made.
+    """
+    request = _bounded(run, request)
+    tokens = _most_tokens(request)
+    wanted = {"tokens": tokens, "money": 0.0 if price is None else tokens * price / 1e6}
+    key = f"{run.session_id}:{request.step}"
+    monotonic = run.config.clock.monotonic
+    stayed_at = monotonic()
+    while True:
+        now_us = await run.store.now_us()
+        until_us = now_us + int((run.config.model_timeout_s + _SPARE_S) * 1e6)
+        writes = []
+        for ledger in await _ledgers(run, now_us):
+            over = ledger.over()
+            if over is not None:
+                raise Spent(over)
+            free = ledger
+            if not free.has_room(key, wanted):
+                free = await ledger.of_the_living(run.store)
+                if not free.has_room(key, wanted):
+                    break
+            writes.append(free.with_hold(key, [*wanted.values(), until_us]))
+        else:
+            run.shared_budgets.held = key
+            try:
+                await run.store.write_documents(writes)
+            except StaleDocument:
+                run.shared_budgets.held = None
+                continue
+            return request
+        await run.store.wait_for_change(_ROOM_S)
+        if monotonic() - stayed_at >= _STAY_S:
+            stayed_at = monotonic()
+            await while_waiting()
+
+
+async def let_go(run: Recording) -> None:
+    """What the call held is spent, or not needed; a hold that is left over ends by itself."""
+    key, run.shared_budgets.held = run.shared_budgets.held, None
+    while key is not None:
+        try:
+            now_us = await run.store.now_us()
+            ledgers = await _ledgers(run, now_us)
+            writes = [each.with_hold(key, None) for each in ledgers if key in each.held]
+            await run.store.write_documents(writes)
+            return
+        except StaleDocument:
+            await asyncio.sleep(0)
+        except StoreError:
+            return
+
+
+async def empty(run: Recording) -> None:
+    """The run is over, or stops for now: remove its shared budgets; the caller commits.
+
+    What was spent of them is in the run's usage; if it goes on, it begins others.
+    """
+    for write in await shared_budget_removals(
+        run.store, run.cursor.budget.shared_budget, run.cursor.budget.levels
+    ):
+        run.write(write)
+    run.cursor.budget.shared_budget, run.cursor.budget.levels = None, []
+
+
+async def shared_budget_removals(
+    store: DocumentStore, shared_budget: str | None, levels: Sequence[str]
+) -> list[DocumentWrite]:
+    """What removes the shared budgets of a run; nothing if it has none."""
+    writes: list[DocumentWrite] = []
+    for level in levels if shared_budget is not None else ():
+        collection, after = _collection(f"{shared_budget}.{level}"), ""
+        while documents := await store.list_documents(collection, after=after):
+            writes += [
+                DocumentWrite(collection=collection, key=each.key, body=None) for each in documents
+            ]
+            after = documents[-1].key
+    return writes
+
+
+async def _ledgers(run: Recording, now_us: int) -> list[Ledger]:
+    """All that the run spends from together with others, that of the day included."""
+    collections = [_collection(each) for each in shared_budgets_of(run)]
+    found = [await read_ledger(run.store, each, now_us) for each in collections]
+    ledgers = [each for each in found if each is not None]
+    if run.config.daily is not None:
+        ledgers.append(await read_day(run, now_us))
+    return ledgers
+
+
+def _levels(run: Recording) -> list[tuple[str, dict[str, float | None]]]:
+    """The limits that hold now, each with its shared budget: the run's, and a narrower one."""
+    of_run = _limits(run.config.limits)
+    now = {str(name): allowed(run, name) for name in HOLDABLE}
+    found = [(_OF_RUN, of_run), (blake2b(dumps(now).encode(), digest_size=6).hexdigest(), now)]
+    if now == of_run:
+        found.pop()
+    return [(level, limits) for level, limits in found if set(limits.values()) != {None}]
+
+
+def _limits(limits: Any) -> dict[str, float | None]:
+    return {str(name): getattr(limits, name) for name in HOLDABLE}
+
+
+def _collection(shared_budget: str) -> str:
+    return f"purse.{shared_budget}"
+
+
+def _bounded(run: Recording, request: ModelRequest) -> ModelRequest:
+    """The request with a length of its answer, unless it spends from the day alone."""
+    if request.settings.max_tokens is not None or not shared_budgets_of(run):
+        return request
+    limit = allowed(run, "tokens")
+    longest = max(int(limit or 0) // _SHARE, _SHORTEST_ANSWER)
+    return replace(request, settings=replace(request.settings, max_tokens=longest))
+
+
+def _most_tokens(request: ModelRequest) -> int:
+    """As many as the request has bytes, and the answer may have."""
+    shown = [request.instructions or "", list(request.input)]
+    shown += [[tool.name, tool.description, tool.parameters] for tool in request.tools]
+    size = len(dumps(shown).encode("utf-8", "surrogatepass"))
+    return size + (request.settings.max_tokens or _USUAL_ANSWER)

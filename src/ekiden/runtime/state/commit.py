@@ -1,0 +1,432 @@
+"""Stores what a step recorded as one transaction, or discards it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ekiden.core.conversation.usage import Usage
+from ekiden.core.errors import (
+    QueueFull,
+    SessionError,
+    StaleDocument,
+    StoreUnavailable,
+    UserError,
+)
+from ekiden.core.events import AUDITED, ONLOOKERS, Event
+from ekiden.runtime.state.budget import charge, let_go, shared_budgets_of, spend_own
+from ekiden.runtime.state.calls import to_the_end
+from ekiden.runtime.state.cursor import Cursor, PendingHandoff
+from ekiden.runtime.state.leases import Hold, keeper_of
+from ekiden.runtime.state.ledger import DaySpending
+from ekiden.runtime.state.outbox import Outbox
+from ekiden.runtime.state.snapshot import snapshot_key, snapshot_of
+from ekiden.runtime.state.step_record import NOTHING, Beside, Recording
+from ekiden.runtime.state.variables import StateChange, VariablesNow
+from ekiden.sessions.state import STATE
+from ekiden.storage.base import (
+    Commit,
+    SessionPatch,
+    SessionRow,
+    SessionStatus,
+)
+from ekiden.tracing.log_context import logging_for
+
+_log = logging.getLogger("ekiden.runtime")
+
+
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
+class _Batch:
+    """What one commit stores."""
+
+    events: list[Event]
+    steps: dict[str, Any]
+    agent: str
+    cursor: dict[str, Any]
+    state: StateChange | None
+    items_before: int
+    beside: Beside
+    stored: bool = False
+
+
+class Committing(Recording):
+    """The part of a run that goes to the store."""
+
+    __slots__ = (
+        "_committing",
+        "_stored_agent",
+        "_stored_cursor",
+        "_wakes",
+        "before",
+        "broken",
+        "created_at_us",
+        "day",
+        "hold",
+        "is_free",
+        "meta",
+        "outbox",
+        "status",
+    )
+
+    before: SessionRow | None
+    """How the session stands, while the run is not begun: a handoff is to begin it."""
+    broken: BaseException | None
+    """Why something could not be stored in the middle of a step: nobody knows what became of it, so
+    nothing more is stored under this claim, whatever a tool made of the error."""
+    created_at_us: int
+    """When the store made the session."""
+    day: DaySpending | None
+    """What it spends of the budget of the day, if there is one."""
+    hold: Hold | None
+    is_free: bool
+    """Whether the session was given free, so that it is somebody else's now."""
+    meta: Mapping[str, Any]
+    outbox: Outbox
+    status: SessionStatus
+    """As it is stored."""
+    _committing: asyncio.Lock
+    """Commits of one session go to the store one after the other."""
+    _stored_agent: str
+    _stored_cursor: Mapping[str, Any]
+    _wakes: int
+
+    @property
+    def number(self) -> int:
+        """Which run of the session it is."""
+        return self.cursor.progress.run
+
+    @property
+    def correlation_id(self) -> str:
+        """What the session belongs to: itself, unless whoever made it named something."""
+        return str(self.meta.get("correlation_id") or self.claim.session_id)
+
+    @property
+    def was_woken(self) -> bool:
+        """Whether somebody ever woke the session."""
+        return self._wakes > 0
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to be stored."""
+        return bool(self._pending or self._steps)
+
+    async def see_wakes(self) -> None:
+        """Whoever suspends the session from here on has seen what woke it so far."""
+        self._wakes = (await self.store.get(self.session_id)).wakes
+
+    def ask_questions(self) -> None:
+        """The code of the step waits and will be run again: all that is kept of it is what it
+        asked."""
+        questions = [*(self.kept or ()), *(self.questions or {}).values()]
+        was_started = self.cursor.progress.started
+        self.discard()
+        if was_started and not self.cursor.progress.started:
+            self.cursor.progress.started = True
+            self.record("agent_start")
+        for put in questions:
+            put()
+
+    def discard(self) -> None:
+        """Go back to what is stored; only tokens and time that were spent stay spent."""
+        self._new_handoffs.clear()
+        self._beside = NOTHING
+        self.shared_budgets.charged = None
+        self.questions = self.kept = None
+        self.outbox.discard()
+        self._seq -= len(self._pending)
+        self._pending.clear()
+        self._steps.clear()
+        del self.visible[self._pending_items :]
+        self.cursor.discard(self._stored_cursor)
+        self.agent = self.find_agent(self._stored_agent)
+        self.variables.discard()
+
+    def begin(self) -> None:
+        """The run begins with the next commit, if it was not begun yet."""
+        if self.before is not None:
+            if self.before.seq:
+                self.remember(snapshot_key(self.cursor.progress.run), snapshot_of(self.before))
+            self.before = None
+            self.cursor.progress.first = self.next_seq
+            self.variables.forget_run()
+
+    async def commit(
+        self,
+        *,
+        status: SessionStatus | None = None,
+        outcome: str | None = None,
+        release: bool = False,
+    ) -> None:
+        """Store what was recorded, with the cursor and the active agent, as one transaction.
+
+        If that fails, everything is still only recorded.
+        """
+        if self.broken is not None:
+            raise self.broken
+        lap_s = self.work.lap()
+        self.cursor.budget.spent_s += lap_s
+        if self.agent.budget is not None:
+            spend_own(self, 0, lap_s, 0.0)
+        if release and self.hold is not None:
+            keeper_of(self.store).let_go(self.claim)
+        if self.shared_budgets.outer or self.cursor.budget.shared_budget is not None:
+            self._charge()
+        async with self._committing:
+            batch = self._take_batch()
+            try:
+                await self._store_batch(batch, status, outcome, release)
+            except BaseException:
+                if not batch.stored:
+                    self._put_back(batch)
+                raise
+        self.outbox.announce()
+        if self.shared_budgets.held is not None:
+            await let_go(self)
+        for each in batch.beside.afterwards:
+            await each()
+
+    def _counted(self) -> tuple[float, float, float]:
+        """Tokens, money and seconds of the run so far. What those used that it asked they count
+        themselves; the time of whoever answers others is in theirs."""
+        usage, others = self.cursor.budget.usage, self.cursor.budget.others or Usage()
+        is_timed = self.config.daily is not None and self.config.daily.seconds is not None
+        seconds = self.cursor.budget.spent_s if is_timed and "answers" not in self.meta else 0.0
+        return usage.tokens - others.tokens, round(usage.cost - others.cost, 9), seconds
+
+    def _charge(self) -> None:
+        """Store with the step what it spent of what is shared with other sessions."""
+        own = list(self._counted()[:2])
+        known = [*own, *shared_budgets_of(self)]
+        if known != self.shared_budgets.charged:
+            self.shared_budgets.charged = known
+            charge(self, own)
+
+    async def commit_cursor(self) -> None:
+        """Store the open handoffs now, and nothing else of a step that is under way."""
+        async with self._committing:
+            cursor = dict(self._stored_cursor)
+            stored = [each for each in self.cursor.handoffs.open if each not in self._new_handoffs]
+            self.cursor.handoffs.open_to_json(cursor, stored)
+            # A commit that failed may have left behind the variables that they go back to.
+            needed = {each.variables for each in stored}
+            needed.update(key for each in stored for key in each.shared_steps)
+            steps = {key: value for key, value in self._steps.items() if key in needed}
+            try:
+                await self.store.commit(
+                    self.claim, Commit(patch=SessionPatch(cursor=cursor), events=(), steps=steps)
+                )
+            except (SessionError, StoreUnavailable) as exc:
+                self.broken = exc
+                raise
+            for key in steps:
+                del self._steps[key]
+            self._stored_cursor = cursor
+
+    async def commit_step(self, key: str, value: Any) -> None:
+        """Store this one result now, and nothing else of a step that is under way."""
+        if self.broken is not None:
+            raise self.broken
+        async with self._committing:
+            step = Commit(patch=SessionPatch(), events=(), steps={key: value})
+            try:
+                cancelled = await self._stored(step)
+            except (SessionError, StoreUnavailable) as exc:
+                self.broken = exc
+                raise
+        if cancelled is not None:
+            raise cancelled
+
+    async def commit_checks(self) -> None:
+        """Store now how far input guardrails came, and nothing else of a step that is under way.
+
+        Where variables were set meanwhile, all of it waits for the end of the step.
+        """
+        if self.variables.changed:
+            return
+        async with self._committing:
+            cursor = dict(self._stored_cursor)
+            self.cursor.guardrails.input_to_json(cursor)
+            cancelled = await self._stored(
+                Commit(patch=SessionPatch(cursor=cursor), events=(), steps={})
+            )
+            self._stored_cursor = cursor
+            if cancelled is not None:
+                raise cancelled
+
+    def keep_variables(self, pending: PendingHandoff, before: VariablesNow) -> None:
+        """If callbacks of a handoff changed variables, they are undone with it."""
+        if not self.variables.changed:
+            return
+        if self.variables.own != before.own:
+            self._store_variables(pending, before.own)
+        if self.variables.shared:
+            self._store_shared(pending, self.variables.changed_since(before))
+
+    def _where_it_stands(self) -> Cursor:
+        """The cursor to be stored: of a run that is not begun, only what was counted for it."""
+        if self.before is None:
+            return self.cursor
+        return self.cursor.before_run(self.before.cursor)
+
+    def _store_variables(self, pending: PendingHandoff, values: Mapping[str, Any]) -> None:
+        pending.variables = f"{self.cursor.progress.run}.{pending.number}.variables"
+        self._steps[pending.variables] = dict(values)
+
+    def _store_shared(self, pending: PendingHandoff, undoing: list[list[Any]]) -> None:
+        if undoing:
+            self._steps[pending.add_shared_step(self.cursor.progress.run)] = undoing
+
+    def _keep_variables(self, change: StateChange) -> None:
+        """Before variables change under a handoff that may be undone, store how they were."""
+        undoing = change.undoing(self.variables)
+        for pending in self.cursor.handoffs.open:
+            if pending in self._new_handoffs:
+                continue
+            if pending.variables is None and change.own is not None:
+                self._store_variables(pending, self.variables.stored)
+            self._store_shared(pending, undoing)
+
+    def _tell_state(self, told: dict[str, Any]) -> None:
+        """Say in an event of the step what becomes of variables; audited ones are signed."""
+        for event in reversed(self._pending):
+            if event.type not in AUDITED:
+                event.details = {**(event.details or {}), STATE: told}
+                return
+        self.record("message", details={STATE: told})
+
+    def _take_batch(self) -> _Batch:
+        state = self.variables.take()
+        if self.cursor.handoffs.open:
+            if state is not None:
+                self._keep_variables(state)
+            self._new_handoffs.clear()
+        if state is not None:
+            self._tell_state(state.told)
+        batch = _Batch(
+            events=self._pending,
+            steps=self._steps,
+            agent=self.agent.name,
+            cursor=self._where_it_stands().to_json(),
+            state=state,
+            items_before=self._pending_items,
+            beside=self._beside,
+        )
+        self._beside = NOTHING
+        self.kept = None
+        self._pending, self._steps = [], {}
+        self._pending_items = len(self.visible)
+        return batch
+
+    def _put_back(self, batch: _Batch) -> None:
+        events = batch.events
+        if batch.state is not None:
+            self.variables.put_back(batch.state)
+            events = [_without_state(event) for event in events]
+        self._pending = [*events, *self._pending]
+        self._steps = {**batch.steps, **self._steps}
+        self._pending_items = batch.items_before
+        self._beside = batch.beside.extended(self._beside)
+
+    async def _stored(self, commit: Commit) -> asyncio.CancelledError | None:
+        """Store it even if the step is cut short meanwhile; gives back that cancellation.
+
+        If it also failed, and was not merely refused, it may be stored or not: then whoever cut the
+        step short must not go on with the run.
+        """
+        try:
+            _, cancelled = await to_the_end(self.store.commit(self.claim, commit))
+        except asyncio.CancelledError as exc:
+            if not isinstance(exc.__cause__, (StaleDocument, QueueFull, UserError)):
+                self.broken = exc.__cause__
+            raise
+        return cancelled
+
+    async def _store_batch(
+        self, batch: _Batch, status: SessionStatus | None, outcome: str | None, release: bool
+    ) -> None:
+        commit = self._commit_of(batch, status, outcome, release)
+        cancelled: asyncio.CancelledError | None = None
+        if self.store.shared:
+            # Whoever is cancelled in the middle of a commit must know what became of it.
+            cancelled = await self._stored(commit)
+        else:
+            await self.store.commit(self.claim, commit)
+        batch.stored = True
+        self.is_free = release
+        self.status = status or self.status
+        self._settle(batch)
+        if self.config.sinks:
+            with logging_for(self):
+                self._show_sinks(batch.events)
+        if ONLOOKERS:
+            await self._show_observers(batch.events)
+        if cancelled is not None:
+            raise cancelled
+
+    def _commit_of(
+        self, batch: _Batch, status: SessionStatus | None, outcome: str | None, release: bool
+    ) -> Commit:
+        state, beside, documents = batch.state, batch.beside, batch.beside.documents
+        if self.day is not None and (charge := self.day.charge(self, self._counted())) is not None:
+            documents = [*documents, charge]
+        if state is not None and state.shared:
+            documents = [*documents, *self.variables.writes(state, self.session_id)]
+        return Commit(
+            patch=SessionPatch(
+                agent=None if batch.agent == self._stored_agent else batch.agent,
+                status=status,
+                outcome=outcome,
+                cursor=batch.cursor,
+                variables=None if state is None else state.own,
+            ),
+            events=batch.events,
+            steps=batch.steps,
+            documents=documents,
+            messages=beside.messages,
+            settles=beside.settles,
+            openings=beside.openings,
+            wakes=beside.wakes,
+            seen_wakes=self._wakes if status == "waiting" else None,
+            release=release,
+        )
+
+    def _settle(self, batch: _Batch) -> None:
+        """Everything in it is stored."""
+        if self.day is not None:
+            self.day.settle()
+        self._stored_agent = batch.agent
+        self._stored_cursor = batch.cursor
+        if self.before is not None:
+            self.before = replace(self.before, seq=self.stored_seq, cursor=batch.cursor)
+        if batch.state is not None:
+            self.variables.settle(batch.state)
+        self.events.extend(batch.events)
+        self.outbox.waiting.extend(batch.events)
+
+    def _show_sinks(self, events: list[Event]) -> None:
+        for sink in self.config.sinks:
+            for event in events:
+                try:
+                    sink.emit(event)
+                except Exception:
+                    _log.exception("a sink could not take event %s", event.event_id)
+
+    async def _show_observers(self, events: list[Event]) -> None:
+        for observer in tuple(ONLOOKERS):
+            try:
+                await observer.see(self, events)
+            except Exception:
+                _log.exception("an onlooker could not take events of %s", self.session_id)
+
+
+def _without_state(event: Event) -> Event:
+    """The event without its changes of variables; a copy, as the store may hold the original."""
+    if event.details is None or STATE not in event.details:
+        return event
+    event = copy(event)
+    event.details = {k: v for k, v in (event.details or {}).items() if k != STATE} or None
+    return event

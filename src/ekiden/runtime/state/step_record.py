@@ -1,0 +1,411 @@
+"""What a step records before it is stored."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.context import RunContextWrapper
+from ekiden.core.conversation.items import Item
+from ekiden.core.errors import UserError
+from ekiden.core.events import AUDITED, PRIVATE, QUESTIONS, Event, EventType
+from ekiden.core.privacy.masking import cover, covered_keys
+from ekiden.core.roles import Clock
+from ekiden.core.team import Team
+from ekiden.runtime.config import RunConfig
+from ekiden.runtime.state.cursor import Cursor, PendingHandoff
+from ekiden.runtime.state.variables import Variables
+from ekiden.sessions import said
+from ekiden.sessions.scopes import checked_value
+from ekiden.sessions.state import STATE
+from ekiden.storage.base import (
+    Claim,
+    DocumentWrite,
+    MessageSettle,
+    QueuePut,
+    SessionOpening,
+    Store,
+)
+
+
+@dataclass(slots=True, eq=False)
+class Beside:
+    """Documents, messages, answers, and sessions of others; and what follows from it all."""
+
+    documents: list[DocumentWrite] = field(default_factory=list)
+    messages: list[QueuePut] = field(default_factory=list)
+    settles: list[MessageSettle] = field(default_factory=list)
+    openings: list[SessionOpening] = field(default_factory=list)
+    wakes: list[str] = field(default_factory=list)
+    """Sessions that have to look at what was written."""
+    afterwards: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    """Done once it is stored, if the process lives that long."""
+
+    def extended(self, later: Beside) -> Beside:
+        """This, and what came later."""
+        return Beside(
+            documents=[*self.documents, *later.documents],
+            messages=[*self.messages, *later.messages],
+            settles=[*self.settles, *later.settles],
+            openings=[*self.openings, *later.openings],
+            wakes=[*self.wakes, *later.wakes],
+            afterwards=[*self.afterwards, *later.afterwards],
+        )
+
+
+NOTHING = Beside()
+"""Never changed: what most commits write beside their session."""
+
+
+@dataclass(slots=True, eq=False)
+class SharedBudgets:
+    """What the run spends from together with those who asked; see `runtime.state.budget`."""
+
+    outer: tuple[str, ...] = ()
+    """Purses of those who asked."""
+    held: str | None = None
+    """The model call that holds something of them."""
+    charged: list[object] | None = None
+    """What the last charge said."""
+
+
+class WorkClock:
+    """Counts the seconds of a run, but for those in which it waits for a person."""
+
+    __slots__ = ("_began", "_clock", "_stopped_at", "_turn", "deadline")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._stopped_at: float | None = None
+        self._turn: asyncio.Lock | None = None
+        self.deadline: asyncio.Timeout | None = None
+        """What ends the step under way when the run's time is up."""
+
+    def elapsed(self) -> float:
+        """Seconds since the beginning, or since the last `lap`."""
+        return self._now() - self._began
+
+    def lap(self) -> float:
+        """The same, and begin anew."""
+        now = self._now()
+        spent, self._began = now - self._began, now
+        return spent
+
+    @asynccontextmanager
+    async def stopped(self) -> AsyncIterator[None]:
+        """Wait for a person in here: the clock stands still, and people are asked one by one."""
+        if self._turn is None:
+            self._turn = asyncio.Lock()
+        async with self._turn:
+            began = self._stopped_at = self._clock.monotonic()
+            left = self._suspend()
+            try:
+                yield
+            finally:
+                self._began += self._clock.monotonic() - began
+                self._stopped_at = None
+                if left is not None:
+                    self._resume(left)
+
+    def _now(self) -> float:
+        return self._clock.monotonic() if self._stopped_at is None else self._stopped_at
+
+    def _suspend(self) -> float | None:
+        deadline = self.deadline
+        if deadline is None or deadline.expired():
+            return None
+        when = deadline.when()
+        if when is None:
+            return None
+        deadline.reschedule(None)
+        return when - asyncio.get_running_loop().time()
+
+    def _resume(self, left: float) -> None:
+        if self.deadline is not None and not self.deadline.expired():
+            self.deadline.reschedule(asyncio.get_running_loop().time() + left)
+
+
+REDACTED = "Error details are redacted."
+
+_MAX_EVENT_NAME = 200
+_WORDS = frozenset(
+    {
+        "answer", "arguments", "body", "case", "context", "guardrails", "info", "message",
+        "not_compensated", "problem", "reason", "subject", "summary", "text", "violations",
+    }
+)  # fmt: skip
+"""Details of audited events that are words of people and models, for people to read."""
+
+
+class Recording:
+    """The part of a run that steps write to: events, results, and what goes along with them."""
+
+    __slots__ = (
+        "_beside",
+        "_known",
+        "_labels",
+        "_new_handoffs",
+        "_pending",
+        "_pending_items",
+        "_seq",
+        "_steps",
+        "agent",
+        "brought",
+        "claim",
+        "config",
+        "context",
+        "cursor",
+        "events",
+        "history_length",
+        "kept",
+        "questions",
+        "root",
+        "shared_budgets",
+        "store",
+        "trigger_notes",
+        "variables",
+        "visible",
+        "work",
+    )
+
+    config: RunConfig
+    claim: Claim
+    store: Store
+    cursor: Cursor
+    agent: Agent[Any]
+    brought: tuple[Item, ...]
+    """What a handoff that is about to be made adds to the conversation of the run."""
+    root: Agent[Any] | Team
+    context: RunContextWrapper[Any]
+    visible: list[Item]
+    """What the active agent sees; only ever appended to, or replaced as a whole."""
+    events: list[Event]
+    """All events of this run that are stored."""
+    history_length: int
+    """How much of `visible` was there before this run produced anything."""
+    questions: dict[str, Callable[[], None]] | None
+    """How to record what the code of the step under way asked others, by the step's key."""
+    kept: list[Callable[[], None]] | None
+    """How to record again what was told others and is not stored."""
+    shared_budgets: SharedBudgets
+    trigger_notes: dict[int, str]
+    """What conditions of the active agent's triggers last came out as."""
+    variables: Variables
+    work: WorkClock
+    _beside: Beside
+    _known: dict[str, Agent[Any]]
+    _labels: dict[str, str]
+    _new_handoffs: list[PendingHandoff]
+    _pending: list[Event]
+    _pending_items: int
+    _seq: int
+    _steps: dict[str, Any]
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self.claim.session_id
+
+    @property
+    def team(self) -> Team:
+        """Everybody who may get the conversation."""
+        if not isinstance(self.root, Team):
+            self.root = Team(self.root)
+        return self.root
+
+    @property
+    def next_seq(self) -> int:
+        """The number that the next recorded event gets."""
+        return self._seq + 1
+
+    @property
+    def stored_seq(self) -> int:
+        """The number of the last event that is stored."""
+        return self._seq - len(self._pending)
+
+    def step_key(self, suffix: str) -> str:
+        """The key of an effect of the turn under way: the same after a restart."""
+        progress = self.cursor.progress  # `step_key` of that, without a further call.
+        return f"{progress.run}.{progress.turn + 1}.{suffix}"
+
+    def spent_s(self) -> float:
+        """Seconds worked on the run so far."""
+        return self.cursor.budget.spent_s + self.work.elapsed()
+
+    def record(
+        self,
+        type: EventType,
+        *,
+        items: tuple[Item, ...] = (),
+        step: str | None = None,
+        details: dict[str, Any] | None = None,
+        duration_us: int | None = None,
+        error: str | None = None,
+        kinds: Sequence[str] = (),
+        agent: str | None = None,
+    ) -> int:
+        """Note that something happened; it becomes true with the next `commit`.
+
+        `kinds` are the names that an error of a tool is known by, and `agent` is who did it, if
+        not the active one. Keys and other secrets are covered in `error`, and in what the audit
+        tells of words; `items` are the conversation, and stay as they are.
+        """
+        config = self.config
+        is_bare = not items and error is None and type != "handoff"
+        if is_bare and not config.events and STATE not in (details or ()):
+            return self._seq
+        cursor = self.cursor
+        if error is not None:
+            error = cover(error)
+            cursor.progress.errors += 1
+            is_shown = config.trace_include_sensitive_data
+            if type == "tool_call":
+                names = "|".join(kinds) or error.partition(":")[0]
+                cursor.triggers.note_tool_error(f"{names}: {error}" if is_shown else names)
+            if not is_shown:
+                error = REDACTED
+        elif type == "tool_call":
+            cursor.handoffs.work += 1
+        if not config.trace_include_sensitive_data:
+            details = {**(details or {}), PRIVATE: True}
+        if details is not None and type in AUDITED and not _WORDS.isdisjoint(details):
+            details = _covered(details)
+        self._seq += 1
+        event = Event(
+            session_id=self.claim.session_id,
+            seq=self._seq,
+            type=type,
+            at_us=config.clock.now_us(),
+            agent=agent or self.agent.name,
+            step=step,
+            duration_us=duration_us,
+            details=details,
+            items=items,
+            error=error,
+        )
+        if self._labels and details and (type in AUDITED or not QUESTIONS.isdisjoint(details)):
+            details.update(self._labels)
+        if type in AUDITED and (config.events or cursor.audit.head):
+            cursor.audit.add(event)
+        self._pending.append(event)
+        if items:
+            self.visible.extend(items)
+        return self._seq
+
+    def remember(self, key: str, result: Any) -> None:
+        """Store `result` under `key` with the next `commit`."""
+        self._steps[key] = result
+
+    def remembered(self, keys: Iterable[str]) -> dict[str, Any]:
+        """What the next `commit` stores under these keys."""
+        return {key: self._steps[key] for key in keys if key in self._steps}
+
+    def remembered_under(self, prefix: str) -> dict[str, Any]:
+        """What the next `commit` stores under keys that begin so."""
+        return {key: value for key, value in self._steps.items() if key.startswith(prefix)}
+
+    @property
+    def next_handoff_id(self) -> str:
+        """The id of the handoff that is about to be made: its number is counted already."""
+        return f"{self.session_id}.h{self.cursor.handoffs.count}"
+
+    @property
+    def is_undoing(self) -> bool:
+        """Whether the rollback of a handoff was begun and is not finished."""
+        return self.cursor.handoffs.is_rolling_back
+
+    def open_handoff(self, pending: PendingHandoff) -> None:
+        """From the next commit on, `pending` is to be confirmed or undone."""
+        self.cursor.handoffs.open.append(pending)
+        self._new_handoffs.append(pending)
+
+    def publish(self, name: str, data: Any) -> None:
+        """See `RunContextWrapper.publish`."""
+        if not isinstance(name, str) or not 0 < len(name) <= _MAX_EVENT_NAME:
+            raise UserError(f"an event needs a name of 1 to {_MAX_EVENT_NAME} characters")
+        data = checked_value(f"data of the event {name}", data)
+        details: dict[str, Any] = {"published": name}
+        if data is not None:
+            details["data"] = data
+        self.record("message", details=details)
+        self.cursor.triggers.note_published(name)
+
+    @property
+    def beside(self) -> Beside:
+        """What the next `commit` writes beside this session."""
+        if self._beside is NOTHING:
+            self._beside = Beside()
+        return self._beside
+
+    def write(self, document: DocumentWrite) -> None:
+        """Write a document with the next `commit`."""
+        self.beside.documents.append(document)
+
+    def writes(self) -> list[DocumentWrite]:
+        """The documents that the next `commit` writes."""
+        return list(self._beside.documents)
+
+    def put_message(self, put: Callable[[], None]) -> None:
+        """Send something with the next commit, whether the step comes to its end or waits: `put`
+        records it."""
+        put()
+        self.kept = [*(self.kept or ()), put]
+
+    def put_question(self, key: str, put: Callable[[], None]) -> None:
+        """Ask with the commit that suspends the step: `put` records it then, once for each key."""
+        self.questions = {**(self.questions or {}), key: put}
+
+    def replace_view(self, visible: list[Item]) -> None:
+        """From now on the active agent sees `visible`."""
+        self.visible = visible
+        self._pending_items = len(visible)
+
+    @contextmanager
+    def bringing(self, items: tuple[Item, ...], *, as_history: bool) -> Iterator[None]:
+        """During the body the active agent sees `items`, too, of which nothing is recorded.
+
+        With `as_history` they came before the run.
+        """
+        length, history_length = len(self.visible), self.history_length
+        self.visible.extend(items)
+        if as_history:
+            self.history_length = len(self.visible)
+        else:
+            self.brought = items
+        try:
+            yield
+        finally:
+            del self.visible[length : length + len(items)]
+            if self._pending_items > length:  # Something was stored meanwhile.
+                self._pending_items -= len(items)
+            self.history_length, self.brought = history_length, ()
+
+    def said_since(self, seq: int) -> list[Event]:
+        """This run's events after number `seq` that carry items and stand, stored or not."""
+        return [event for event in said([*self.events, *self._pending]) if event.seq > seq]
+
+    def know(self, agent: Agent[Any]) -> None:
+        """Remember an agent that came along, so that it is found by name."""
+        self._known[agent.name] = agent
+
+    def find_agent(self, name: str) -> Agent[Any]:
+        """A member of the team by name; `UnknownAgent`."""
+        agent = self._known.get(name)
+        if agent is None:
+            agent = self._known[name] = self.team[name]
+        return agent
+
+
+def _covered(details: dict[str, Any]) -> dict[str, Any]:
+    """The details, with keys covered in their words."""
+    changed = {
+        name: now
+        for name in _WORDS.intersection(details)
+        if (now := covered_keys(details[name])) is not details[name]
+    }
+    return {**details, **changed} if changed else details

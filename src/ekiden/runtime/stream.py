@@ -1,0 +1,281 @@
+"""A run whose events are streamed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
+from weakref import ref
+
+from ekiden.core.agent import Agent
+from ekiden.core.context import Parameterized, TContext, TOutput
+from ekiden.core.conversation.model import ModelDelta
+from ekiden.core.conversation.run_items import RunItem
+from ekiden.core.errors import UserError
+from ekiden.core.events import Event
+from ekiden.runtime.conversation.run_items import run_items
+from ekiden.runtime.loop.advance import advance
+from ekiden.runtime.results import RunResult, raise_failure
+from ekiden.runtime.state.state import RunState
+
+if TYPE_CHECKING:
+    from ekiden.core.guardrails import InputGuardrailResult, OutputGuardrailResult
+
+
+_log = logging.getLogger("ekiden.runtime")
+
+T = TypeVar("T")
+
+_END = object()
+_reading: set[asyncio.Task[None]] = set()
+"""Event loops hold tasks weakly."""
+
+
+class EventStream(Generic[T]):
+    """Events of a run, one for each that is asked for: the run goes on while somebody reads.
+
+    Leaving the loop cancels the run and keeps the session; `aclose` waits until that is stored.
+    """
+
+    def __init__(self, source: Callable[[], AsyncGenerator[T, None]]) -> None:
+        self._pipe = _Pipe(source)
+
+    def __aiter__(self) -> EventStream[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        try:
+            shown = await self._pipe.next()
+        except asyncio.CancelledError:
+            await self.aclose()
+            raise
+        if shown is _END:
+            raise StopAsyncIteration
+        return shown  # type: ignore[no-any-return]
+
+    async def aclose(self) -> None:
+        """End the stream; returns when what it left is stored."""
+        self._pipe.stop()
+        await self._pipe.ended()
+
+    def stop(self) -> None:
+        """End the stream as soon as possible, for whoever reads it."""
+        self._pipe.stop()
+
+    def __del__(self) -> None:
+        pipe = self._pipe
+        if pipe.task is not None and not pipe.task.done():
+            with suppress(RuntimeError):  # The loop is closed.
+                pipe.task.get_loop().call_soon_threadsafe(pipe.stop)
+
+
+class _Pipe:
+    """What the reading task and the iterator share."""
+
+    def __init__(self, source: Callable[[], AsyncGenerator[Any, None]]) -> None:
+        self._source = source
+        self._slot: asyncio.Future[Any] | None = None
+        self._wanted = asyncio.Event()
+        self._is_over = False
+        self.task: asyncio.Task[None] | None = None
+
+    async def next(self) -> Any:
+        """The next event, or `_END` once everything is stored."""
+        if self._is_over:
+            await self.ended()
+            return _END
+        self._slot = asyncio.get_running_loop().create_future()
+        self._wanted.set()
+        if self.task is None:
+            self.task = asyncio.create_task(self._read())
+            _reading.add(self.task)
+            self.task.add_done_callback(_reading.discard)
+        return await self._slot
+
+    async def ended(self) -> None:
+        """Return when nobody reads the run any more."""
+        if self.task is not None:
+            await asyncio.wait({self.task})
+
+    def stop(self) -> None:
+        """Read no further."""
+        self._is_over = True
+        if self.task is not None:
+            self.task.cancel()
+
+    async def _read(self) -> None:
+        try:
+            async with aclosing(self._source()) as source:
+                async for shown in source:
+                    self._wanted.clear()
+                    self._give(shown)
+                    await self._wanted.wait()
+        except asyncio.CancelledError:
+            if not self._is_over:
+                raise
+        except BaseException as exc:
+            self._fail(exc)
+        finally:
+            self._is_over = True
+            self._give(_END)
+
+    def _give(self, shown: Any) -> None:
+        if self._slot is not None and not self._slot.done():
+            self._slot.set_result(shown)
+
+    def _fail(self, exc: BaseException) -> None:
+        if self._slot is not None and not self._slot.done():
+            self._slot.set_exception(exc)
+        else:
+            _log.error("a run failed that nobody reads any more", exc_info=exc)
+
+
+@dataclass(frozen=True, slots=True)
+class RawResponsesStreamEvent:
+    """A piece of an answer that is still being made."""
+
+    data: ModelDelta
+    type: ClassVar[Literal["raw_response_event"]] = "raw_response_event"
+
+
+@dataclass(frozen=True, slots=True)
+class RunItemStreamEvent:
+    """Something was said, called or returned, and is stored."""
+
+    name: str
+    item: RunItem
+    type: ClassVar[Literal["run_item_stream_event"]] = "run_item_stream_event"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentUpdatedStreamEvent:
+    """Another agent has the conversation."""
+
+    new_agent: Agent[Any]
+    type: ClassVar[Literal["agent_updated_stream_event"]] = "agent_updated_stream_event"
+
+
+CancelMode: TypeAlias = Literal["after_step", "now"]
+
+StreamEvent: TypeAlias = RawResponsesStreamEvent | RunItemStreamEvent | AgentUpdatedStreamEvent
+
+_NAMES = {
+    "message_output_item": "message_output_created",
+    "tool_call_item": "tool_called",
+    "tool_call_output_item": "tool_output",
+    "handoff_call_item": "handoff_requested",
+    "handoff_output_item": "handoff_occured",
+    "reasoning_item": "reasoning_item_created",
+}
+
+
+class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
+    """A run that happens while somebody reads `stream_events` or `events`; read one of them, once.
+
+    Leaving the loop early cancels the run and keeps the session, which can be resumed.
+    """
+
+    def __init__(self, open_run: Callable[[], AbstractAsyncContextManager[RunState]]) -> None:
+        self._open_run = open_run
+        self._run: RunState | None = None
+        self._stream: ref[EventStream[Event | ModelDelta]] | None = None
+        """Weak: a stream that whoever read it forgot is to end."""
+        self._cancelled = False
+        self.is_complete = False
+
+    def events(self) -> EventStream[Event | ModelDelta]:
+        """Everything that happens: stored events, and deltas of answers between them.
+
+        Raises what the run raises.
+        """
+        if self._stream is not None:
+            raise UserError("this run is being read already; a stream can be read once")
+        stream = EventStream(self._events)
+        self._stream = ref(stream)
+        return stream
+
+    def stream_events(self) -> EventStream[StreamEvent]:
+        """The same as items and changes of agent."""
+        return EventStream(self._translated)
+
+    def cancel(self, mode: CancelMode = "after_step") -> None:
+        """Stop when the step under way is stored, or ``now``: then the step is cancelled, and what
+        it runs with it, such as a tool, a model or an `AgentRunner`. The session can be resumed.
+
+        Leaving the loop stops at once, too.
+        """
+        if mode not in get_args(CancelMode):
+            raise UserError(f"a stream is cancelled 'after_step' or 'now', not {mode!r:.40}")
+        self._cancelled = True
+        stream = None if self._stream is None else self._stream()
+        if mode == "now" and stream is not None:
+            stream.stop()
+
+    @property
+    def session_id(self) -> str | None:
+        """Whose run it is, once it has begun; `events` shows those of sessions that answer it,
+        too."""
+        return None if self._run is None else self._run.session_id
+
+    @property
+    def result(self) -> RunResult[TContext, TOutput]:
+        """The result; `UserError` before the stream was read to its end."""
+        if self._run is None:
+            raise UserError("the run is not over yet: read its stream to the end first")
+        return RunResult(self._run)
+
+    @property
+    def final_output(self) -> TOutput | None:
+        """The answer, or `None` while there is none."""
+        return self.result.final_output if self.is_complete else None
+
+    @property
+    def input_guardrail_results(self) -> list[InputGuardrailResult]:
+        """As of the `result`."""
+        return self.result.input_guardrail_results
+
+    @property
+    def output_guardrail_results(self) -> list[OutputGuardrailResult]:
+        """As of the `result`."""
+        return self.result.output_guardrail_results
+
+    async def _translated(self) -> AsyncGenerator[StreamEvent, None]:
+        async with aclosing(self.events()) as stream:
+            async for shown in stream:
+                if isinstance(shown, ModelDelta):
+                    yield RawResponsesStreamEvent(shown)
+                    continue
+                for event in self._translate(shown):
+                    yield event
+
+    async def _events(self) -> AsyncGenerator[Event | ModelDelta, None]:
+        async with self._open_run() as run:
+            self._run = run
+            stream = advance(run)
+            try:
+                async for shown in stream:
+                    yield shown
+                    if self._cancelled and isinstance(shown, Event):
+                        break
+            finally:
+                await stream.aclose()
+        self.is_complete = run.outcome is not None
+        raise_failure(run)
+
+    def _translate(self, event: Event) -> list[StreamEvent]:
+        run = self._run
+        assert run is not None
+        shown: list[StreamEvent] = []
+        if event.session_id != run.session_id:
+            return shown  # `events` shows what happens in sessions that answer this one.
+        if event.type == "agent_start":
+            shown.append(AgentUpdatedStreamEvent(run.find_agent(event.agent or "")))
+        elif event.seq > run.cursor.progress.first:
+            shown.extend(
+                RunItemStreamEvent(_NAMES.get(item.type, item.type), item)
+                for item in run_items([event], run.find_agent)
+            )
+        return shown

@@ -1,0 +1,278 @@
+"""Runs the tools of a turn concurrently, and stores each result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ekiden.core.context import ToolContext
+from ekiden.core.conversation.items import Item, function_output
+from ekiden.core.current_agent import acting_as
+from ekiden.core.faults import fault_point
+from ekiden.core.guardrails import GuardrailError
+from ekiden.core.privacy.masking import cover
+from ekiden.core.tool import FunctionTool
+from ekiden.runtime.questions.questions import Asking, Suspended, is_suspended
+from ekiden.runtime.state.calls import both
+from ekiden.runtime.state.state import RunState
+from ekiden.runtime.state.tracked import Draft, Tracked
+from ekiden.runtime.tools.confirmation import Decision, ask_first, is_granted_meanwhile, is_refused
+from ekiden.tools import ToolResult, invoke
+from ekiden.tools.under_way import CallUnderWay, current_call
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PlannedCall:
+    """A call of a tool and the key of its step."""
+
+    tool: FunctionTool
+    call: Item
+    key: str
+    begin: Callable[[], Awaitable[None]] | None = None
+    """Awaited when nothing comes before the tool any more; `None`: the call is stored already."""
+
+
+async def run_tools(run: RunState, planned: list[PlannedCall], *, more_to_come: bool) -> None:
+    """Run the tools and record their outputs in the order of the calls.
+
+    Each result but the last is stored as soon as it is there, so that after a crash only those
+    that were under way are run again; with `more_to_come` in the turn the last one is, too. The
+    events are recorded when all are done and the caller commits them. An exception that a tool
+    lets through cancels the others.
+    """
+    if len(planned) == 1 and not more_to_come:
+        [only] = planned
+        decision = None if only.tool.confirmation is None else await _asked(run, only)
+        results = [await _run_one(run, only, decision)]
+    else:
+        results = await _side_by_side(run, planned, len(planned) + more_to_come)
+    for each, (result, duration_us) in zip(planned, results, strict=True):
+        output = function_output(each.call["call_id"], result.output)
+        record_call(run, each, result, items=(output,), duration_us=duration_us)
+
+
+def record_call(
+    run: RunState,
+    each: PlannedCall,
+    result: ToolResult,
+    *,
+    items: tuple[Item, ...],
+    duration_us: int,
+    as_json: bool = False,
+) -> None:
+    """Record a call that was made or rejected, and what guardrails decided on it."""
+    details: dict[str, Any] = {"tool": each.tool.name}
+    if as_json:
+        details["json"] = True
+    if not result.is_run or (each.tool.confirmation is not None and is_refused(run, each.key)):
+        details["not_run"] = True
+    if result.guardrails:
+        sensitive = run.config.trace_include_sensitive_data
+        passed = [check.to_json(sensitive=sensitive) for check in result.guardrails if check.passed]
+        if passed:
+            details["guardrails"] = passed
+    run.record(
+        "tool_call",
+        items=items,
+        step=each.key,
+        details=details,
+        duration_us=duration_us,
+        error=result.error,
+        kinds=result.kinds,
+    )
+    if result.guardrails:
+        from ekiden.runtime.guardrails.tool import record_rejection
+
+        record_rejection(run, each.tool.name, each.call["call_id"], result.guardrails)
+
+
+async def _side_by_side(
+    run: RunState, planned: list[PlannedCall], left: int
+) -> list[tuple[ToolResult, int]]:
+    slots = asyncio.Semaphore(run.config.parallel_tools)
+
+    async def one(each: PlannedCall) -> tuple[ToolResult, int] | None:
+        nonlocal left
+        draft = Draft(Tracked(run))
+        try:
+            decision = None if each.tool.confirmation is None else await _asked(run, each)
+            async with slots:
+                result, duration_us = await _run_one(run, each, decision, draft)
+        except BaseException as exc:
+            if not is_suspended(exc):
+                raise
+            return None  # The others are run all the same.
+        left -= 1
+        if each.key in run.memo:
+            return result, duration_us
+        # Nothing is awaited between these two: whichever commit comes next has both.
+        draft.settle()
+        checks = [decision.to_json() for decision in result.guardrails]
+        run.remember(each.key, [result.output, result.error, duration_us, *checks])
+        if left:
+            await run.commit()
+            fault_point("turn.tools.after_remember")
+        return result, duration_us
+
+    results: dict[str, tuple[ToolResult, int]] = {}
+    waiting = planned
+    while waiting:
+        grants = len(run.cursor.questions.always)
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [(each.key, group.create_task(one(each))) for each in waiting]
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        results |= {key: result for key, task in tasks if (result := task.result()) is not None}
+        suspended = [each for each in planned if each.key not in results]
+        # An "always" that was given to a later call may cover one that waits.
+        is_new = len(run.cursor.questions.always) > grants
+        waiting = [each for each in suspended if is_new and _is_granted(run, each)]
+    if len(results) < len(planned):
+        raise Suspended
+    return [results[each.key] for each in planned]
+
+
+def _is_granted(run: RunState, each: PlannedCall) -> bool:
+    return is_granted_meanwhile(run, each.tool, each.call, each.key)
+
+
+async def _asked(run: RunState, each: PlannedCall) -> Decision | None:
+    """What a person says to the call; `None` if it was made already."""
+    if each.key in run.memo:
+        return None
+    return await ask_first(run, each.tool, each.call, each.key)
+
+
+async def _run_one(
+    run: RunState, each: PlannedCall, decision: Decision | None, variables: Draft | None = None
+) -> tuple[ToolResult, int]:
+    stored = run.memo.get(each.key)
+    if stored is not None:
+        return _recalled(*stored)
+    if decision is not None:
+        if not decision.approved:
+            return decision.refusal(), 0
+        each = PlannedCall(each.tool, decision.call(each.call), each.key)
+    fault_point("turn.tool.before_call")
+    result, duration_us = await perform(run, each, variables)
+    fault_point("turn.tool.after_call")
+    return result if decision is None else decision.told_of_edit(result), duration_us
+
+
+def _recalled(
+    output: Any, error: str | None, duration_us: int, *checks: dict[str, Any]
+) -> tuple[ToolResult, int]:
+    if not checks:
+        return ToolResult(output=output, value=output, error=error), duration_us
+    from ekiden.core.tool_guardrails import GuardrailDecision
+
+    guardrails = tuple(map(GuardrailDecision.from_json, checks))
+    return ToolResult(output, output, error, guardrails=guardrails), duration_us
+
+
+def perform(
+    run: RunState,
+    each: PlannedCall,
+    variables: Draft | None = None,
+    *,
+    always_told: bool = False,
+) -> Coroutine[Any, Any, tuple[ToolResult, int]]:
+    """Make the call, with the hooks around it; gives its result and the microseconds it took.
+
+    With `always_told` a failure that would end the run is a result like any other, but for that of
+    a guardrail. Hooks learn of calls that guardrails let through.
+    """
+    if each.tool.tool_input_guardrails or each.tool.tool_output_guardrails:
+        return _perform_guarded(run, each, variables, always_told)
+    return _perform(run, each, variables, always_told)
+
+
+async def _perform_guarded(
+    run: RunState, each: PlannedCall, variables: Draft | None, always_told: bool
+) -> tuple[ToolResult, int]:
+    try:
+        return await _perform(run, each, variables, always_told)
+    except GuardrailError as exc:
+        if _is_own(exc):
+            from ekiden.runtime.guardrails.tool import record_stop
+
+            await record_stop(run, each.tool.name, each.call["call_id"], exc)
+        raise
+
+
+async def _perform(
+    run: RunState, each: PlannedCall, variables: Draft | None, always_told: bool
+) -> tuple[ToolResult, int]:
+    options = current_call()
+    if options is None:
+        return await _make(run, each, variables, always_told)
+    with CallUnderWay(options.run, each.tool.name):
+        return await _make(run, each, variables, always_told)
+
+
+async def _make(
+    run: RunState, each: PlannedCall, variables: Draft | None, always_told: bool
+) -> tuple[ToolResult, int]:
+    context = tool_context(run, each.tool, each.call, each.key, variables)
+    agent, hooks, tool = run.agent, run.hooks, each.tool
+    watched = hooks is not None or agent.hooks is not None
+    timeout_s, checked = run.config.tool_timeout_s, None
+    if tool.tool_input_guardrails:
+        from ekiden.tools import check_input, refusal
+
+        checked = await check_input(tool, context, timeout_s=timeout_s)
+        watched = watched and refusal(checked) is None
+    if watched:
+        await both(
+            None if hooks is None else hooks.on_tool_start(context, agent, tool),
+            None if agent.hooks is None else agent.hooks.on_tool_start(context, agent, tool),
+        )
+    if each.begin is not None:
+        await each.begin()
+    began = run.config.clock.monotonic()
+    try:
+        with acting_as(agent.name):
+            result = await invoke(tool, context, timeout_s=timeout_s, checked=checked)
+    except Exception as exc:
+        if not always_told or _is_own(exc):
+            raise
+        error = cover(f"{type(exc).__name__}: {exc}")
+        result = ToolResult(output=error, value=None, error=error)
+    duration_us = int((run.config.clock.monotonic() - began) * 1e6)
+    if watched:
+        shown: Any = result.value if result.error is None else result.output
+        await both(
+            None if hooks is None else hooks.on_tool_end(context, agent, tool, shown),
+            None if agent.hooks is None else agent.hooks.on_tool_end(context, agent, tool, shown),
+        )
+    return result, duration_us
+
+
+def _is_own(exc: Exception) -> bool:
+    """Whether a guardrail of the call ends this run. With `run_data`, it ended the run of another
+    agent, and a tool let that through: a failure like any other."""
+    return isinstance(exc, GuardrailError) and exc.run_data is None
+
+
+def tool_context(
+    run: RunState, tool: FunctionTool, call: Item, key: str, variables: Draft | None = None
+) -> ToolContext[Any]:
+    """What the tool is given; its idempotency key is the same when the call is repeated."""
+    base = run.context
+    return ToolContext(
+        base.context,
+        base.usage,
+        tool_name=tool.name,
+        tool_call_id=call["call_id"],
+        tool_arguments=call.get("arguments") or "",
+        idempotency_key=f"{run.session_key}:{key}",
+        agent=run.agent,
+        session_id=run.session_id,
+        variables=base.variables if variables is None else variables,
+        link=run,
+        asking=partial(Asking, run, key),
+    )

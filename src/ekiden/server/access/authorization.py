@@ -1,0 +1,320 @@
+"""The gate: who calls is told by an API key, or is somebody on this very machine.
+
+A key stands in a header, `Authorization: Bearer KEY` or `X-API-Key: KEY`. A page cannot set
+headers of a WebSocket: it offers the subprotocols ``ekiden.v1`` and ``ekiden.bearer.KEY``, and the
+server answers with the first. In an address a key is refused, because addresses are written down
+by everything they pass.
+
+Without a key only a caller on the loopback address is let in, by a server that listens nowhere
+else, under a name that means this machine, not through a proxy, and as long as there is no key at
+all. With the first key that is over.
+
+The console has a login of its own in a cookie (`cookies.py`), which counts only where a request
+gives no key. An address that sends many wrong keys has to wait; a good key is let in all the same.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+
+from ekiden.core.checks.host_names import is_loopback_address, network_of, parse_host
+from ekiden.core.errors.server import KeyExpired, ServerExposed, TooManyRequests, Unauthenticated
+from ekiden.project.keys import ApiKey, Keys, login_id, parse_key
+from ekiden.project.service import Service
+from ekiden.server.access.access import LOCAL, Caller
+from ekiden.server.access.cookies import check_own_page, csrf_token, kept_logins
+from ekiden.server.access.keyring import KeyRing
+from ekiden.server.background import BackgroundTasks
+from ekiden.server.configuration import ServerConfig
+
+SUBPROTOCOL: Final = "ekiden.v1"
+_BEARER_PROTOCOL: Final = "ekiden.bearer."
+_IN_ADDRESS: Final = re.compile(rb"ek_[a-z0-9]{8}_")
+_FORWARDED: Final = frozenset(
+    {"forwarded", "via", "x-real-ip", "x-client-ip", "cf-connecting-ip", "true-client-ip"}
+)
+"""What proxies add: behind one, an address says nothing of who calls."""
+_UNKNOWN: Final = "this API key is unknown"
+
+_MOST: Final = 10_000
+
+
+class Rates:
+    """Lets everybody call `burst` times at once and `rate` times a second in the long run.
+
+    A rate of 0 is no limit. Only those who are known are counted: whoever it is for sees to that,
+    so that the memory stays small.
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        burst: int,
+        *,
+        told: str | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`told`: what whoever calls too often is told."""
+        self._told = told or f"this key may make {rate:g} requests a second"
+        self._rate = rate
+        self._burst = max(1, burst)
+        self._monotonic = monotonic
+        self._buckets: dict[str, tuple[float, float]] = {}
+        """Tokens, and when there were so many."""
+
+    def take(self, who: str) -> None:
+        """Count one call; `TooManyRequests` if it is one too many."""
+        if self._rate <= 0:
+            return
+        now = self._monotonic()
+        tokens, at = self._buckets.get(who, (float(self._burst), now))
+        tokens = min(float(self._burst), tokens + (now - at) * self._rate)
+        if tokens < 1.0:
+            self._buckets[who] = (tokens, now)
+            wait_s = max(1.0, (1.0 - tokens) / self._rate)
+            raise TooManyRequests(self._told, retry_after_s=wait_s)
+        if who not in self._buckets and len(self._buckets) >= _MOST:
+            self._forget(now)
+        self._buckets[who] = (tokens - 1.0, now)
+
+    def _forget(self, now: float) -> None:
+        """Let go of those whose bucket is full again, or else of all."""
+        left = {
+            who: (tokens, at)
+            for who, (tokens, at) in self._buckets.items()
+            if tokens + (now - at) * self._rate < self._burst
+        }
+        self._buckets = left if len(left) < _MOST else {}
+
+
+class KeyAuthorization:
+    """Lets in who has a key, and as long as there is none, who is on this machine."""
+
+    def __init__(self, ring: KeyRing, config: ServerConfig) -> None:
+        self._ring = ring
+        self._config = config
+        self._rates = Rates(config.rate, config.burst)
+        wrong_keys = config.wrong_keys if config.rate else 0
+        self._wrong = Rates(
+            wrong_keys / 60,
+            wrong_keys,
+            told="too many wrong keys came from this address",
+        )
+        self._is_local = config.allow_local and is_loopback_address(config.host)
+
+    async def caller(self, connection: HTTPConnection) -> Caller:
+        """Whoever sent the request: `Unauthenticated`, `KeyExpired`, `TooManyRequests`; with a
+        cookie also `CsrfFailed` and `BadOrigin`."""
+        try:
+            return await self._caller(connection)
+        except Unauthenticated as exc:
+            self._count(connection, exc)
+            raise
+
+    async def log_in(self, connection: HTTPConnection, text: str) -> tuple[Caller, str]:
+        """Whoever has this key, and the token of a new login, which replaces what the browser had:
+        `Unauthenticated`, `KeyExpired`, `TooManyRequests`."""
+        try:
+            caller = await self._holder(text)
+        except Unauthenticated as exc:
+            self._count(connection, exc, is_given=True)
+            raise
+        assert caller.key_id is not None
+        for left in kept_logins(connection.headers):
+            await self._ring.end_login(login_id(left))
+        token = await self._ring.begin_login(caller.key_id)
+        return replace(caller, login=login_id(token)), token
+
+    async def log_out(self, caller: Caller) -> None:
+        """End the login that the request came with; the key stays good."""
+        if caller.login is not None:
+            await self._ring.end_login(caller.login)
+
+    def _count(
+        self, connection: HTTPConnection, exc: Unauthenticated, *, is_given: bool = False
+    ) -> None:
+        """Count a wrong key; `TooManyRequests` if the address sent too many of them. One that was
+        good once is not guessed, and no key is not wrong."""
+        if not isinstance(exc, KeyExpired) and (is_given or _gives_key(connection)):
+            client = connection.client
+            self._wrong.take("" if client is None else network_of(client.host))
+
+    async def _caller(self, connection: HTTPConnection) -> Caller:
+        if _IN_ADDRESS.search(connection.scope.get("query_string", b"")):
+            raise Unauthenticated(
+                "an API key in an address is written into logs: revoke it, make another"
+            )
+        text = credential_of(connection)
+        if text is None and (kept := kept_logins(connection.headers)):
+            return await self._with_cookie(connection, kept)
+        if text is None or parse_key(text) is None:
+            return await self._without_key(connection, text)
+        return await self._holder(text)
+
+    async def _holder(self, text: str) -> Caller:
+        """Whoever has this key: `Unauthenticated`, `KeyExpired`, `TooManyRequests`."""
+        parsed = parse_key(text)
+        if parsed is None:
+            raise Unauthenticated(_UNKNOWN)
+        key_id, secret = parsed
+        known = await self._ring.look_up(key_id)
+        if known.key is None or not known.key.fits(secret):
+            raise Unauthenticated(_UNKNOWN)
+        return self._let_in(known.key, is_live=known.is_live)
+
+    async def _logged_in(self, token: str) -> Caller:
+        """Whoever logged in and has this token: `Unauthenticated`, `KeyExpired`,
+        `TooManyRequests`."""
+        login = login_id(token)
+        key_id = await self._ring.key_of_login(login)
+        known = None if key_id is None else await self._ring.look_up(key_id)
+        if known is None or known.key is None:
+            raise Unauthenticated("this login is over: log in again")
+        return replace(self._let_in(known.key, is_live=known.is_live), login=login)
+
+    def _let_in(self, key: ApiKey, *, is_live: bool) -> Caller:
+        if not is_live:
+            raise KeyExpired
+        self._rates.take(key.id)
+        self._ring.note_use(key.id)
+        return Caller(name=key.name, tenant=key.tenant, scopes=key.scopes, key_id=key.id)
+
+    async def recheck(self, caller: Caller) -> None:
+        """`KeyExpired` if the caller's key is good no more, the login has ended, or a key is needed
+        by now."""
+        if caller.login is not None and await self._ring.key_of_login(caller.login) is None:
+            raise KeyExpired
+        if caller.key_id is None:
+            if await self._ring.any_exist():
+                raise KeyExpired
+        elif not (await self._ring.look_up(caller.key_id)).is_live:
+            raise KeyExpired
+
+    async def _with_cookie(self, connection: HTTPConnection, kept: Sequence[str]) -> Caller:
+        try:
+            if not await self._ring.any_exist():
+                # It outlived the store of its key; where no key is needed it locks nobody out.
+                return await self._without_key(connection, None)
+            caller, token = await self._holder_of_one(kept)
+        except Unauthenticated:
+            connection.state.is_cookie_bad = True
+            raise
+        check_own_page(connection, token)
+        connection.state.csrf_token = csrf_token(token)
+        return caller
+
+    async def _holder_of_one(self, kept: Sequence[str]) -> tuple[Caller, str]:
+        """Whoever has the only good login among these, and its token."""
+        found: list[tuple[Caller, str]] = []
+        wrong = Unauthenticated(_UNKNOWN)
+        for token in kept:
+            try:
+                found.append((await self._logged_in(token), token))
+            except Unauthenticated as exc:
+                wrong = exc
+        if not found:
+            raise wrong
+        if len(found) > 1:
+            raise Unauthenticated("the request has several cookies with logins that differ")
+        return found[0]
+
+    async def _without_key(self, connection: HTTPConnection, text: str | None) -> Caller:
+        if text is not None and text.startswith("ek_"):
+            raise Unauthenticated(_UNKNOWN)
+        # Clients of other services cannot leave the key out, so that what is no key of ours is
+        # like none where none is needed.
+        if self._is_local and is_from_here(connection) and not await self._ring.any_exist():
+            return LOCAL
+        raise Unauthenticated() if text is None else Unauthenticated(_UNKNOWN)
+
+
+def _gives_key(connection: HTTPConnection) -> bool:
+    try:
+        return credential_of(connection) is not None or bool(kept_logins(connection.headers))
+    except Unauthenticated:
+        return True
+
+
+def credential_of(connection: HTTPConnection) -> str | None:
+    """What the request gives as its key; `Unauthenticated` if it gives several."""
+    headers = connection.headers
+    given = [_bearer(value) for value in headers.getlist("authorization")]
+    given += [value.strip() for value in headers.getlist("x-api-key")]
+    if connection.scope["type"] == "websocket":
+        given += [
+            name.removeprefix(_BEARER_PROTOCOL)
+            for name in offered_protocols(headers)
+            if name.startswith(_BEARER_PROTOCOL)
+        ]
+    if len(set(given)) > 1:
+        raise Unauthenticated("the request gives several keys that differ")
+    return given[0] if given else None
+
+
+def offered_protocols(headers: Headers) -> list[str]:
+    """The subprotocols that a WebSocket offers."""
+    return [
+        name.strip()
+        for value in headers.getlist("sec-websocket-protocol")
+        for name in value.split(",")
+    ]
+
+
+def subprotocol_of(connection: HTTPConnection) -> str | None:
+    """What to accept a WebSocket with: never the one that holds the key."""
+    return SUBPROTOCOL if SUBPROTOCOL in offered_protocols(connection.headers) else None
+
+
+def is_from_here(connection: HTTPConnection) -> bool:
+    """Whether the caller is surely on this machine: address, name called, and no proxy between."""
+    client = connection.client
+    if client is None or not is_loopback_address(client.host):
+        return False
+    host = parse_host(connection.headers.get("host", ""))
+    if host is None or not host.is_loopback:
+        return False
+    return not _is_proxied(connection)
+
+
+def _is_proxied(connection: HTTPConnection) -> bool:
+    """Whether it may come through a proxy: some add nothing, but speak HTTP/1.0, which clients of
+    today do not."""
+    names = (name.lower() for name in connection.headers)
+    return connection.scope.get("http_version") == "1.0" or any(
+        name in _FORWARDED or name.startswith("x-forwarded-") for name in names
+    )
+
+
+def key_ring(service: Service, chores: BackgroundTasks) -> KeyRing:
+    """The ring of keys in the service's main store."""
+
+    async def keys() -> Keys:
+        return Keys((await service.desk()).store)
+
+    return KeyRing(keys, chores)
+
+
+async def check_exposure(config: ServerConfig, keys: Keys) -> None:
+    """`ServerExposed` if other machines could call the server and no key keeps them out.
+
+    To be asked before the server listens.
+    """
+    if is_loopback_address(config.host):
+        return
+    now_us = await keys.now_us()
+    if not any(key.is_live(now_us) for key in await keys.list()):
+        raise ServerExposed(config.host)
+
+
+def _bearer(value: str) -> str:
+    scheme, _, token = value.strip().partition(" ")
+    if scheme.lower() != "bearer":
+        raise Unauthenticated("the request is authorized in a way that is not spoken here")
+    return token.strip()

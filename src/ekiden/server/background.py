@@ -1,0 +1,50 @@
+"""Background tasks that no request waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from ekiden.core.errors import EkidenError
+
+_log = logging.getLogger("ekiden.server")
+
+_MOST = 1000
+
+
+class BackgroundTasks:
+    """Owns tasks whose result nobody needs; what fails is told in the log and forgotten."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    def begin(self, work: Callable[[], Awaitable[object]], *, what: str) -> bool:
+        """Let `work` go on by itself; `False` if there is too much already, or no more."""
+        if self._is_closed or len(self._tasks) >= _MOST:
+            return False
+        task = asyncio.create_task(_done(work, what))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
+
+    async def settle(self) -> None:
+        """Wait for what is under way."""
+        await asyncio.gather(*self._tasks)
+
+    async def close(self) -> None:
+        """Stop what is under way; nothing new is begun."""
+        self._is_closed = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def _done(work: Callable[[], Awaitable[object]], what: str) -> None:
+    try:
+        await work()
+    except EkidenError as exc:
+        _log.warning("%s: %s", what, exc.code)
+    except Exception:
+        _log.exception("%s", what)

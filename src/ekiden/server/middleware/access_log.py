@@ -1,0 +1,149 @@
+"""The outermost: an id for each request, a line in the log, safe headers, and no 500 unexplained.
+
+A line tells method, route, status, time and the prefix of the key: neither what stands in the
+address nor what was said.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from typing import Any, Final
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ekiden.core.values.ids import new_id
+from ekiden.server.access.access import Caller
+from ekiden.server.middleware.refusals import answer, header, state_of
+from ekiden.server.problems import problem_response
+from ekiden.tracing.log_context import log_fields
+
+_log = logging.getLogger("ekiden.server")
+_access = logging.getLogger("ekiden.access")
+
+REQUEST_ID: Final = "x-request-id"
+_ID = re.compile(r"[A-Za-z0-9._:@-]{1,128}", re.ASCII)
+
+GONE: Final = 499
+"""The client went away before there was an answer."""
+
+_SAFE: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+"""Unless the answer says otherwise."""
+
+_STARTS = frozenset({"http.response.start", "websocket.http.response.start", "websocket.accept"})
+
+
+class AccessLog:
+    """Wraps everything."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve, and tell of it."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        told = _Told(send, request_id_of(scope))
+        state_of(scope)["request_id"] = told.request_id
+        with log_fields(request_id=told.request_id):
+            await self._serve(scope, receive, told)
+
+    async def _serve(self, scope: Scope, receive: Receive, told: _Told) -> None:
+        began = time.perf_counter()
+        try:
+            await self._app(scope, receive, told)
+        except ClientDisconnect:
+            pass
+        except Exception:
+            if told.status is not None:
+                raise
+            _log.exception("a request failed: %s %s", method_of(scope), route_of(scope))
+            detail = "a mistake in Ekiden; the server's log says more"
+            response = problem_response(500, "server.internal", detail)
+            await answer(scope, receive, told, response)
+        finally:
+            _tell(scope, told, (time.perf_counter() - began) * 1000)
+
+
+class _Told:
+    """Sends, adds headers, and remembers the status."""
+
+    __slots__ = ("_send", "request_id", "status")
+
+    def __init__(self, send: Send, request_id: str) -> None:
+        self._send = send
+        self.request_id = request_id
+        self.status: int | None = None
+
+    async def __call__(self, message: Message) -> None:
+        kind = message["type"]
+        if kind in _STARTS:
+            self.status = message.get("status", 101)
+            headers = list(message.get("headers") or ())
+            present = {name.lower() for name, _ in headers}
+            headers.append((REQUEST_ID.encode(), self.request_id.encode()))
+            if kind != "websocket.accept":
+                headers += [each for each in _SAFE if each[0] not in present]
+            message = {**message, "headers": headers}
+        elif kind == "websocket.close" and self.status is None:
+            self.status = 403
+        await self._send(message)
+
+
+def request_id_of(scope: Scope) -> str:
+    """The caller's own id if it is a harmless one, else a new one."""
+    given = header(scope, REQUEST_ID)
+    return given if given is not None and _ID.fullmatch(given) else new_id("req")
+
+
+def method_of(scope: Scope) -> str:
+    """The method, or that it is a WebSocket; one that nobody knows is not repeated."""
+    if scope["type"] == "websocket":
+        return "WEBSOCKET"
+    method: str = scope["method"]
+    return method if method.isalpha() and len(method) <= 10 else "?"
+
+
+_MOUNTED = ("/a2a", "/mcp", "/.well-known/agent-card.json")
+"""Where other standards are spoken: what is below is not told apart."""
+
+
+def route_of(scope: Scope) -> str:
+    """The route's template, such as ``/api/v1/runs/{run_id}``; ``-`` if there is none."""
+    effective = (scope.get("fastapi") or {}).get("effective_route_context")
+    for each in (effective, scope.get("route")):
+        path: Any = getattr(each, "path_format", None) or getattr(each, "path", None)
+        if isinstance(path, str) and path not in _MOUNTED:
+            return path
+    asked = scope.get("path", "")
+    for mounted in _MOUNTED:
+        if asked == mounted or asked.startswith(f"{mounted}/"):
+            return mounted
+    return "-"
+
+
+def _tell(scope: Scope, told: _Told, elapsed_ms: float) -> None:
+    if not _access.isEnabledFor(logging.INFO):
+        return
+    caller: Caller | None = state_of(scope).get("caller")
+    facts: dict[str, Any] = {
+        "method": method_of(scope),
+        "route": route_of(scope),
+        "status": GONE if told.status is None else told.status,
+        "ms": round(elapsed_ms, 1),
+        "key": "-" if caller is None else caller.id,
+        "request_id": told.request_id,
+    }
+    line = (facts["method"], facts["route"], facts["status"])
+    _access.info("%s %s %s", *line, extra=facts)

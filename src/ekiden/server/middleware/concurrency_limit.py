@@ -1,0 +1,169 @@
+"""How much is under way at the same time: what is more is told to come again.
+
+There is a room for all together, and in it one for each key, so that no key can take all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ekiden.core.errors import EkidenError
+from ekiden.core.errors.server import ServerBusy, TooManyRequests
+from ekiden.server.access.access import Caller
+from ekiden.server.configuration import ServerConfig
+from ekiden.server.middleware.refusals import refuse, state_of
+
+_STREAM = "text/event-stream"
+
+
+PROBES: Final = frozenset({"/healthz", "/readyz"})
+"""What asks whether the server lives gets an answer however much there is to do."""
+
+
+class RequestRoom:
+    """Counts requests, and apart from them streams and WebSockets, which stay for long."""
+
+    def __init__(
+        self, *, most_requests: int, most_streams: int, refusal: Callable[[], EkidenError]
+    ) -> None:
+        self._most_requests = most_requests
+        self._most_streams = most_streams
+        self.refusal = refusal
+        """What those are told for whom there is no room."""
+        self.requests = 0
+        self.streams = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is under way."""
+        return self.requests == self.streams == 0
+
+    async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve, if there is room."""
+        place = _Place(self, scope, receive, send)
+        if not place.enter():
+            await refuse(scope, receive, send, self.refusal())
+            return
+        try:
+            await app(scope, receive, place)
+        except OSError:
+            if not place.is_refused:
+                raise
+        finally:
+            place.leave()
+
+    def has_room(self, *, stream: bool) -> bool:
+        """Whether one more can be taken."""
+        if stream:
+            return self.streams < self._most_streams
+        return self.requests < self._most_requests
+
+
+class ConcurrencyLimit(RequestRoom):
+    """The room for all together."""
+
+    def __init__(self, app: ASGIApp, config: ServerConfig) -> None:
+        super().__init__(
+            most_requests=config.max_requests, most_streams=config.max_streams, refusal=ServerBusy
+        )
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve, if there is room."""
+        if scope["type"] not in ("http", "websocket") or _is_probe(scope):
+            await self._app(scope, receive, send)
+        else:
+            await self.serve(self._app, scope, receive, send)
+
+
+class Shares:
+    """A room for each key. Who is on this machine, without a key, shares with nobody."""
+
+    def __init__(self, app: ASGIApp, config: ServerConfig) -> None:
+        self._app = app
+        self._requests = config.key_requests
+        self._streams = config.key_streams
+        self._rooms: dict[str, RequestRoom] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve, if the caller's key has room."""
+        known = scope["type"] in ("http", "websocket")
+        caller: Caller | None = state_of(scope).get("caller") if known else None
+        if caller is None or caller.key_id is None:
+            await self._app(scope, receive, send)
+            return
+        room = self._rooms.setdefault(caller.key_id, self._room())
+        try:
+            await room.serve(self._app, scope, receive, send)
+        finally:
+            if room.is_empty:
+                self._rooms.pop(caller.key_id, None)
+
+    def _room(self) -> RequestRoom:
+        return RequestRoom(
+            most_requests=self._requests, most_streams=self._streams, refusal=_too_many
+        )
+
+
+def _too_many() -> TooManyRequests:
+    return TooManyRequests("this key has as much under way as one key may", retry_after_s=2)
+
+
+def _is_probe(scope: Scope) -> bool:
+    return (
+        scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and scope["path"] in PROBES
+    )
+
+
+class _Place:
+    """What one request takes up: as a request first, and as a stream once it turns out to be."""
+
+    __slots__ = ("_crowd", "_receive", "_scope", "_send", "_stream", "is_refused")
+
+    def __init__(self, crowd: RequestRoom, scope: Scope, receive: Receive, send: Send) -> None:
+        self._crowd = crowd
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        accept = Headers(scope=scope).get("accept", "")
+        self._stream = scope["type"] == "websocket" or _STREAM in accept
+        self.is_refused = False
+
+    def enter(self) -> bool:
+        if not self._crowd.has_room(stream=self._stream):
+            return False
+        self._count(1)
+        return True
+
+    def leave(self) -> None:
+        self._count(-1)
+
+    async def __call__(self, message: Message) -> None:
+        if self.is_refused:
+            return
+        if message["type"] == "http.response.start" and not self._stream and _is_stream(message):
+            if not self._crowd.has_room(stream=True):
+                self.is_refused = True
+                await refuse(self._scope, self._receive, self._send, self._crowd.refusal())
+                raise OSError("no more streams are served")
+            self._count(-1)
+            self._stream = True
+            self._count(1)
+        await self._send(message)
+
+    def _count(self, by: int) -> None:
+        if self._stream:
+            self._crowd.streams += by
+        else:
+            self._crowd.requests += by
+
+
+def _is_stream(message: Message) -> bool:
+    return any(
+        name.lower() == b"content-type" and value.startswith(_STREAM.encode())
+        for name, value in message.get("headers") or ()
+    )

@@ -1,0 +1,119 @@
+"""The role of a mirror: a copy of sessions, elsewhere, that is fed from the store.
+
+The store is the truth and the outbox. Who drives a mirror (`ekiden.sessions.replica.feed`) reads
+what is stored and sends it; so a mirror that is away costs only lateness. Each event is sent at
+least once, in the order of its session; a mirror that can tell leaves out what it has already.
+Nothing is ever taken back: what a rollback undid stays in the mirror.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ekiden.core.conversation.items import Item
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicatedSession:
+    """A session as a mirror gets it."""
+
+    id: str
+    user_id: str | None
+    created_at_us: int
+    """One that was deleted and made again, with the same id, is another session."""
+    kept: Any = None
+    """What the mirror gave back when it was sent an event of this session last; JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicatedEvent:
+    """What one event said, and what it did to the session's variables."""
+
+    id: str
+    """Unique, and the same whenever it is sent."""
+    seq: int
+    """Its number in the session; not every number is sent."""
+    at_us: int
+    """Microseconds since 1970; later than that of the event before, by one for each item of it."""
+    agent: str
+    """Who had the conversation."""
+    items: Sequence[Item] = ()
+    tools: Mapping[str, str] = field(default_factory=dict)
+    """The names of the tools whose answers are among the items, by the call's id."""
+    state: Mapping[str, Any] = field(default_factory=dict)
+    """Variables of the session that got a value; `None` for one that was removed."""
+
+
+class SessionReplica(Protocol):
+    """Where sessions are mirrored to; another address is another mirror, with its own place.
+
+    For example::
+
+        class Wall(SessionMirror):
+            name = "wall"
+
+            async def send(self, session, event, *, again):
+                print(session.id, event.seq, event.items)
+
+            async def close(self):
+                pass
+    """
+
+    @property
+    def name(self) -> str:
+        """What and where it is, without any secret, such as ``vertex:projects/…``."""
+        ...
+
+    async def send(self, session: ReplicatedSession, event: ReplicatedEvent, *, again: bool) -> Any:
+        """Append the event to the session, which is made if it is not there yet.
+
+        `again`: the event, or a part of it, may have been sent before. Gives back JSON that comes
+        with the next event as `ReplicatedSession.kept`. Raises `ReplicaUnavailable` for what
+        may go well later, `ReplicaRefused` for an event that never will. Events of one session come
+        one after the other, those of several at once.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections; a second call does nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaPolicy:
+    """How a mirror is fed.
+
+    For example::
+
+        policy = MirrorPolicy(include_sensitive_data=False, parallel=2)
+        await mirror_sessions(store, mirror, policy=policy)
+    """
+
+    include_sensitive_data: bool = True
+    """If not, what looks like a card number, a telephone, an e-mail address or a key is covered
+    before anything is sent."""
+    parallel: int = 8
+    """Sessions that are sent at once."""
+    lease_s: float = 60.0
+    """After so long without a sign of life another process may go on."""
+    send_timeout_s: float = 30.0
+    """For one event; shorter than the lease."""
+    first_pause_s: float = 1.0
+    """After a failure; each further one is twice as long."""
+    longest_pause_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaReport:
+    """What came of feeding a mirror."""
+
+    sent: int = 0
+    set_aside: int = 0
+    waiting: int = 0
+    """Sessions that still have something to be sent."""
+    problem: str | None = None
+    """The last failure, if the last attempt failed."""
+    busy: bool = False
+    """Another process feeds the mirror."""

@@ -1,0 +1,195 @@
+"""Reads traces from a store, with the sessions that answered others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ekiden.core.errors import SessionNotFound
+from ekiden.core.events import Event
+from ekiden.storage.base import SessionRow, Store
+from ekiden.storage.records import is_copied
+from ekiden.tracing.building.builder import SpanBuilder
+from ekiden.tracing.building.facts import part
+from ekiden.tracing.building.parts import CostOf
+from ekiden.tracing.ids import (
+    TRACEPARENT,
+    TraceContext,
+    ask_span_id,
+    parse_traceparent,
+    session_span_id,
+    trace_id_of,
+)
+from ekiden.tracing.spans import Span
+from ekiden.tracing.tree import Trace
+
+_MOST_SESSIONS: Final = 10_000
+_DEEPEST: Final = 100
+_MANY: Final = 1000
+_META: Final = ("asked_by", "asked_in", "forked_at", "forked_from", "task_id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedSession:
+    """One session of a trace: its events, and where its spans belong."""
+
+    row: SessionRow
+    events: Sequence[Event]
+    """Without those that are copies of what happened in another session."""
+    context: TraceContext
+
+    def builder(self, cost: CostOf | None = None) -> SpanBuilder:
+        """What makes its spans, and has seen nothing yet."""
+        return builder_for(self.row, self.context, cost=cost)
+
+    def built(self, cost: CostOf | None = None) -> SpanBuilder:
+        """The same, after all events."""
+        builder = self.builder(cost)
+        for event in self.events:
+            builder.add(event)
+        return builder
+
+
+async def read_trace(
+    store: Store, session_id: str, *, children: bool = True, cost: CostOf | None = None
+) -> Trace:
+    """The trace of a session; with `children` of all sessions that answered it, however deep.
+
+    `cost` tells what model calls cost of which the events do not. Raises `SessionNotFound`; of
+    sessions that were deleted since there is nothing::
+
+        trace = await read_trace(store, "customer-42")
+        for node in trace.nodes():
+            print(node.span.kind, node.span.name)
+    """
+    spans: list[Span] = []
+    async for session in traced_sessions(store, session_id, children=children):
+        if len(session.events) < _MANY:
+            spans += session.built(cost).spans()
+        else:  # Others want their turn meanwhile.
+            spans += await asyncio.to_thread(_spans, session, cost)
+    return Trace(trace_id=spans[0].trace_id, session_id=session_id, spans=spans)
+
+
+def _spans(session: TracedSession, cost: CostOf | None) -> Sequence[Span]:
+    return session.built(cost).spans()
+
+
+async def traced_sessions(
+    store: Store, session_id: str, *, children: bool = True
+) -> AsyncIterator[TracedSession]:
+    """The session, and with `children` those that answered it, each after who asked it."""
+    await store.open()
+    row = await store.get(session_id)
+    context = await trace_context(store, row)
+    waiting: list[tuple[SessionRow, TraceContext]] = [(row, context)]
+    seen = {session_id}
+    while waiting:
+        row, context = waiting.pop()
+        events = own_events(row, await store.events(row.id))
+        yield TracedSession(row=row, events=events, context=context)
+        if not children:
+            return
+        asked: list[tuple[SessionRow, TraceContext]] = []
+        for child, message in _asked(events):
+            if child in seen or len(seen) >= _MOST_SESSIONS:
+                continue
+            seen.add(child)
+            with suppress(SessionNotFound):
+                below = TraceContext(
+                    trace_id=context.trace_id, parent_id=ask_span_id(row.id, message)
+                )
+                asked.append((await store.get(child), below))
+        waiting.extend(reversed(asked))
+
+
+async def trace_context(store: Store, row: SessionRow) -> TraceContext:
+    """Where the spans of a session belong.
+
+    A session that answers another one is part of that one's trace. One that was made with a valid
+    W3C `traceparent` in its meta goes on with that trace. Any other is the root of its own.
+    """
+    return await context_for(store, row.id, row.meta, row.created_at_us)
+
+
+async def context_for(
+    store: Store, session_id: str, meta: Mapping[str, Any], created_at_us: int
+) -> TraceContext:
+    """The same, by the session's id, its meta and when it was made."""
+    asker = meta.get("asked_in")
+    if not isinstance(asker, str) or not asker:
+        found = parse_traceparent(meta.get(TRACEPARENT))
+        return found or TraceContext(trace_id=trace_id_of(session_id, created_at_us))
+    message = meta.get("answers")
+    if not isinstance(message, str):
+        first = await store.events(session_id, limit=1)
+        message = part((first[0].details or {}).get("message")).get("id") if first else None
+    above = ask_span_id(asker, message) if isinstance(message, str) else session_span_id(asker)
+    return TraceContext(trace_id=await _root_trace(store, asker), parent_id=above)
+
+
+async def _root_trace(store: Store, session_id: str) -> str:
+    """The trace of the session at the top of those that asked; of one that was deleted nobody
+    knows when it was made."""
+    seen: set[str] = set()
+    while session_id not in seen and len(seen) < _DEEPEST:
+        seen.add(session_id)
+        try:
+            row = await store.get(session_id)
+        except SessionNotFound:
+            break
+        asker = row.meta.get("asked_in")
+        if not isinstance(asker, str) or not asker:
+            found = parse_traceparent(row.meta.get(TRACEPARENT))
+            return found.trace_id if found else trace_id_of(session_id, row.created_at_us)
+        session_id = asker
+    return trace_id_of(session_id, 0)
+
+
+def builder_for(
+    row: SessionRow,
+    context: TraceContext,
+    *,
+    cost: CostOf | None = None,
+    is_live: bool = False,
+) -> SpanBuilder:
+    """What makes the spans of a session, as its row tells of it; see `Scene` for `is_live`."""
+    meta = row.meta
+    origin = meta.get("forked_from")
+    return SpanBuilder(
+        row.id,
+        context,
+        correlation_id=correlation_of(row.id, meta),
+        started_at_us=row.created_at_us,
+        cost=cost,
+        details={name: meta[name] for name in _META if meta.get(name) is not None},
+        links=(session_span_id(origin),) if isinstance(origin, str) else (),
+        is_live=is_live,
+    )
+
+
+def correlation_of(session_id: str, meta: Mapping[str, Any]) -> str:
+    """What the session says that it belongs to; by default itself."""
+    return str(meta.get("correlation_id") or session_id)
+
+
+def own_events(row: SessionRow, events: Sequence[Event]) -> Sequence[Event]:
+    """The events without those that happened in the session that this one branched off."""
+    if "forked_from" not in row.meta:
+        return events
+    return [event for event in events if not is_copied(row, event)]
+
+
+def _asked(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
+    """The sessions that were opened for questions and messages, each with its message."""
+    for event in events:
+        if event.type != "message" or not event.details:
+            continue
+        for name in ("asks", "tells"):
+            told = part(event.details.get(name))
+            session, message = told.get("session"), told.get("id")
+            if isinstance(session, str) and isinstance(message, str):
+                yield session, message

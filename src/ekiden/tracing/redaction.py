@@ -1,0 +1,126 @@
+"""Redaction of spans: never keys and tokens; words only where they are wanted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from ekiden.core.privacy.masking import MASK
+from ekiden.core.privacy.redaction import redact_json, redact_text
+from ekiden.core.values.jsonio import dumps, loads
+from ekiden.tracing.spans import NOTHING, Span
+
+_MAX_READ = 100_000
+"""So much of a text is looked at; what comes after it is not shown."""
+_LONGEST_SECRET = 8_000
+_SHORT = 120
+"""Names and ids come again and again: texts up to this length are looked at once."""
+KEYS: Final = ("api_key",)
+"""What is covered in every view and export: keys, tokens and private keys."""
+LEFT_OUT: Final = "Error details are left out."
+_ERROR_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}(?:Error|Exception|Exit|Interrupt|Timeout)")
+
+
+def covered(text: str, most: int) -> str:
+    """The text without what looks like a key or a token, no longer than `most` and a few words."""
+    if len(text) <= _SHORT:
+        shown = _looked_at(text)
+    else:
+        shown = redact_text(text[:_MAX_READ], kinds=("api_key",), mask=MASK)
+    if len(text) > _MAX_READ:
+        # The end may be half a key, which looks like none.
+        most = max(min(most, len(shown) - _LONGEST_SECRET), 0)
+    return shown if len(shown) <= most else f"{shown[:most]}… (of {len(text)} characters)"
+
+
+@lru_cache(maxsize=4096)
+def _looked_at(text: str) -> str:
+    return redact_text(text, kinds=("api_key",), mask=MASK)
+
+
+def for_export(
+    spans: Iterable[Span],
+    *,
+    include_content: bool = False,
+    include_errors: bool = False,
+    kinds: Collection[str] = KEYS,
+) -> list[Span]:
+    """The spans as they may leave this process.
+
+    Without `include_content` they have no prompts, answers, arguments, results and reasons, and of
+    errors only their code or the name of the exception, unless `include_errors`. `kinds` of
+    sensitive text are covered in what is left; see `ekiden.core.privacy.redaction`.
+    """
+    return [
+        exported(span, include_content=include_content, include_errors=include_errors, kinds=kinds)
+        for span in spans
+    ]
+
+
+def exported(
+    span: Span,
+    *,
+    include_content: bool = False,
+    include_errors: bool = False,
+    kinds: Collection[str] = KEYS,
+) -> Span:
+    """One span as it may leave this process; see `for_export`."""
+    shown = span if include_content else without_content(span, keep_error=include_errors)
+    return redacted(shown, kinds=kinds)
+
+
+def without_content(span: Span, *, keep_error: bool = False) -> Span:
+    """The span without what was said; its error as its code or name, unless that is kept."""
+    if not span.content and span.error is None:
+        return span
+    error = span.error if keep_error else _error_name(span)
+    return span.saying(name=span.name, error=error, details=span.details, content=NOTHING)
+
+
+def redacted(span: Span, *, kinds: Collection[str] = KEYS) -> Span:
+    """The span with what is sensitive in it covered; itself if nothing is."""
+    name = _redacted_name(span.name, tuple(kinds))
+    error = None if span.error is None else redact_text(span.error, kinds=kinds)
+    details = _redacted(span.details, kinds)
+    content = _redacted(span.content, kinds)
+    if (
+        name == span.name
+        and error == span.error
+        and details is span.details
+        and content is span.content
+    ):
+        return span
+    return span.saying(name=name, error=error, details=details, content=content)
+
+
+def redacted_value(value: Any, *, kinds: Collection[str] = KEYS) -> Any:
+    """A value of JSON with what is sensitive in it covered; itself if nothing is."""
+    text = dumps(value)
+    covered = redact_json(text, kinds=kinds)
+    return value if covered == text else loads(covered)
+
+
+@lru_cache(maxsize=4096)
+def _redacted_name(name: str, kinds: tuple[str, ...]) -> str:
+    """Names come again and again."""
+    return redact_text(name, kinds=kinds)
+
+
+def _redacted(values: Mapping[str, Any], kinds: Collection[str]) -> Mapping[str, Any]:
+    if not values:
+        return values
+    plain = dict(values)
+    covered: Mapping[str, Any] = redacted_value(plain, kinds=kinds)
+    return values if covered is plain else covered
+
+
+def _error_name(span: Span) -> str | None:
+    if span.error is None:
+        return None
+    code = span.details.get("code")
+    if isinstance(code, str) and code:
+        return code
+    found = _ERROR_NAME.match(span.error)
+    return found.group() if found is not None else LEFT_OUT

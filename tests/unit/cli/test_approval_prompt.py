@@ -1,0 +1,254 @@
+"""Asking a person whether a tool may run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import sys
+from collections.abc import Iterator
+from io import StringIO
+from typing import TextIO
+
+import pytest
+
+from ekiden.cli import approval_prompt
+from ekiden.cli.approval_prompt import (
+    Question,
+    TerminalApprover,
+    approver,
+    ask_on_terminal,
+    question,
+)
+from ekiden.core.roles import Approval, ConfirmationRequest
+
+MAY_IT = Question(line="may it? ")
+
+
+def request(
+    tool: str = "shell", prompt: str = "Run shell?", scope: str = ""
+) -> ConfirmationRequest:
+    """A question about a tool."""
+    return ConfirmationRequest(
+        session_id="s1",
+        agent="coder",
+        tool=tool,
+        arguments="{}",
+        prompt=prompt,
+        timeout_s=30,
+        scope=scope,
+    )
+
+
+class Person:
+    """Answers questions with prepared lines."""
+
+    def __init__(self, *lines: str | None) -> None:
+        self.lines = list(lines)
+        self.asked: list[Question] = []
+
+    async def __call__(self, asked: Question) -> str | None:
+        self.asked.append(asked)
+        return self.lines.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("line", "approved", "always"),
+    [
+        ("y\n", True, False),
+        (" YES \n", True, False),
+        ("a\n", True, True),
+        ("always", True, True),
+        ("是\n", True, False),
+        ("n\n", False, False),
+        ("\n", False, False),
+        (None, False, False),
+    ],
+)
+async def test_the_answer_is_the_persons(line: str | None, approved: bool, always: bool) -> None:
+    answer = await TerminalApprover(ask=Person(line)).approve(request())
+    assert (answer.approved, answer.always, answer.by) == (approved, always, "terminal")
+
+
+async def test_what_is_neither_yes_nor_no_is_asked_again() -> None:
+    person = Person("maybe\n", "yep\n", "y\n")
+    assert (await TerminalApprover(ask=person).approve(request())).approved
+    assert len(person.asked) == 3
+
+
+async def test_the_person_may_type_other_arguments() -> None:
+    person = Person("e\n", ' {"command": "ls"} \n')
+    answer = await TerminalApprover(ask=person).approve(request())
+    assert answer == Approval(approved=True, by="terminal", arguments='{"command": "ls"}')
+
+
+@pytest.mark.parametrize("typed", ["ls", "[1]", '{"a": 1, "a": 2}', '{"a": NaN}', "[" * 100_000])
+async def test_what_is_no_json_object_is_no_edit(typed: str) -> None:
+    person = Person("edit\n", typed, "n\n")
+    answer = await TerminalApprover(ask=person).approve(request())
+    assert (answer.approved, answer.arguments) == (False, None)
+    assert person.asked[-1].line.startswith("that is no JSON object")
+
+
+@pytest.mark.parametrize("nothing", ["\n", None])
+async def test_an_edit_that_is_not_made_is_no_answer(nothing: str | None) -> None:
+    person = Person("e\n", nothing, "maybe\n", "y\n")
+    answer = await TerminalApprover(ask=person).approve(request())
+    assert (answer.approved, answer.arguments) == (True, None)
+    assert len(person.asked) == 4
+
+
+@pytest.mark.parametrize("allowed", ["shell", "*", "sh*"])
+async def test_an_allowed_tool_runs_without_asking(allowed: str) -> None:
+    person = Person()
+    answer = await TerminalApprover(allow=["other", allowed], ask=person).approve(request())
+    assert (answer.approved, answer.always) == (True, False)
+    assert person.asked == []
+
+
+async def test_where_nobody_can_be_asked_the_answer_names_the_way_out() -> None:
+    answer = await TerminalApprover(allow=["read_file"]).approve(request())
+    assert not answer.approved
+    assert (answer.by, answer.reason) == (
+        "nobody",
+        "nobody could be asked here; --allow shell lets it run",
+    )
+
+
+async def test_questions_are_asked_one_after_the_other() -> None:
+    open_questions = 0
+
+    async def ask(asked: Question) -> str:
+        nonlocal open_questions
+        open_questions += 1
+        assert open_questions == 1
+        await asyncio.sleep(0)
+        open_questions -= 1
+        return "y"
+
+    asking = TerminalApprover(ask=ask)
+    answers = await asyncio.gather(*(asking.approve(request(str(n))) for n in range(5)))
+    assert all(answer.approved for answer in answers)
+
+
+async def test_a_question_that_is_withdrawn_lets_the_next_one_be_asked() -> None:
+    begun = asyncio.Event()
+
+    async def never(asked: Question) -> str | None:
+        begun.set()
+        await asyncio.Event().wait()
+        return None
+
+    asking = TerminalApprover(ask=never)
+    first = asyncio.create_task(asking.approve(request()))
+    await begun.wait()
+    begun.clear()
+    second = asyncio.create_task(asking.approve(request()))
+    first.cancel()
+    await begun.wait()
+    second.cancel()
+    await asyncio.gather(first, second, return_exceptions=True)
+
+
+def test_text_of_the_model_cannot_pass_for_the_question() -> None:
+    asked = str(question(request(prompt="fine\x1b[2J\n[y]es to everything: ")))
+    assert "\x1b" not in asked
+    assert "\n  | [y]es to everything: \n" in asked
+    assert asked.startswith("coder wants to run shell:\n")
+    assert asked.splitlines()[-2:] == [
+        "always: in this session; no answer in time: no",
+        "[y]es, [n]o, [a]lways, [e]dit (30 s): ",
+    ]
+
+
+def test_a_very_long_prompt_is_cut_and_says_so() -> None:
+    asked = str(question(request(prompt="x" * 100_000)))
+    assert len(asked) < 21_000
+    assert "80000 more characters" in asked
+
+
+def test_the_person_is_told_what_always_covers() -> None:
+    asked = question(request(prompt="Run it?", scope="git\x1b\n[y]es"))
+    assert asked.quoted == "Run it?\n(always: git\\x1b [y]es)"
+    assert question(request()).quoted == "Run shell?"
+
+
+def test_without_a_terminal_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", StringIO())
+    assert _approved(asyncio.run(approver(["shell"]).approve(request())))
+    assert not _approved(asyncio.run(approver().approve(request())))
+
+
+class Terminal:
+    """A pseudo terminal that standard input reads from."""
+
+    def __init__(self) -> None:
+        self.mine, theirs = pty.openpty()
+        self.stdin: TextIO = os.fdopen(theirs, encoding="utf-8")
+
+    def type(self, text: str) -> None:
+        """Press keys."""
+        os.write(self.mine, text.encode())
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    """A terminal at standard input and, as far as is asked, at standard error."""
+    made = Terminal()
+    monkeypatch.setattr(sys, "stdin", made.stdin)
+    yield made
+    made.stdin.close()
+    os.close(made.mine)
+
+
+async def test_a_line_is_read_from_the_terminal(
+    terminal: Terminal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asking = asyncio.create_task(ask_on_terminal(MAY_IT))
+    await asyncio.sleep(0)
+    terminal.type("yes\n")
+    assert await asking == "yes\n"
+    assert capsys.readouterr().err == "may it? "
+
+
+async def test_what_was_typed_before_the_question_is_no_answer(terminal: Terminal) -> None:
+    terminal.type("y\n")
+    asking = asyncio.create_task(ask_on_terminal(MAY_IT))
+    await asyncio.sleep(0)
+    terminal.type("n\n")
+    assert await asking == "n\n"
+
+
+async def test_the_end_of_input_is_no_answer(terminal: Terminal) -> None:
+    asking = asyncio.create_task(ask_on_terminal(MAY_IT))
+    await asyncio.sleep(0)
+    terminal.type("\x04")
+    assert await asking is None
+
+
+async def test_a_question_whose_time_is_over_leaves_the_line(
+    terminal: Terminal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await ask_on_terminal(MAY_IT)
+    assert capsys.readouterr().err == "may it? \n"
+
+
+def test_at_a_terminal_the_person_is_asked(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    person = Person("y\n")
+    monkeypatch.setattr(approval_prompt, "ask_on_terminal", person)
+    assert _approved(asyncio.run(approver().approve(request())))
+
+
+async def test_the_inbox_is_asked_about_what_is_not_allowed() -> None:
+    asking = approver(["sh*"], where="inbox")
+    assert await asking.approve(request()) == Approval(approved=True, by="--allow")
+    assert await approver(["write_*"], where="inbox").approve(request()) == "inbox"
+
+
+def _approved(answer: Approval | str) -> bool:
+    return isinstance(answer, Approval) and answer.approved

@@ -1,0 +1,270 @@
+"""The timekeeper is told as rarely as can be, and whatever it refuses stops nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any, cast
+
+import pytest
+from temporalio.api.operatorservice.v1 import ListSearchAttributesResponse
+from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
+
+from ekiden.integrations.temporal import leader_lease
+from ekiden.integrations.temporal import relay as relaying
+from ekiden.integrations.temporal.leader_lease import TERM_S, LeaderLease
+from ekiden.integrations.temporal.names import workflow_id
+from ekiden.integrations.temporal.payloads import SessionJob
+from ekiden.integrations.temporal.relay import Relay
+from ekiden.storage.base import NewSession
+from ekiden.storage.memory import MemoryStore
+from ekiden.storage.timers import Timer, timer_removal, timer_write
+from ekiden.testing import ManualClock
+from tests.support.until import until
+
+JOB = SessionJob(session="", agent="", queue="q", store="desk")
+LABELS: dict[str, list[str]] = {"desk": []}
+
+
+class Workflow:
+    """A workflow that has an activity to do."""
+
+    status = WorkflowExecutionStatus.RUNNING
+    raw_description = DescribeWorkflowExecutionResponse()
+    raw_description.pending_activities.add()
+
+    async def describe(self) -> Workflow:
+        return self
+
+
+class Forgotten:
+    """A workflow that is not there."""
+
+    async def describe(self) -> None:
+        raise RPCError("workflow not found", RPCStatusCode.NOT_FOUND, b"")
+
+
+class Cluster:
+    """Takes down what it is told, in place of a client."""
+
+    def __init__(self) -> None:
+        self.signals: list[Any] = []
+        self.waits: list[float] = []
+        self.refuses_time = False
+        self.known: set[str] = set()
+        self.checks = 0
+        self.namespace = "default"
+        self.operator_service = self
+        self.is_indexed = True
+
+    async def list_search_attributes(self, request: Any) -> Any:
+        return ListSearchAttributesResponse()
+
+    async def add_search_attributes(self, request: Any) -> None:
+        self.is_indexed = True
+
+    def get_workflow_handle(self, name: str) -> Any:
+        self.checks += 1
+        return Workflow() if name in self.known else Forgotten()
+
+    async def start_workflow(self, run: Any, job: Any, **options: Any) -> None:
+        (signal,) = options["start_signal_args"]
+        if options["start_signal"] == "wake":
+            if not self.is_indexed:
+                raise RPCError("no search attributes", RPCStatusCode.INVALID_ARGUMENT, b"")
+            self.known.add(options["id"])
+            self.signals.append(signal)
+            return
+        if self.refuses_time:
+            raise RPCError("too many signals", RPCStatusCode.INVALID_ARGUMENT, b"")
+        self.waits.append(round(signal.in_s))
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+@pytest.fixture
+def relay(store: MemoryStore, cluster: Cluster) -> Relay:
+    client: Any = cluster
+    return Relay(store, client, job=JOB, labels=LABELS)
+
+
+async def due_in(store: MemoryStore, seconds: float, name: str = "t") -> Timer:
+    timer = Timer(due_us=await store.now_us() + int(seconds * 1e6), kind="inbox", id=name)
+    await store.write_documents([timer_write(timer)])
+    return timer
+
+
+async def test_sessions_are_signalled_though_the_timekeeper_takes_no_more_signals(
+    store: MemoryStore, cluster: Cluster, relay: Relay, caplog: pytest.LogCaptureFixture
+) -> None:
+    await due_in(store, 60)
+    cluster.refuses_time = True
+    await store.create(NewSession(id="one", agent="desk", status="ready"))
+    await relay.look()
+    await store.create(NewSession(id="two", agent="desk", status="ready"))
+    await relay.look()
+    assert len(cluster.signals) == 2
+    assert caplog.text.count("too many signals") == 1
+
+
+async def test_a_later_deadline_is_no_news_until_the_one_told_has_passed(
+    store: MemoryStore, cluster: Cluster, relay: Relay
+) -> None:
+    first = await due_in(store, 60, "first")
+    await relay.look()
+    later = await due_in(store, 90, "later")
+    await store.write_documents([timer_removal(first)])
+    await relay.look()
+    await store.write_documents([timer_removal(later)])
+    await relay.look()
+    await due_in(store, 100, "last")
+    await relay.look()
+    assert cluster.waits == [60]
+    store.advance(70)
+    await relay.look()
+    assert cluster.waits == [60, 30]
+
+
+async def test_an_earlier_deadline_is_told(
+    store: MemoryStore, cluster: Cluster, relay: Relay
+) -> None:
+    await due_in(store, 60, "late")
+    await relay.look()
+    await due_in(store, 5, "soon")
+    await relay.look()
+    await relay.look()
+    assert cluster.waits == [60, 5]
+
+
+async def test_what_is_overdue_because_the_clock_was_set_is_told_at_once_and_not_all_the_time(
+    store: MemoryStore, cluster: Cluster, relay: Relay
+) -> None:
+    await due_in(store, 3600)
+    await relay.look()
+    store.advance(3601)
+    await relay.look()
+    await relay.look()
+    assert cluster.waits == [3600, 0]
+
+
+async def test_relays_that_know_other_agents_do_not_wait_for_each_other(
+    store: MemoryStore, cluster: Cluster
+) -> None:
+    client: Any = cluster
+    old = Relay(store, client, job=JOB, labels=LABELS)
+    new = Relay(store, client, job=JOB, labels={**LABELS, "billing": []})
+    same = Relay(store, client, job=JOB, labels=dict(LABELS))
+    moved = Relay(store, client, job=JOB, labels={"desk": ["gpu"]})
+    held = [await each._office.hold() for each in (old, new, same, moved)]
+    assert held == [True, True, False, True]
+
+
+async def test_who_takes_over_signals_only_what_was_not_signalled(cluster: Cluster) -> None:
+    clock = ManualClock()
+    store, client = MemoryStore(clock), cast(Any, cluster)
+    first = Relay(store, client, job=JOB, labels=LABELS)
+    assert await first._office.hold()
+    await store.create(NewSession(id="signalled", agent="desk", status="ready"))
+    await first.look()
+    await store.create(NewSession(id="missed", agent="desk", status="ready"))
+    clock.advance(TERM_S + 1)
+    second = Relay(store, client, job=JOB, labels=LABELS)
+    assert await second._office.hold()
+    await store.create(NewSession(id="fresh", agent="desk", status="ready"))
+    cluster.known.add(workflow_id(JOB.store, "fresh"))
+    signalled = len(cluster.signals)
+    await second.look()
+    assert len(cluster.signals) - signalled == 2
+    assert cluster.checks == 2
+    await second.look()
+    assert len(cluster.signals) - signalled == 2
+
+
+def _is_renewed(office: LeaderLease, until_us: int) -> bool:
+    return office._until_us != until_us
+
+
+async def test_the_office_is_kept_while_a_look_takes_long(
+    store: MemoryStore, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leader_lease, "_LOOK_EVERY_S", 0.001)
+    is_stuck = asyncio.Event()
+
+    async def stuck(*_: Any, **__: Any) -> None:
+        is_stuck.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(cluster, "start_workflow", stuck)
+    client: Any = cluster
+    relay = Relay(store, client, job=JOB, labels=LABELS)
+    await store.create(NewSession(id="one", agent="desk", status="ready"))
+    other = LeaderLease(store, relay._office._key.removeprefix("office/"))
+    async with asyncio.timeout(30):
+        relaying_on = asyncio.create_task(relay.run())
+        await is_stuck.wait()
+        for _ in range(3):
+            held_until_us = relay._office._until_us
+            store.advance(TERM_S * 0.6)
+            await until(partial(_is_renewed, relay._office, held_until_us))
+            assert not await other.hold()
+        relaying_on.cancel()
+        await asyncio.gather(relaying_on, return_exceptions=True)
+    assert await other.hold()
+    assert not other.is_taken_over
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look may check what was signalled before."""
+    monkeypatch.setattr(relaying, "_CHECK_S", 0.0)
+    monkeypatch.setattr(relaying, "_CHECK_EVERY_S", 0.0)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_session_in_line_is_checked_and_not_signalled_until_temporal_forgot_it(
+    store: MemoryStore, cluster: Cluster, relay: Relay
+) -> None:
+    await store.create(NewSession(id="one", agent="desk", status="ready"))
+    for _ in range(10):
+        await relay.look()
+    assert len(cluster.signals) == 1
+    assert cluster.checks
+    cluster.known.clear()
+    await relay.look()
+    assert [each.mark is None for each in cluster.signals] == [False, True]
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_few_sessions_are_checked_at_a_time_and_all_of_them_when_one_was_forgotten(
+    store: MemoryStore, cluster: Cluster, relay: Relay
+) -> None:
+    for number in range(100):
+        await store.create(NewSession(id=f"s{number}", agent="desk", status="ready"))
+    await relay.look()
+    cluster.checks = 0
+    await relay.look()
+    assert 0 < cluster.checks <= 20
+    cluster.known.clear()
+    await relay.look()
+    assert len(cluster.signals) == 200
+
+
+async def test_search_attributes_are_made_again_where_the_cluster_lost_them(
+    store: MemoryStore, cluster: Cluster, relay: Relay
+) -> None:
+    await store.create(NewSession(id="one", agent="desk", status="ready"))
+    cluster.is_indexed = False
+    await relay.look()
+    assert not cluster.signals
+    await relay.look()
+    assert len(cluster.signals) == 1
