@@ -37,7 +37,7 @@ SHOWN_ELSEWHERE = {
     "Member": "Decomposer",
     "PlanSettings": "Supervisor",
     "CostReport": "cost_report",
-    "MirrorReport": "mirror_sessions",
+    "ReplicaReport": "replicate_sessions",
     "Pruned": "prune_sessions",
     "Rewind": "rewind_session",
     "SearchHit": "SearchEntry",

@@ -206,11 +206,17 @@ class HandoffContext:
     payload: Any = None
     """What else the program that asked passes along; JSON."""
     priority: int = 0
-    timeout: float | None = None
-    """Seconds for the target to confirm. `None`: those of the way between the two agents, which are
-    300 unless it says otherwise."""
+    timeout: float = DEFAULT_TIMEOUT_S
+    """Seconds for the target to confirm. If you leave it out, a time-out that the handoff between
+    the two agents declares applies instead."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """`timestamp`, `handoff_chain` (begins with ``user``), `chain_depth`, `correlation_id`."""
+
+    @property
+    def given_timeout(self) -> float | None:
+        """The time-out, or `None` if the caller left it out."""
+        # The very object of the default: a caller who writes 300 means it.
+        return None if self.timeout is DEFAULT_TIMEOUT_S else self.timeout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,7 +108,7 @@ class BusServer:
     runs it. What the agent answers a question is its answer on the bus, however long it takes, and
     whether or not this process is still there then::
 
-        async with Bus(store) as bus, TeamOnBus(bus, store, team):
+        async with Bus(store) as bus, BusServer(bus, store, team):
             await Worker(store, team).run()
     """
 

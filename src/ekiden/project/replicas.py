@@ -22,7 +22,7 @@ def session_replica(settings: ReplicaSettings) -> SessionReplica:
 
     For example::
 
-        await mirror_sessions(store, session_mirror(load_settings(folder).settings.mirror))
+        await replicate_sessions(store, session_replica(load_settings(folder).settings.mirror))
     """
     vertex = settings.vertex
     if not (vertex.project and vertex.engine):

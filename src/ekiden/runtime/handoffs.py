@@ -155,7 +155,7 @@ class HandoffController:
             priority=given.priority,
             metadata=given.metadata,
             policy=request.policy,
-            timeout_s=given.timeout,
+            timeout_s=given.given_timeout,
             capabilities=request.capabilities,
             condition=request.condition,
             by=request.by,

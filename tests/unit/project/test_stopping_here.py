@@ -33,7 +33,7 @@ def project(tmp_path: Path) -> Project:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits long."""
-    for name in ("station", "stops"):
+    for name in ("store_worker", "stops"):
         monkeypatch.setattr(f"ekiden.engine.{name}._PATIENCE_S", 0.02)
     for name in ("_PATIENCE_S", "_LEAVING_S"):
         monkeypatch.setattr(f"ekiden.project.runs.cancellation.{name}", 0.02)

@@ -356,20 +356,21 @@ async def test_a_task_that_has_no_session_gets_one_with_its_past_and_its_state()
     assert model.calls[-1].input[0]["content"] == "my money back"
 
 
-@pytest.mark.parametrize(("given", "told"), [(None, 20.0), (300.0, 300.0), (5.0, 5.0)])
+@pytest.mark.parametrize(
+    ("given", "told"), [({}, 20.0), ({"timeout": 300.0}, 300.0), ({"timeout": 5.0}, 5.0)]
+)
 async def test_the_time_of_the_caller_comes_before_that_of_the_way(
-    given: float | None, told: float
+    given: dict[str, float], told: float
 ) -> None:
-    seen: list[float | None] = []
+    assert HandoffContext(task_id="t").timeout == 300
+    seen: list[float] = []
 
     def accepts(context: RunContextWrapper[Any], request: HandoffRequest) -> bool:
         seen.append(request.context.timeout)
         return True
 
     team, _ = team_of(b={"accepts": accepts}, edge={"timeout_s": 20})
-    request = HandoffRequest(
-        source="a", target="b", context=HandoffContext(task_id="t", timeout=given)
-    )
+    request = HandoffRequest(source="a", target="b", context=HandoffContext(task_id="t", **given))
     result = await HandoffController(team, MemoryStore()).initiate(request)
     assert (result.status, seen) == ("completed", [told])
 

@@ -23,6 +23,7 @@ from ekiden.core.errors import (
     UnknownAgent,
 )
 from ekiden.core.handoff_terms import (
+    DEFAULT_TIMEOUT_S,
     Actor,
     HandoffContext,
     HandoffPolicy,
@@ -92,7 +93,7 @@ class LocalHandoffs(api.Handoffs):
                 task_state=dict(task_state),
                 conversation_history=history,
                 priority=priority,
-                timeout=timeout_s,
+                timeout=DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s,
                 metadata={**metadata, **correlated},
             ),
             policy=policy,

@@ -75,7 +75,7 @@ async def mirror_run(
     return Exit.FAILED if once and report.waiting else Exit.OK
 
 
-async def replica_status(*, place: Place = HERE, as_json: JsonOption = False) -> None:
+async def mirror_status(*, place: Place = HERE, as_json: JsonOption = False) -> None:
     """Show how far the mirror is; the mirror itself is not asked."""
     from ekiden.cli.output import emit
     from ekiden.cli.views.replicas import print_status

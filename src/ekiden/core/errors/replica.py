@@ -1,9 +1,9 @@
 """What can go wrong where sessions are mirrored to.
 
 EkidenError
-└── MirrorFailed
-    ├── MirrorUnavailable         it may go well later
-    └── MirrorRefused             this one event will never be taken
+└── ReplicaFailed
+    ├── ReplicaUnavailable         it may go well later
+    └── ReplicaRefused             this one event will never be taken
 """
 
 from __future__ import annotations

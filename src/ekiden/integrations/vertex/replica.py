@@ -117,8 +117,8 @@ class VertexReplica:
 
     For example::
 
-        mirror = VertexMirror(project="my-project", location="us-central1", engine="4711")
-        await mirror_sessions(store, mirror, once=True)
+        mirror = VertexReplica(project="my-project", location="us-central1", engine="4711")
+        await replicate_sessions(store, mirror, once=True)
 
     A session is made there with an id that is computed from ours, so it is made once; where that
     is not taken, the name that it got is kept in the store. An event's id is its

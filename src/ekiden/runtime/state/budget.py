@@ -205,7 +205,7 @@ def shared_budgets_of(run: Recording) -> list[str]:
 
 
 def open_shared_budgets(run: Recording) -> list[str]:
-    """The shared budgets of a session that the run opens; starts its own if it has limits to share."""
+    """The shared budgets of a session the run opens; starts its own if it has limits to share."""
     cursor = run.cursor
     for level, limits in _levels(run):
         if cursor.budget.shared_budget is None:

@@ -51,7 +51,7 @@ class SessionReplica(Protocol):
 
     For example::
 
-        class Wall(SessionMirror):
+        class Wall(SessionReplica):
             name = "wall"
 
             async def send(self, session, event, *, again):
@@ -87,8 +87,8 @@ class ReplicaPolicy:
 
     For example::
 
-        policy = MirrorPolicy(include_sensitive_data=False, parallel=2)
-        await mirror_sessions(store, mirror, policy=policy)
+        policy = ReplicaPolicy(include_sensitive_data=False, parallel=2)
+        await replicate_sessions(store, mirror, policy=policy)
     """
 
     include_sensitive_data: bool = True

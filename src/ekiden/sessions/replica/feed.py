@@ -50,7 +50,7 @@ async def replicate_sessions(
     For example::
 
         async with open_store("desk.db") as store:
-            report = await mirror_sessions(store, mirror, once=True)
+            report = await replicate_sessions(store, mirror, once=True)
 
     With `once` it returns when everything there is was sent or tried. Where it stands is in the
     store: it goes on there, after whatever ended it. Of several processes one feeds the mirror and
