@@ -1,0 +1,103 @@
+"""A computer that a model operates: you implement one of the two classes."""
+
+from __future__ import annotations
+
+import abc
+from typing import Literal, TypeAlias
+
+__all__ = ["AsyncComputer", "Button", "Computer", "Environment"]
+
+Environment: TypeAlias = Literal["mac", "windows", "ubuntu", "browser"]
+Button: TypeAlias = Literal["left", "right", "wheel", "back", "forward"]
+
+
+class _Screen:
+    @property
+    def environment(self) -> Environment | None:
+        """What kind of computer it is; only the preview tool needs it."""
+        return None
+
+    @property
+    def dimensions(self) -> tuple[int, int] | None:
+        """Width and height in pixels; only the preview tool needs them."""
+        return None
+
+
+class Computer(_Screen, abc.ABC):
+    """A computer whose actions block."""
+
+    @abc.abstractmethod
+    def screenshot(self) -> str:
+        """The screen as a PNG in base64."""
+
+    @abc.abstractmethod
+    def click(self, x: int, y: int, button: Button) -> None:
+        """Press a button at a place."""
+
+    @abc.abstractmethod
+    def double_click(self, x: int, y: int) -> None:
+        """Press the left button twice at a place."""
+
+    @abc.abstractmethod
+    def scroll(self, x: int, y: int, scroll_x: int, scroll_y: int) -> None:
+        """Scroll by so many pixels at a place."""
+
+    @abc.abstractmethod
+    def type(self, text: str) -> None:
+        """Type a text."""
+
+    @abc.abstractmethod
+    def wait(self) -> None:
+        """Wait until the screen has changed."""
+
+    @abc.abstractmethod
+    def move(self, x: int, y: int) -> None:
+        """Move the pointer to a place."""
+
+    @abc.abstractmethod
+    def keypress(self, keys: list[str]) -> None:
+        """Press keys at the same time."""
+
+    @abc.abstractmethod
+    def drag(self, path: list[tuple[int, int]]) -> None:
+        """Drag the pointer along a path."""
+
+
+class AsyncComputer(_Screen, abc.ABC):
+    """A computer whose actions are awaited; see `Computer` for what each does."""
+
+    @abc.abstractmethod
+    async def screenshot(self) -> str:
+        """The screen as a PNG in base64."""
+
+    @abc.abstractmethod
+    async def click(self, x: int, y: int, button: Button) -> None:
+        """Press a button at a place."""
+
+    @abc.abstractmethod
+    async def double_click(self, x: int, y: int) -> None:
+        """Press the left button twice at a place."""
+
+    @abc.abstractmethod
+    async def scroll(self, x: int, y: int, scroll_x: int, scroll_y: int) -> None:
+        """Scroll by so many pixels at a place."""
+
+    @abc.abstractmethod
+    async def type(self, text: str) -> None:
+        """Type a text."""
+
+    @abc.abstractmethod
+    async def wait(self) -> None:
+        """Wait until the screen has changed."""
+
+    @abc.abstractmethod
+    async def move(self, x: int, y: int) -> None:
+        """Move the pointer to a place."""
+
+    @abc.abstractmethod
+    async def keypress(self, keys: list[str]) -> None:
+        """Press keys at the same time."""
+
+    @abc.abstractmethod
+    async def drag(self, path: list[tuple[int, int]]) -> None:
+        """Drag the pointer along a path."""

@@ -1,0 +1,48 @@
+"""Changes of files that a model asks for: you implement `ApplyPatchEditor`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+__all__ = [
+    "ApplyPatchEditor",
+    "ApplyPatchOperation",
+    "ApplyPatchOperationType",
+    "ApplyPatchResult",
+]
+
+ApplyPatchOperationType: TypeAlias = Literal["create_file", "update_file", "delete_file"]
+
+
+@dataclass
+class ApplyPatchOperation:
+    """One change of one file."""
+
+    type: ApplyPatchOperationType
+    path: str
+    diff: str | None = None
+    ctx_wrapper: Any = None
+    move_to: str | None = None
+
+
+@dataclass
+class ApplyPatchResult:
+    """How a change ended, and what the model is told."""
+
+    status: Literal["completed", "failed"] | None = None
+    output: str | None = None
+
+
+@runtime_checkable
+class ApplyPatchEditor(Protocol):
+    """Changes files; each method may be async and gives a result, a text or nothing."""
+
+    def create_file(self, operation: ApplyPatchOperation) -> Any:
+        """Make a file of the lines of the diff."""
+
+    def update_file(self, operation: ApplyPatchOperation) -> Any:
+        """Apply the diff to a file."""
+
+    def delete_file(self, operation: ApplyPatchOperation) -> Any:
+        """Remove a file."""

@@ -1,0 +1,23 @@
+"""The one provider of traces of this process."""
+
+from __future__ import annotations
+
+from ekiden.compat.agents.tracing.provider import DefaultTraceProvider, TraceProvider
+
+__all__ = ["GLOBAL_TRACE_PROVIDER", "get_trace_provider", "set_trace_provider"]
+
+GLOBAL_TRACE_PROVIDER: TraceProvider | None = None
+
+
+def set_trace_provider(provider: TraceProvider) -> None:
+    """Let this provider make all traces and spans from now on."""
+    global GLOBAL_TRACE_PROVIDER
+    GLOBAL_TRACE_PROVIDER = provider
+
+
+def get_trace_provider() -> TraceProvider:
+    """The provider; made on first use."""
+    global GLOBAL_TRACE_PROVIDER
+    if GLOBAL_TRACE_PROVIDER is None:
+        GLOBAL_TRACE_PROVIDER = DefaultTraceProvider()
+    return GLOBAL_TRACE_PROVIDER

@@ -1,0 +1,251 @@
+"""Spans: pieces of work in a trace."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from contextvars import Token
+from typing import Any, Generic, TypeVar
+
+from typing_extensions import TypedDict
+
+from ekiden.compat.agents.tracing.new_ids import new_span_id
+from ekiden.compat.agents.tracing.scope import Scope
+from ekiden.compat.agents.tracing.span_data import SpanData
+from ekiden.tracing.exports import iso_time
+
+__all__ = ["NoOpSpan", "Span", "SpanError", "SpanImpl", "TSpanData"]
+
+TSpanData = TypeVar("TSpanData", bound=SpanData)
+
+
+class SpanError(TypedDict):
+    """What went wrong in a span."""
+
+    message: str
+    data: dict[str, Any] | None
+
+
+def now_iso() -> str:
+    """The time as spans have it."""
+    return iso_time(time.time_ns() // 1000)
+
+
+class Span(ABC, Generic[TSpanData]):
+    """One piece of work; used in a ``with`` statement, or with `start` and `finish`."""
+
+    @property
+    @abstractmethod
+    def trace_id(self) -> str:
+        """The trace it is part of."""
+
+    @property
+    @abstractmethod
+    def span_id(self) -> str:
+        """Its own id."""
+
+    @property
+    @abstractmethod
+    def span_data(self) -> TSpanData:
+        """What kind of work it is."""
+
+    @property
+    @abstractmethod
+    def parent_id(self) -> str | None:
+        """The span that it is part of."""
+
+    @abstractmethod
+    def start(self, mark_as_current: bool = False) -> None:
+        """The work begins."""
+
+    @abstractmethod
+    def finish(self, reset_current: bool = False) -> None:
+        """The work has ended."""
+
+    @abstractmethod
+    def set_error(self, error: SpanError) -> None:
+        """Say what went wrong."""
+
+    @property
+    @abstractmethod
+    def error(self) -> SpanError | None:
+        """What went wrong."""
+
+    @abstractmethod
+    def export(self) -> dict[str, Any] | None:
+        """The span as JSON; `None` if there is nothing to show."""
+
+    @property
+    @abstractmethod
+    def started_at(self) -> str | None:
+        """As ISO 8601."""
+
+    @property
+    @abstractmethod
+    def ended_at(self) -> str | None:
+        """As ISO 8601; `None` while it is open."""
+
+    @property
+    def tracing_api_key(self) -> str | None:
+        """The key that it is sent to OpenAI with."""
+        return None
+
+    @property
+    def trace_metadata(self) -> dict[str, Any] | None:
+        """The metadata of its trace."""
+        return None
+
+    def __enter__(self) -> Span[TSpanData]:
+        self.start(mark_as_current=True)
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        # A generator that is given up closes in another task, whose current span is another.
+        self.finish(reset_current=kind is not GeneratorExit)
+
+
+class SpanImpl(Span[TSpanData]):
+    """A span that processors see."""
+
+    def __init__(
+        self,
+        trace_id: str,
+        span_id: str | None,
+        parent_id: str | None,
+        processor: Any,
+        span_data: TSpanData,
+        tracing_api_key: str | None,
+        trace_metadata: dict[str, Any] | None = None,
+    ) -> None:
+        self._trace_id = trace_id
+        self._span_id = span_id or new_span_id()
+        self._parent_id = parent_id
+        self._processor = processor
+        self._data = span_data
+        self._key = tracing_api_key
+        self._metadata = trace_metadata
+        self._error: SpanError | None = None
+        self._started_at: str | None = None
+        self._ended_at: str | None = None
+        self._before: Token[Any] | None = None
+
+    @property
+    def trace_id(self) -> str:
+        return self._trace_id
+
+    @property
+    def span_id(self) -> str:
+        return self._span_id
+
+    @property
+    def span_data(self) -> TSpanData:
+        return self._data
+
+    @property
+    def parent_id(self) -> str | None:
+        return self._parent_id
+
+    def start(self, mark_as_current: bool = False) -> None:
+        if self._started_at is not None:
+            return
+        self._started_at = now_iso()
+        self._processor.on_span_start(self)
+        if mark_as_current:
+            self._before = Scope.set_current_span(self)
+
+    def finish(self, reset_current: bool = False) -> None:
+        if self._ended_at is not None:
+            return
+        self._ended_at = now_iso()
+        self._processor.on_span_end(self)
+        if reset_current and self._before is not None:
+            Scope.reset_current_span(self._before)
+            self._before = None
+
+    def set_error(self, error: SpanError) -> None:
+        self._error = error
+
+    @property
+    def error(self) -> SpanError | None:
+        return self._error
+
+    @property
+    def started_at(self) -> str | None:
+        return self._started_at
+
+    @property
+    def ended_at(self) -> str | None:
+        return self._ended_at
+
+    @property
+    def tracing_api_key(self) -> str | None:
+        return self._key
+
+    @property
+    def trace_metadata(self) -> dict[str, Any] | None:
+        return self._metadata
+
+    def export(self) -> dict[str, Any] | None:
+        data = {
+            "object": "trace.span",
+            "id": self.span_id,
+            "trace_id": self.trace_id,
+            "parent_id": self._parent_id,
+            "started_at": self._started_at,
+            "ended_at": self._ended_at,
+            "span_data": self._data.export(),
+            "error": self._error,
+        }
+        metadata = getattr(self._data, "metadata", None)
+        return data if metadata is None else {**data, "metadata": metadata}
+
+
+class NoOpSpan(Span[TSpanData]):
+    """A span that nobody sees: tracing is off."""
+
+    def __init__(self, span_data: TSpanData) -> None:
+        self._data = span_data
+        self._before: Token[Any] | None = None
+
+    @property
+    def trace_id(self) -> str:
+        return "no-op"
+
+    @property
+    def span_id(self) -> str:
+        return "no-op"
+
+    @property
+    def span_data(self) -> TSpanData:
+        return self._data
+
+    @property
+    def parent_id(self) -> str | None:
+        return None
+
+    def start(self, mark_as_current: bool = False) -> None:
+        if mark_as_current:
+            self._before = Scope.set_current_span(self)
+
+    def finish(self, reset_current: bool = False) -> None:
+        if reset_current and self._before is not None:
+            Scope.reset_current_span(self._before)
+            self._before = None
+
+    def set_error(self, error: SpanError) -> None:
+        pass
+
+    @property
+    def error(self) -> SpanError | None:
+        return None
+
+    def export(self) -> dict[str, Any] | None:
+        return None
+
+    @property
+    def started_at(self) -> str | None:
+        return None
+
+    @property
+    def ended_at(self) -> str | None:
+        return None

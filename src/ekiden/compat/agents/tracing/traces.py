@@ -1,0 +1,279 @@
+"""Traces: what belongs to one piece of work for a user."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextvars import Token
+from dataclasses import dataclass, field
+from typing import Any
+
+from ekiden.compat.agents.tracing.new_ids import new_trace_id
+from ekiden.compat.agents.tracing.scope import Scope
+
+__all__ = [
+    "NO_OP_TRACE",
+    "NoOpTrace",
+    "ReattachedTrace",
+    "Trace",
+    "TraceImpl",
+    "TraceState",
+    "reattach_trace",
+]
+
+
+class Trace(ABC):
+    """Used in a ``with`` statement, or with `start` and `finish`."""
+
+    @property
+    @abstractmethod
+    def trace_id(self) -> str:
+        """Its id."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What the work is called."""
+
+    @abstractmethod
+    def start(self, mark_as_current: bool = False) -> None:
+        """The work begins."""
+
+    @abstractmethod
+    def finish(self, reset_current: bool = False) -> None:
+        """The work has ended."""
+
+    @abstractmethod
+    def export(self) -> dict[str, Any] | None:
+        """The trace as JSON; `None` if there is nothing to show."""
+
+    @property
+    def tracing_api_key(self) -> str | None:
+        """The key that it is sent to OpenAI with."""
+        return None
+
+    def to_json(self, *, include_tracing_api_key: bool = False) -> dict[str, Any] | None:
+        """What `TraceState.from_json` reads."""
+        state = TraceState.from_trace(self)
+        if state is None:
+            return None
+        return state.to_json(include_tracing_api_key=include_tracing_api_key)
+
+    def __enter__(self) -> Trace:
+        self.start(mark_as_current=True)
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        self.finish(reset_current=kind is not GeneratorExit)
+
+
+class TraceImpl(Trace):
+    """A trace that processors see."""
+
+    def __init__(
+        self,
+        name: str,
+        trace_id: str | None,
+        group_id: str | None,
+        metadata: dict[str, Any] | None,
+        processor: Any,
+        tracing_api_key: str | None = None,
+    ) -> None:
+        self._name = name
+        self._trace_id = trace_id or new_trace_id()
+        self.group_id = group_id
+        self.metadata = metadata
+        self._processor = processor
+        self._key = tracing_api_key
+        self._before: Token[Any] | None = None
+        self._is_started = self._is_finished = False
+
+    @property
+    def trace_id(self) -> str:
+        return self._trace_id
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def tracing_api_key(self) -> str | None:
+        return self._key
+
+    def start(self, mark_as_current: bool = False) -> None:
+        if self._is_started:
+            return
+        self._is_started = True
+        self._processor.on_trace_start(self)
+        if mark_as_current:
+            self._before = Scope.set_current_trace(self)
+
+    def finish(self, reset_current: bool = False) -> None:
+        if not self._is_started or self._is_finished:
+            return
+        self._is_finished = True
+        self._processor.on_trace_end(self)
+        if reset_current and self._before is not None:
+            Scope.reset_current_trace(self._before)
+            self._before = None
+
+    def export(self) -> dict[str, Any] | None:
+        return {
+            "object": "trace",
+            "id": self.trace_id,
+            "workflow_name": self.name,
+            "group_id": self.group_id,
+            "metadata": self.metadata,
+        }
+
+
+class _Silent(Trace):
+    """A trace that is the current one but is shown to nobody."""
+
+    def __init__(self) -> None:
+        self._before: Token[Any] | None = None
+
+    def start(self, mark_as_current: bool = False) -> None:
+        if mark_as_current:
+            self._before = Scope.set_current_trace(self)
+
+    def finish(self, reset_current: bool = False) -> None:
+        if reset_current and self._before is not None:
+            Scope.reset_current_trace(self._before)
+            self._before = None
+
+
+class NoOpTrace(_Silent):
+    """A trace that nobody sees: tracing is off."""
+
+    @property
+    def trace_id(self) -> str:
+        return "no-op"
+
+    @property
+    def name(self) -> str:
+        return "no-op"
+
+    def export(self) -> dict[str, Any] | None:
+        return None
+
+
+NO_OP_TRACE = NoOpTrace()
+
+
+class ReattachedTrace(_Silent):
+    """A trace that began in another process: its spans are shown, not its beginning again."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        trace_id: str,
+        group_id: str | None,
+        metadata: dict[str, Any] | None,
+        tracing_api_key: str | None,
+    ) -> None:
+        super().__init__()
+        self._name, self._trace_id, self._key = name, trace_id, tracing_api_key
+        self.group_id = group_id
+        self.metadata = metadata
+
+    @property
+    def trace_id(self) -> str:
+        return self._trace_id
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def tracing_api_key(self) -> str | None:
+        return self._key
+
+    def export(self) -> dict[str, Any] | None:
+        return {
+            "object": "trace",
+            "id": self.trace_id,
+            "workflow_name": self.name,
+            "group_id": self.group_id,
+            "metadata": self.metadata,
+        }
+
+
+@dataclass
+class TraceState:
+    """A trace as it is stored with a run that waits."""
+
+    trace_id: str | None = None
+    workflow_name: str | None = None
+    group_id: str | None = None
+    metadata: dict[str, Any] | None = None
+    tracing_api_key: str | None = None
+    tracing_api_key_hash: str | None = None
+    object_type: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_trace(cls, trace: Trace | None) -> TraceState | None:
+        """The state of a trace; `None` if there is nothing to show."""
+        payload = None if trace is None else trace.export()
+        if trace is None or payload is None:
+            return None
+        state = cls.from_json(payload)
+        if state is not None and trace.tracing_api_key is not None:
+            state.tracing_api_key = trace.tracing_api_key
+            state.tracing_api_key_hash = _hashed(trace.tracing_api_key)
+        return state
+
+    @classmethod
+    def from_json(cls, payload: Mapping[str, Any] | None) -> TraceState | None:
+        """The inverse of `to_json`."""
+        if not payload:
+            return None
+        data = dict(payload)
+        known = {
+            "trace_id": data.pop("id", None) or data.pop("trace_id", None),
+            "object_type": data.pop("object", None),
+        }
+        names = (
+            "workflow_name",
+            "group_id",
+            "metadata",
+            "tracing_api_key",
+            "tracing_api_key_hash",
+        )
+        known |= {name: data.pop(name, None) for name in names}
+        return cls(**known, extra=data)
+
+    def to_json(self, *, include_tracing_api_key: bool = False) -> dict[str, Any] | None:
+        """As JSON; a key only on request, else its hash."""
+        if self.trace_id is None:
+            return None
+        named = {
+            "object": self.object_type,
+            "id": self.trace_id,
+            "workflow_name": self.workflow_name,
+            "group_id": self.group_id,
+            "metadata": self.metadata,
+            "tracing_api_key": self.tracing_api_key if include_tracing_api_key else None,
+            "tracing_api_key_hash": self.tracing_api_key_hash,
+        }
+        return {**self.extra, **{key: value for key, value in named.items() if value is not None}}
+
+
+def _hashed(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def reattach_trace(trace_state: TraceState, *, tracing_api_key: str | None = None) -> Trace | None:
+    """The trace that a stored state is of."""
+    if trace_state.trace_id is None:
+        return None
+    return ReattachedTrace(
+        name=trace_state.workflow_name or "Agent workflow",
+        trace_id=trace_state.trace_id,
+        group_id=trace_state.group_id,
+        metadata=trace_state.metadata,
+        tracing_api_key=tracing_api_key or trace_state.tracing_api_key,
+    )

@@ -1,0 +1,25 @@
+"""New ids and the time, as the provider of traces gives them."""
+
+from ekiden.compat.agents.tracing.setup import get_trace_provider
+
+__all__ = ["gen_group_id", "gen_span_id", "gen_trace_id", "time_iso"]
+
+
+def time_iso() -> str:
+    """The time as ISO 8601."""
+    return get_trace_provider().time_iso()
+
+
+def gen_trace_id() -> str:
+    """A new id of a trace."""
+    return get_trace_provider().gen_trace_id()
+
+
+def gen_span_id() -> str:
+    """A new id of a span."""
+    return get_trace_provider().gen_span_id()
+
+
+def gen_group_id() -> str:
+    """A new id of a group."""
+    return get_trace_provider().gen_group_id()
