@@ -14,7 +14,7 @@ from ekiden.agents.definition import (
 from ekiden.core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ekiden.agents.agent_file import AgentFile, read_agent_file, read_agent_text
+    from ekiden.agents.agent_file import AgentFile, origin_of, read_agent_file, read_agent_text
     from ekiden.agents.discovery import agent_folders
     from ekiden.agents.load import LoadedAgents, load_agent_files
     from ekiden.agents.schema import agent_file_schema
@@ -36,6 +36,7 @@ __all__ = [
     "agent_folders",
     "check_team",
     "load_agent_files",
+    "origin_of",
     "read_agent_file",
     "read_agent_text",
 ]
@@ -50,6 +51,7 @@ __getattr__ = lazy_names(
         "agent_folders": "ekiden.agents.discovery",
         "check_team": "ekiden.agents.team_checks",
         "load_agent_files": "ekiden.agents.load",
+        "origin_of": "ekiden.agents.agent_file",
         "read_agent_file": "ekiden.agents.agent_file",
         "read_agent_text": "ekiden.agents.agent_file",
     },

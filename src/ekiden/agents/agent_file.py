@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from unicodedata import normalize
 
 from ekiden.agents.definition import AgentDefinition, Origin, Problem
 from ekiden.agents.front_matter import Spot, decode, read_bytes
-from ekiden.agents.keys.foreign import read_foreign
+from ekiden.agents.keys.foreign import is_key, is_safety_key, read_foreign
 from ekiden.agents.keys.own import read_own
 from ekiden.agents.report import Report
 from ekiden.agents.yaml.literal import parse_front_matter
 from ekiden.agents.yaml.nodes import Mapping, Scalar
 from ekiden.core.profile import Scope
 
-_FOLDERS: dict[str, Origin] = {".claude": "claude", ".gemini": "gemini", ".agents": "agents"}
+_FOLDERS: dict[str, Origin] = {
+    ".ekiden": "ekiden",
+    ".claude": "claude",
+    ".gemini": "gemini",
+    ".agents": "agents",
+}
 
 MAX_FRONT_MATTER = 64 * 1024
 """Characters."""
@@ -127,16 +132,20 @@ def read_agent_text(
 def origin_of(path: Path) -> Origin:
     """Which tool a file was written for, by the folders it is in."""
     parts = path.absolute().parts
-    for folder, inner in pairwise(parts):
+    for folder, inner in reversed(list(pairwise(parts))):
         if folder in _FOLDERS and inner == "agents":
             return _FOLDERS[folder]
-    return "ekiden"
+    return "agents" if path.absolute().parent.name == ".agents" else "ekiden"
 
 
 def _read(text: str | None, report: Report, origin: Origin, scope: Scope) -> AgentFile:
     parts = None if text is None else _split(text, report, origin)
-    root = None if parts is None else parse_front_matter(parts.front, report)
-    found = None
+    root, found = None, None
+    if parts is not None:
+        if origin == "ekiden":
+            root = parse_front_matter(parts.front, report)
+        else:
+            root = parse_front_matter(parts.front, report, is_key=is_key, is_strict=is_safety_key)
     if parts is not None and root is not None:
         if origin == "ekiden":
             found = read_own(root, parts.body, report, scope)
@@ -148,10 +157,13 @@ def _read(text: str | None, report: Report, origin: Origin, scope: Scope) -> Age
                 "no_instructions",
                 "there are no instructions below the front matter; add some",
             )
+    problems = report.problems
+    if origin != "ekiden" and parts is None:
+        problems = [replace(each, severity="warning") for each in problems]
     return AgentFile(
         path=report.path,
         definition=None if report.failed else found,
-        problems=tuple(sorted(report.problems)),
+        problems=tuple(sorted(problems)),
         partial=found if report.failed else None,
         name=found.name if found and found.name else _name(root),
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from ekiden.core.aliases import INHERIT, full_model_name
+
 RESERVED = frozenset({"auto", "router-agent", "user"})
 """Names that mean something else: routing, the router itself, the person."""
 MAX_NAME = 100
@@ -15,8 +17,8 @@ _ASCII_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _DIGITS_AND_LETTERS = ("L", "N")
 _IN_NAMES = ("L", "N", "M")
 _NOT_IN_ROLES = ("Cc", "Zl", "Zp")
-_FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _MODEL = re.compile(r"[^\s:]+:\S(?:.*\S)?")
+_FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _FILTER = re.compile(r"[A-Za-z_]\w*(?:\([^()]*\))?")
 _PLACEHOLDER = re.compile(r"\{(?:tool_name|tool_args)\}")
 
@@ -95,9 +97,14 @@ def function_fault(text: str) -> str | None:
 
 def model_fault(text: str) -> str | None:
     """Of the name of a model."""
-    if _MODEL.fullmatch(text):
+    if text == INHERIT or full_model_name(text) or _MODEL.fullmatch(text):
         return None
     return "write provider:model, such as openai:gpt-5-mini, or leave it out for the team's model"
+
+
+def model_of(text: str | None) -> str | None:
+    """The model as ``provider:model``; `None` for the team's."""
+    return None if text is None or text == INHERIT else full_model_name(text) or text
 
 
 def filter_fault(text: str) -> str | None:

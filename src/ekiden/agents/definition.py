@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.handoff_terms import (
     DEFAULT_TIMEOUT_S,
     Budget,
@@ -217,6 +218,7 @@ class AgentDefinition:
     description: str | None = None
     handoff_description: str | None = None
     model: str | None = None
+    model_settings: ModelSettings | None = None
     scope: Scope = "project"
     tools: tuple[str, ...] = ()
     """`tools.allow`."""

@@ -64,6 +64,7 @@ def agent_folders(
 def _foreign(base: Path, scope: Scope) -> Iterator[AgentFolder]:
     for name, origin in _FOREIGN:
         yield AgentFolder(path=base / name / "agents", origin=origin, scope=scope, nested=True)
+    yield AgentFolder(path=base / ".agents", origin="agents", scope=scope)
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -11,6 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from ekiden.core.aliases import full_model_name
 from ekiden.core.conversation.model import Model, ModelEvent, ModelRequest, ModelResponse
 from ekiden.core.errors import UserError
 from ekiden.models.guard import check_not_blocked, origin
@@ -175,7 +177,8 @@ def resolve_model(
     """The model that `name` means.
 
     `name` is ``provider:model``, or ``provider:model@http://host/v1`` for a server of your own, or
-    ``local:file.gguf`` (``local:`` for the best found) for a model in this process.
+    ``local:file.gguf`` (``local:`` for the best found) for a model in this process. The provider of
+    ``gpt-…``, ``claude-…`` and ``gemini-…`` need not be named.
     The URL is, in this order: the one in the name, `base_url`, the provider's environment
     variable, the provider's own address. `timeout_s` bounds each attempt; `retries` says how
     often an attempt that failed for a passing reason is repeated.
@@ -183,7 +186,7 @@ def resolve_model(
     Nothing is called yet. Raises `UserError` for an unknown provider, a missing key or package,
     or a URL that cannot be one.
     """
-    prefix, colon, rest = name.partition(":")
+    prefix, colon, rest = (full_model_name(name) or name).partition(":")
     if not (prefix and colon and (rest or prefix == LOCAL)):
         raise UserError(
             f"{name!r} does not name a model: write provider:model, such as openai:gpt-5-mini; "
@@ -206,6 +209,15 @@ def resolve_model(
             retry=retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries=retries),
         )
     )
+
+
+def missing_key(name: str) -> str | None:
+    """The environment variable that must be set for a model of a built-in provider; else `None`."""
+    prefix, _, model = (full_model_name(name) or name).partition(":")
+    backend = BUILT_IN.get(prefix)
+    if backend is None or "@http" in model or os.environ.get(backend.url_variable):
+        return None
+    return None if any(map(os.environ.get, backend.key_variables)) else backend.key_variables[0]
 
 
 def _make(backend: Backend, options: ModelOptions) -> Model:

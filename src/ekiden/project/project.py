@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ekiden.agents import AgentDefinition, LoadedAgents, Problem, load_agent_files
+from ekiden.agents import (
+    AgentDefinition,
+    LoadedAgents,
+    Problem,
+    load_agent_files,
+    origin_of,
+)
 from ekiden.core.agent import Agent
 from ekiden.core.errors import AgentFilesInvalid, UnknownAgent, UserError
 from ekiden.core.handoff import Handoff
@@ -231,11 +237,17 @@ def _from_files(
     if not files.definitions and not files.errors:
         return None
     # What is left out anyway is not looked at further.
-    partial = () if keep_going else files.partial
+    partial = () if keep_going else tuple(each for each in files.partial if _is_own(each.path))
+    files, problems = _without_bad_foreign(files, files.problems)
     made = _assemble(files, settings, root, inert=inert, partial=partial)
-    problems = sorted([*files.problems, *made.problems])
+    files, problems = _without_bad_foreign(files, [*problems, *made.problems])
+    if len(files.definitions) < len(made.agents):
+        made = _assemble(files, settings, root, inert=inert, partial=partial)
+        problems = sorted({*problems, *made.problems})
     errors = _errors(problems)
-    if errors and (not keep_going or not made.agents):
+    if errors and not made.agents:
+        raise AgentFilesInvalid(errors)
+    if not keep_going and any(_is_own(problem.path) for problem in errors):
         raise AgentFilesInvalid(errors)
     check_default_agent(loaded, {name: agent.scope for name, agent in made.agents.items()})
     router = _router(made.agents.values(), settings)
@@ -249,6 +261,21 @@ def _from_files(
         _served=made.mcp_names,
         _guardrails=made.guardrails,
     )
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a file was written for Ekiden: the fault of another one stops nobody else."""
+    return origin_of(path) == "ekiden"
+
+
+def _without_bad_foreign(
+    files: LoadedAgents, problems: Iterable[Problem]
+) -> tuple[LoadedAgents, list[Problem]]:
+    """The files without those of other tools that have an error."""
+    ordered = sorted(problems)
+    bad = {each.path for each in _errors(ordered)}
+    kept = [each for each in files.definitions if each.path not in bad or each.origin == "ekiden"]
+    return replace(files, definitions=tuple(kept)), ordered
 
 
 def _errors(problems: Iterable[Problem]) -> list[Problem]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, overload
 
+from ekiden.core.aliases import builtin_name
 from ekiden.core.checks.by_name import NotImportable, import_by_name
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ToolUnusable, UnknownTool, UserError
@@ -79,10 +80,11 @@ def resolve_tool(
 
     That is a function or `FunctionTool` of a module as ``module:function``, where modules are
     looked for in the folder `root` first; else a registered tool; else one of `builtins`
-    (`builtin_tools`). With `inert` nothing of a project is imported: for its ``module:function``
-    there is a tool of this whole name, which stands for the function and cannot be called. Raises
-    `UnknownTool`, and `ToolUnusable` where there is something but it cannot be a tool, fails on
-    import, or is a tool of an MCP server: `McpTools` has those.
+    (`builtin_tools`), also by the name that other programs give it, such as ``Bash``. With `inert`
+    nothing of a project is imported: for its ``module:function`` there is a tool of this whole
+    name, which stands for the function and cannot be called. Raises `UnknownTool`, and
+    `ToolUnusable` where there is something but it cannot be a tool, fails on import, or is a tool
+    of an MCP server: `McpTools` has those.
     """
     if name.startswith(MCP_PREFIXES):
         raise ToolUnusable(
@@ -96,6 +98,9 @@ def resolve_tool(
         return _registered[name][0]
     if builtins is not None and name in builtins:
         return builtins[name]
+    alias = builtin_name(name)
+    if builtins is not None and alias is not None and alias in builtins:
+        return builtins[alias]
     raise UnknownTool(name, known={*_registered, *(builtins or ())})
 
 

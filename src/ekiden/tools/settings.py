@@ -14,10 +14,10 @@ from ekiden.core.checks.kinds import Allowed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileToolSettings(Checked):
-    """Of `read_file` and `write_file`, which never leave the project's folder."""
+    """Of the tools for files, which never leave the project's folder."""
 
     max_bytes: Annotated[int, Allowed(low=1)] = 1_000_000
-    """Larger files are neither read nor written."""
+    """Larger files are neither read, searched nor written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +49,22 @@ class ShellToolSettings(Checked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WebSearchSettings(Checked):
+    """Of `web_search`."""
+
+    url: Annotated[
+        str | None, Allowed(filled=True, risk="sends searches of agents to this address")
+    ] = None
+    """The search service: an address with ``{query}`` in it, which answers in JSON."""
+    header: Annotated[str, Allowed(filled=True)] = "Authorization"
+    """The header that the key is sent in; `Authorization` gets `Bearer` before it."""
+    key_env: Annotated[
+        str | None, Allowed(filled=True, risk="sends this variable to the search service")
+    ] = None
+    """The environment variable that has the service's key; without it none is sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSettings(Checked):
     """Everything that can be set about built-in tools."""
 
@@ -60,8 +76,10 @@ class ToolSettings(Checked):
     files: FileToolSettings = field(default_factory=FileToolSettings)
     http_get: HttpToolSettings = field(default_factory=HttpToolSettings)
     shell: ShellToolSettings = field(default_factory=ShellToolSettings)
+    web_search: WebSearchSettings = field(default_factory=WebSearchSettings)
 
 
-def config_command(key: str, values: Sequence[str]) -> str:
-    """The command that sets a list, safe to be copied into a shell."""
-    return f"ekiden config set {key} {shlex.quote(json.dumps(values))}"
+def config_command(key: str, value: str | Sequence[str]) -> str:
+    """The command that sets a text or a list, safe to be copied into a shell."""
+    said = value if isinstance(value, str) else json.dumps(value)
+    return f"ekiden config set {key} {shlex.quote(said)}"

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from ekiden.agents import AgentFile
+from ekiden.core.aliases import BUILTIN_TOOLS, MODEL_ALIASES
+from ekiden.core.conversation.model import ModelSettings
+from ekiden.core.handoff_terms import Budget
 
 Read = Callable[..., AgentFile]
 
@@ -21,11 +24,10 @@ def test_a_claude_file_loads_as_it_is(read: Read) -> None:
     file = read(
         "name: code-reviewer\n"
         'description: Use this agent after writing code. Examples: <example>user: "done"\n'
-        "tools: Read, Edit, Write, Grep, Bash, WebFetch, mcp__github__list_issues\n"
+        "tools: Read, Edit, Write, Grep, Bash, WebFetch, Task, mcp__github__list_issues\n"
         "model: sonnet\n"
         "color: red\n"
         "memory: user\n"
-        "permissionMode: plan\n"
         "hooks: {PreToolUse: []}",
         origin="claude",
     )
@@ -37,30 +39,185 @@ def test_a_claude_file_loads_as_it_is(read: Read) -> None:
     assert definition.description.endswith('<example>user: "done"')
     assert definition.tools == (
         "read_file",
+        "edit_file",
         "write_file",
+        "grep",
         "shell",
         "http_get",
         "mcp__github__list_issues",
     )
     assert definition.tool_places["shell"][0] == 4
-    assert definition.model is None
+    assert definition.model == MODEL_ALIASES["sonnet"]
     assert definition.memory is None
-    assert codes(file) == ["literal_text", "tools_left_out", "model_of_the_team"]
-    assert "Grep" in file.problems[1].message
+    assert codes(file) == ["literal_text", "tools_left_out"]
+    assert "Task" in file.problems[1].message
 
 
 def test_a_gemini_file_loads_as_it_is(read: Read) -> None:
     file = read(
-        "name: tester\ndisplay_name: The Tester\nkind: local\ntemperature: 0.2\nmax_turns: 10\n"
-        "tools:\n  - read_file\n  - replace\n  - run_shell_command\n  - web_fetch\n  - '*'\n"
-        "model: gemini-2.5-pro",
+        "name: tester\ndisplay_name: The Tester\nkind: local\ntemperature: 0.2\nmax_turns: 30\n"
+        "tools:\n  - read_file\n  - replace\n  - run_shell_command\n  - google_web_search\n"
+        "  - mcp_github_*\nmodel: gemini-2.0-flash\ntimeout_mins: 5",
         origin="gemini",
     )
+    definition = file.definition
+    assert definition is not None
+    assert definition.title == "The Tester"
+    tools = ("read_file", "edit_file", "shell", "web_search", "mcp__github__*")
+    assert definition.tools == tools
+    assert definition.tool_places["shell"][0] == 10
+    assert definition.model == "google:gemini-2.0-flash"
+    assert definition.model_settings == ModelSettings(temperature=0.2)
+    assert definition.budget == Budget(seconds=300)
+    assert codes(file) == []
+
+
+def test_a_text_may_have_lines_that_look_like_keys(read: Read) -> None:
+    file = read(
+        "name: x\n"
+        "description: Use it when asked. Examples:\\n\\n<example>\\nContext: a new app\n"
+        'user: "We need a brand"\n'
+        'assistant: "I will make one: now"\n'
+        "</example>\n"
+        "color: indigo\n"
+        "tools: Read, Write\n"
+        "disallowedTools: Write",
+        origin="claude",
+    )
     assert file.definition is not None
-    assert file.definition.title == "The Tester"
-    assert file.definition.tools == ("read_file", "write_file", "shell", "http_get")
-    assert file.definition.tool_places["shell"][0] == 10
-    assert codes(file) == ["tools_left_out", "model_of_the_team"]
+    assert file.definition.description is not None
+    assert file.definition.description.startswith("Use it when asked. Examples:\n\n<example>")
+    assert file.definition.description.endswith("</example>")
+    assert file.definition.tools == ("read_file",)
+    assert codes(file) == ["literal_text"]
+
+
+@pytest.mark.parametrize(
+    ("front", "expected", "line"),
+    [
+        ("name: x\ntools:\n\t- Read", ["tab"], 4),
+        ('name: x\ntools: [Read]\ndescription: "a "b" c"', ["literal_text"], 4),
+        ("name: x\ntools: [Read]\nextra: [a, b", ["passed_over"], 4),
+        ("name: x\ntools: [Read]\nunknown: [{x: &y 1}]", ["passed_over"], 4),
+        ("name: x\ntools: [Read]\nname: y", ["passed_over"], 4),
+        ("name: x\ntools: [Read]\ntemperature: hot", ["passed_over"], 4),
+    ],
+)
+def test_a_fault_is_a_warning_with_its_line(
+    front: str, expected: list[str], line: int, read: Read
+) -> None:
+    file = read(front, origin="claude")
+    assert file.definition is not None
+    assert file.definition.tools == ("read_file",)
+    assert codes(file) == expected
+    assert file.problems[0].line == line
+
+
+@pytest.mark.parametrize("origin", ["claude", "gemini", "agents"])
+@pytest.mark.parametrize(
+    ("front", "tools", "asked"),
+    [
+        ("disallowedTools: Bash, Write", "read_file grep", ""),
+        ("disallowed-tools: [Bash(rm:*), Write]", "read_file grep", ""),
+        ("excludeTools: ['*']", "", ""),
+        ("deny: [run_shell_command]", "read_file write_file grep", ""),
+        ("permissionMode: plan", "read_file grep", ""),
+        ("permission_mode: dontAsk", "read_file grep", ""),
+        ("permissionMode: acceptEdits", "read_file write_file grep shell", "shell"),
+        ("permissionMode: bypassPermissions", "read_file write_file grep shell", ""),
+        ("readonly: true", "read_file grep", ""),
+        ("sandbox_mode: read-only", "read_file grep", ""),
+        ("permission: {edit: deny, bash: ask}", "read_file grep shell", "shell"),
+        ("permission: {bash: {'*': allow, 'rm *': deny}}", "read_file write_file grep", ""),
+        ("permissions: {deny: [Bash], ask: [Write]}", "read_file write_file grep", "write_file"),
+        (
+            "confirmation: true",
+            "read_file write_file grep shell",
+            "read_file write_file grep shell",
+        ),
+        ("require_confirmation: [Bash]", "read_file write_file grep shell", "shell"),
+        ("needs-approval: Bash, Write", "read_file write_file grep shell", "write_file shell"),
+        ("tool_confirmation: {requireConfirmation: [shell], timeout: 9}", None, "shell"),
+        ("approval_policy: on-request", None, "read_file write_file grep shell"),
+        ("guardrails: {output_schema: {type: object}}", None, ""),
+        ("hooks: {Stop: [{command: x}]}", None, ""),
+    ],
+)
+def test_a_restriction_is_honoured(
+    origin: Any, front: str, tools: str | None, asked: str, read: Read
+) -> None:
+    file = read(f"name: x\ntools: Read, Write, Grep, Bash\n{front}", origin=origin)
+    assert file.definition is not None, file.problems
+    expected = "read_file write_file grep shell" if tools is None else tools
+    assert file.definition.tools == tuple(expected.split())
+    assert file.definition.require_confirmation == tuple(asked.split())
+    assert (file.definition.guardrails is not None) is front.startswith("guardrails")
+
+
+@pytest.mark.parametrize("origin", ["claude", "gemini", "agents"])
+@pytest.mark.parametrize(
+    "front",
+    [
+        "guardrails: strict",
+        "guardrails: {no_such_key: 1}",
+        "guardrails:\n  output_schema: [",
+        "confirmation: {who: [alice]}",
+        "confirmation: {require_confirmation: [Bsh]}",
+        "require_confirmation: [Bash, Wrte]",
+        "approval: two people of the team",
+        "permissionMode: wizard",
+        "permissions: {bash: maybe}",
+        "hooks: {PreToolUse: [{matcher: Bash, command: ./check}]}",
+        "isolation: worktree",
+        "sandbox: docker",
+        "allowed_paths: [src]",
+        "safety: {level: high}",
+        "config: {nested: [{requires-approval: [Bash]}]}",
+        "tools: [Read]",
+        "disallowedTools: {Bash: {args: rm}}",
+        "disable-model-invocation: true",
+        "timeout: 5m",
+        "human_in_the_loop: true",
+    ],
+)
+def test_a_restriction_that_is_not_understood_refuses_the_file(
+    origin: Any, front: str, read: Read
+) -> None:
+    file = read(f"name: x\ntools: Read, Bash\n{front}", origin=origin)
+    assert file.definition is None
+    errors = [problem for problem in file.problems if problem.severity == "error"]
+    assert errors
+    assert errors[0].line >= 4
+
+
+@pytest.mark.parametrize(
+    "front",
+    ["guardrails: {}", "approval: false", "permissions: ~", "hooks: {}", "sandbox: off"],
+)
+def test_a_restriction_that_says_nothing_is_none(front: str, read: Read) -> None:
+    file = read(f"name: x\ntools: Read, Bash\n{front}", origin="gemini")
+    assert file.definition is not None
+    assert file.definition.tools == ("read_file", "shell")
+
+
+def test_a_tool_of_a_server_that_is_denied_takes_the_servers_other_tools_along(read: Read) -> None:
+    file = read(
+        "name: x\ntools: [Read, mcp__github]\ndisallowedTools: mcp__github__delete", origin="claude"
+    )
+    assert file.definition is not None
+    assert file.definition.tools == ("read_file",)
+
+
+def test_a_file_that_is_switched_off_is_left_out(read: Read) -> None:
+    file = read("name: x\ndisabled: true", origin="claude")
+    assert file.definition is None
+    assert codes(file) == ["not_an_agent"]
+
+
+def test_instructions_may_stand_in_the_front_matter(read: Read) -> None:
+    file = read("name: x\ntools: []\nsystemPrompt: Be kind.", origin="agents")
+    assert file.definition is not None
+    assert file.definition.instructions == "Be kind.\n\nDo it."
 
 
 @pytest.mark.parametrize("model", ["inherit", "", "~"])
@@ -68,9 +225,14 @@ def test_the_model_of_the_team_is_nothing_to_warn_about(model: str, read: Read) 
     file = read(f"name: x\ntools: [Read]\nmodel: {model}", origin="claude")
     assert file.definition is not None
     assert file.definition.model is None
-    assert [code for code in codes(file) if model] == (
-        ["model_of_the_team"] if model == "~" else []
-    )
+    assert codes(file) == []
+
+
+def test_a_model_that_nobody_knows_is_the_teams(read: Read) -> None:
+    file = read("name: x\ntools: [Read]\nmodel: swift", origin="claude")
+    assert file.definition is not None
+    assert file.definition.model is None
+    assert codes(file) == ["model_of_the_team"]
 
 
 def test_a_model_with_its_provider_is_taken(read: Read) -> None:
@@ -80,12 +242,12 @@ def test_a_model_with_its_provider_is_taken(read: Read) -> None:
     assert codes(file) == []
 
 
-@pytest.mark.parametrize("front", ["name: x", "name: x\ntools:", "name: x\ntools: ~"])
-def test_all_tools_of_another_program_are_none_here(front: str, read: Read) -> None:
-    file = read(front, origin="claude")
+@pytest.mark.parametrize("front", ["name: x", "name: x\ntools:", "name: x\ntools: '*'"])
+def test_all_tools_of_another_program_are_those_that_are_built_in(front: str, read: Read) -> None:
+    file = read(f"{front}\ndisallowedTools: Bash", origin="claude")
     assert file.definition is not None
-    assert file.definition.tools == ()
-    assert codes(file) == ["no_tools"]
+    assert sorted(file.definition.tools) == [each for each in BUILTIN_TOOLS if each != "shell"]
+    assert codes(file) == []
 
 
 def test_a_restricted_tool_does_not_become_an_unrestricted_one(read: Read) -> None:
@@ -147,14 +309,10 @@ def test_a_read_me_among_the_files_is_no_error(read: Read) -> None:
         ("description: 42", []),
         ("description:", []),
         ('description: "\\e[31m"', ["passed_over"]),
-        ("unknown: [{x: &y 1}]", None),
     ],
 )
 def test_strange_values_are_passed_over(front: str, expected: Any, read: Read) -> None:
     file = read(f"name: x\ntools: []\n{front}", origin="claude")
-    if expected is None:
-        assert [problem.code for problem in file.problems] == ["agent.yaml_alias"]
-        return
     assert file.definition is not None
     assert codes(file) == expected
 

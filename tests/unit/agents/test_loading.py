@@ -76,7 +76,7 @@ def test_the_home_folder_is_the_persons_own_unless_it_is_the_project(
     monkeypatch.setenv("HOME", str(tmp_path))
     folders = agent_folders(tmp_path / "project")
     assert folders[-1].path == tmp_path / ".ekiden" / "agents"
-    assert [folder.scope for folder in agent_folders(tmp_path)] == ["project"] * 4
+    assert [folder.scope for folder in agent_folders(tmp_path)] == ["project"] * 5
 
 
 def test_the_project_wins_and_what_lost_is_noted(project: Project, tmp_path: Path) -> None:

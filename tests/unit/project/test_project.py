@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from ekiden.agents import Problem
+from ekiden.core.aliases import MODEL_ALIASES
+from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.errors import AgentFilesInvalid, UserError
 from ekiden.core.profile import Confirmation
 from ekiden.handoff import get_handoffs
@@ -300,3 +302,63 @@ def test_the_settings_of_local_models_hold_for_this_process(folder: Path) -> Non
     finally:
         set_default_local_settings(None)
         set_default_local_model(None)
+
+
+FOREIGN = {
+    ".claude/agents/good.md": "---\nname: good\ntools: Read\nmodel: sonnet\n---\nx",
+    ".claude/agents/in/broken.md": "---\nname: broken\ntools: Read\nx: [\n---\nx",
+    ".claude/agents/bad.md": "---\nname: bad\napproval: by two people\n---\nx",
+    ".gemini/agents/bytes.md": "---\nname: \udcff\n---\nx",
+    ".agents/same.md": "---\nname: go-od\n---\nx",
+    ".agents/agents/no.md": "---\nname: no\nguardrails: {custom_validator: nowhere:check}\n---\nx",
+    ".agents/agents/open.md": "---\nname: open",
+    ".agents/agents/second.md": "---\nname: go_od\n---\nx",
+}
+
+
+def test_the_fault_of_another_tools_file_stops_nobody_else(tmp_path: Path) -> None:
+    for name, text in FOREIGN.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+    project = load_project(tmp_path)
+    assert sorted(project.agents) == ["broken", "go_od", "good"]
+    errors = {each.path.name: each for each in project.problems if each.severity == "error"}
+    assert sorted(errors) == ["bad.md", "no.md", "same.md"]
+    assert (errors["bad.md"].code, errors["bad.md"].line) == ("agent.unsafe_key", 3)
+
+
+def test_only_refused_files_are_no_demo(tmp_path: Path) -> None:
+    (tmp_path / ".claude" / "agents").mkdir(parents=True)
+    (tmp_path / ".claude" / "agents" / "bad.md").write_text(FOREIGN[".claude/agents/bad.md"])
+    with pytest.raises(AgentFilesInvalid):
+        load_project(tmp_path)
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+def test_a_model_without_a_key_is_the_teams(
+    key: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    if key is not None:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", key)
+    (tmp_path / ".claude" / "agents").mkdir(parents=True)
+    (tmp_path / ".claude" / "agents" / "good.md").write_text(FOREIGN[".claude/agents/good.md"])
+    project = load_project(tmp_path, overrides={"model": "openai:gpt-5"})
+    wanted = "openai:gpt-5" if key is None else MODEL_ALIASES["sonnet"]
+    assert project.agents["good"].model == wanted
+    assert [each.code for each in project.problems] == ["agent.model_of_the_team"][: key is None]
+
+
+def test_a_file_sets_how_its_model_answers(folder: Path) -> None:
+    write(
+        folder,
+        "writer",
+        "---\nname: writer\ntemperature: 0.2\nmodel_settings: {max_tokens: 9}\nmodel: gpt-5\n"
+        "systemPrompt: Be kind.\ntools: [Bash, Grep]\n---\nYou write.",
+    )
+    writer = load_project(folder).agents["writer"]
+    assert writer.model_settings == ModelSettings(temperature=0.2, max_tokens=9)
+    assert writer.model == "openai:gpt-5"
+    assert writer.instructions == "Be kind.\n\nYou write."
+    assert [tool.name for tool in writer.tools] == ["shell", "grep"]

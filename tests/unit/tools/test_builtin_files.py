@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ekiden.core.aliases import BUILTIN_TOOLS
 from ekiden.core.errors import ToolError
 from ekiden.core.profile import Confirmation
 from ekiden.tools.builtin import BUILTIN_NAMES, builtin_tools
@@ -441,7 +442,7 @@ class TestAsTools:
     async def test_they_ask_first_unless_that_is_switched_off(self, tmp_path: Path) -> None:
         tools = builtin_tools(tmp_path, ToolSettings())
         assert tuple(tools) == BUILTIN_NAMES
-        assert len(tools) == 4
+        assert tuple(sorted(tools)) == BUILTIN_TOOLS
         assert all(tools[name].confirmation == Confirmation() for name in tools)
         quiet = builtin_tools(tmp_path, ToolSettings(ask=False))
         assert all(quiet[name].confirmation is None for name in quiet)

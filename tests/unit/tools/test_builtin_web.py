@@ -19,8 +19,8 @@ import pytest
 from ekiden.core.errors import ToolError
 from ekiden.tools.builtin import builtin_tools
 from ekiden.tools.builtin.sites import AllowList, is_public, read_url
-from ekiden.tools.builtin.web import WebPages
-from ekiden.tools.settings import HttpToolSettings, ToolSettings
+from ekiden.tools.builtin.web import WebPages, WebSearch
+from ekiden.tools.settings import HttpToolSettings, ToolSettings, WebSearchSettings
 from tests.unit.tools.conftest import Run
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -468,3 +468,35 @@ class TestEncrypted:
         with pytest.raises(ToolError, match="cannot be had: .*CERTIFICATE_VERIFY_FAILED"):
             await pages.http_get(f"https://{secure.here}/")
         assert secure.asked == []
+
+
+class TestSearching:
+    def search(self, site: Site, path: str = "/s?q={query}", **settings: Any) -> WebSearch:
+        asked = WebSearchSettings(url=f"http://{site.here}{path}", **settings)
+        return WebSearch(asked, HttpToolSettings(timeout=10.0))
+
+    async def test_the_service_of_the_settings_is_asked_with_its_key(
+        self, site: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SEARCH_KEY", "k-1")
+        found = b'{"results": [{"title": "Tea", "url": "https://tea.example", "content": "Hot."}]}'
+        site.pages["/s?q=green%20tea%26x%3D1"] = page(found, "application/json")
+        search = self.search(site, key_env="SEARCH_KEY", header="X-Key")
+        assert await search.web_search("green tea&x=1") == "Tea\nhttps://tea.example\nHot."
+        assert site.asked[0][1]["X-Key"] == "k-1"
+
+    async def test_no_other_host_is_asked(self, site: Site) -> None:
+        site.pages["/s?q=tea"] = page(b"", status=302, Location="http://localhost:1/")
+        with pytest.raises(ToolError, match="is not among the hosts"):
+            await self.search(site).web_search("tea")
+
+    @pytest.mark.parametrize(
+        ("settings", "words"),
+        [
+            (WebSearchSettings(), "ekiden config set tools.web_search.url"),
+            (WebSearchSettings(url="https://s.example/{query}", key_env="NOT_SET"), "NOT_SET"),
+        ],
+    )
+    async def test_what_is_missing_is_told(self, settings: WebSearchSettings, words: str) -> None:
+        with pytest.raises(ToolError, match=words):
+            await WebSearch(settings, HttpToolSettings()).web_search("tea")

@@ -1,47 +1,67 @@
 """Files that were written for another tool, read as they are.
 
-Of those only the name, the description, the tools and the model mean something here; every other
-key is the other tool's own and is passed over. A tool that has a counterpart becomes it; the others
-are left out. Nothing that is right in its own tool is an error.
+Keys are known by their names without regard to case, ``-`` and ``_``. A tool that has a counterpart
+becomes it; the others are left out. Keys that restrict the agent are honoured, or the file is
+refused (`restrictions`); every other key is the other tool's own and is passed over. Nothing that
+is right in its own tool is an error.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 from unicodedata import normalize
 
-from ekiden.agents.checks import name_fault, slug_of
+from ekiden.agents.checks import model_of, name_fault, slug_of
 from ekiden.agents.definition import AgentDefinition, Origin, Place
-from ekiden.agents.keys.kinds import plain_value
-from ekiden.agents.keys.objects import split_names
+from ekiden.agents.keys.kinds import INVALID, plain_value, read
+from ekiden.agents.keys.objects import MODEL_SETTINGS
+from ekiden.agents.keys.restrictions import ALL, Restrictions, is_nothing, listed, restricts
 from ekiden.agents.report import Report, shown
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar, value_of
+from ekiden.core.aliases import BUILTIN_TOOLS, INHERIT, builtin_name, full_model_name, plain_key
 from ekiden.core.checks.kinds import RefusedValue, Text, shown_type
+from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.profile import Scope
 
-_OWN = ("http_get", "read_file", "shell", "write_file")
-_CLAUDE = {
-    "Bash": "shell",
-    "Edit": "write_file",
-    "MultiEdit": "write_file",
-    "Read": "read_file",
-    "WebFetch": "http_get",
-    "Write": "write_file",
-}
-_GEMINI = {
-    "read_many_files": "read_file",
-    "replace": "write_file",
-    "run_shell_command": "shell",
-    "web_fetch": "http_get",
-}
-_COUNTERPARTS: Mapping[str, str] = {**{name: name for name in _OWN}, **_CLAUDE, **_GEMINI}
-_MCP = re.compile(r"mcp__[A-Za-z0-9_.-]+?__[A-Za-z0-9_.-]+")
+_MCP = re.compile(r"mcp__[A-Za-z0-9_.*-]+|mcp:\S+")
+_GEMINI_MCP = re.compile(r"mcp_(?P<server>[A-Za-z0-9.-]+)_(?P<tool>[A-Za-z0-9_.*-]+)")
 _PROVIDED = re.compile(r"[^\s:]+:\S+")
-_TITLES = ("title", "display_name", "displayName")
-_REFUSED_TOOLS = ("disallowedTools", "disallowed_tools", "exclude_tools", "excludeTools")
-_TITLE = {"claude": "Claude", "gemini": "Gemini", "agents": "the other tool"}
+_TITLES = ("title", "displayname")
+_PROMPTS = ("systemprompt", "instructions", "prompt", "developerinstructions")
+_TOOLS = ("tools", "allowedtools", "allowtools", "toolallowlist")
+_ON = ("allow", "allowed", "include", "core", "only", "enabled", "list")
+_SETTINGS = {
+    "temperature": "temperature",
+    "topp": "top_p",
+    "maxtokens": "max_tokens",
+    "maxoutputtokens": "max_tokens",
+    "effort": "reasoning_effort",
+    "reasoningeffort": "reasoning_effort",
+    "modelreasoningeffort": "reasoning_effort",
+}
+_TURNS = ("maxturns", "maxsteps", "steps")
+_USUAL_TURNS = 10
+"""`Limits.turns` of a run unless somebody sets another."""
+_KNOWN = frozenset(
+    {"name", "description", "model", "kind", *_TITLES, *_PROMPTS, *_TOOLS, *_SETTINGS, *_TURNS}
+)
+OTHER_KEYS = frozenset({"color", "skills", "memory", "version", "author", "tags", "category"})
+"""Common keys that mean nothing here."""
+
+
+def is_key(text: str) -> bool:
+    """Whether a line that begins with this and a colon has a key, and is not part of a text."""
+    plain = plain_key(text)
+    return plain in _KNOWN or plain in OTHER_KEYS or restricts(plain) or plain == "mode"
+
+
+def is_safety_key(text: str) -> bool:
+    """Whether a file must not be used without the key."""
+    plain = plain_key(text)
+    return plain in _TOOLS or restricts(plain)
 
 
 def read_foreign(
@@ -49,27 +69,46 @@ def read_foreign(
 ) -> AgentDefinition | None:
     """The definition; `None`, with a warning, for what is no agent that can run here."""
     values: dict[str, Node] = {}
+    restrictions = Restrictions(report)
     for key, value in root.entries:
-        values.setdefault(key.text, value)
+        plain = plain_key(key.text)
+        if plain in values:
+            _second(key, plain, report)
+            continue
+        values[plain] = value
+        if plain not in _KNOWN and plain not in ("disabled", "disable", "enabled"):
+            restrictions.take(key, value)
     name = _name(root, values, report)
-    if name is None or not _is_local(values, report):
+    if name is None or not _is_usable(values, report):
         return None
-    tools = _tools(root, values, report, _TITLE.get(origin, origin))
-    titles = (_text(values, key, report) for key in _TITLES)
+    tools = restrictions.applied(_tools(root, values, report, restrictions))
     return AgentDefinition(
         name=name,
-        instructions=body,
+        instructions=_instructions(values, body, report),
         path=report.path,
         origin=origin,
-        title=next((title for title in titles if title), None),
-        description=_text(values, "description", report),
+        title=next(filter(None, (_text(values, key, report) for key in _TITLES)), None),
+        description=_description(values, report),
         model=_model(values, report),
+        model_settings=_model_settings(values, report),
         scope=scope,
         tools=tuple(tools),
         tool_places=tools,
+        require_confirmation=restrictions.asked(tools),
+        confirmation=restrictions.confirmation,
+        guardrails=restrictions.guardrails,
+        budget=restrictions.budget,
         line=values["name"].line,
         column=values["name"].column,
     )
+
+
+def _second(key: Scalar, plain: str, report: Report) -> None:
+    words = f"the key {shown(key.text)} is there a second time"
+    if is_safety_key(plain):
+        report.error(key, "unsafe_key", f"{words}, so that the file is not used; remove one")
+    else:
+        report.warning(key, "passed_over", f"{words} and is passed over")
 
 
 def _name(root: nodes.Mapping, values: Mapping[str, Node], report: Report) -> str | None:
@@ -91,12 +130,17 @@ def _name(root: nodes.Mapping, values: Mapping[str, Node], report: Report) -> st
     return slug
 
 
-def _is_local(values: Mapping[str, Node], report: Report) -> bool:
+def _is_usable(values: Mapping[str, Node], report: Report) -> bool:
     kind = values.get("kind")
     if isinstance(kind, Scalar) and kind.text == "remote":
         words = "`kind` is remote: agents that run elsewhere are not read"
         report.warning(kind, "not_an_agent", words)
         return False
+    for key, off in (("disabled", True), ("disable", True), ("enabled", False)):
+        node = values.get(key)
+        if isinstance(node, Scalar) and value_of(node) is off:
+            report.warning(node, "not_an_agent", "it is switched off, so it is not read")
+            return False
     return True
 
 
@@ -116,59 +160,124 @@ def _text(values: Mapping[str, Node], key: str, report: Report) -> str | None:
     return text
 
 
+def _description(values: Mapping[str, Node], report: Report) -> str | None:
+    """With the line breaks that files write as ``\\n`` where YAML does not take them for any."""
+    text = _text(values, "description", report)
+    return None if text is None else text.replace("\\n", "\n").strip()
+
+
+def _instructions(values: Mapping[str, Node], body: str, report: Report) -> str:
+    """What the front matter says, then the text below it."""
+    said = [_text(values, key, report) for key in _PROMPTS]
+    return "\n\n".join(filter(None, [*said, body]))
+
+
 def _model(values: Mapping[str, Node], report: Report) -> str | None:
     node = values.get("model")
     text = node.text.strip() if isinstance(node, Scalar) else ""
-    if node is None or not text or text == "inherit":
+    if node is None or not text or text == INHERIT or is_nothing(node):
         return None
-    if _PROVIDED.fullmatch(text):
-        return text
+    text = text.replace("/", ":", 1) if "/" in text and ":" not in text else text
+    if full_model_name(text) or _PROVIDED.fullmatch(text):
+        return model_of(text)
     report.warning(
         node,
         "model_of_the_team",
-        f"the model {shown(text)} has no provider, so the team's model is used; "
+        f"nobody knows the provider of the model {shown(text)}, so the team's model is used; "
         "for another one write provider:model",
     )
     return None
 
 
+def _model_settings(values: Mapping[str, Node], report: Report) -> ModelSettings | None:
+    found: dict[str, Any] = {}
+    kinds = {each.name: each.kind for each in MODEL_SETTINGS.fields}
+    for key, name in _SETTINGS.items():
+        node = values.get(key)
+        if node is None or is_nothing(node):
+            continue
+        trial = Report(report.path)
+        value = read(kinds[name], node, key, trial)
+        if value is not INVALID:
+            found[name] = value
+        for each in trial.problems:
+            report.warning(node, "passed_over", f"{each.message}; it is passed over")
+    for key in _TURNS:
+        node = values.get(key)
+        turns = value_of(node) if isinstance(node, Scalar) else None
+        if node is not None and not (isinstance(turns, int | float) and turns >= _USUAL_TURNS):
+            words = (
+                f"`{key}` is not kept for one agent: a run has at most {_USUAL_TURNS} turns, or as "
+                "many as the setting limits.turns says"
+            )
+            report.warning(node, "passed_over", words)
+    return ModelSettings(**found) if found else None
+
+
 def _tools(
-    root: nodes.Mapping, values: Mapping[str, Node], report: Report, other: str
+    root: nodes.Mapping, values: Mapping[str, Node], report: Report, restrictions: Restrictions
 ) -> dict[str, Place]:
-    """The counterparts, each with its place."""
-    node = values.get("tools")
-    if node is None or (isinstance(node, Scalar) and value_of(node) is None):
-        report.warning(
-            root,
-            "no_tools",
-            f"it lists no tools, which for {other} means all of them, and here none; "
-            "list those it needs",
-        )
-        return {}
-    refused = {item.text for key in _REFUSED_TOOLS for item in _items(values.get(key))}
+    """The counterparts, each with its place; without a list, all that are built in."""
+    everything = dict.fromkeys(BUILTIN_TOOLS, (root.line, root.column))
+    tools: dict[str, Place] | None = None
+    for key in _TOOLS:
+        node = values.get(key)
+        if node is None or (isinstance(node, Scalar) and value_of(node) is None and node.plain):
+            continue
+        if isinstance(node, nodes.Mapping):
+            items = _switched(key, node, restrictions)
+        else:
+            items = listed(node)
+            if items is None:
+                restrictions.refuse(Scalar(key, True, node.line, node.column))
+        if items is None:
+            continue
+        found = _counterparts(node, items, report, everything)
+        tools = found if tools is None else {each: tools[each] for each in tools if each in found}
+    return everything if tools is None else tools
+
+
+def _switched(key: str, node: nodes.Mapping, restrictions: Restrictions) -> list[Scalar] | None:
+    """The tools that a mapping switches on; `None` if it only switches some off."""
+    found: list[Scalar] | None = None
+    for inner, value in node.entries:
+        word = plain_key(value.text) if isinstance(value, Scalar) else ""
+        names = listed(value) if plain_key(inner.text) in _ON else None
+        if names is not None:
+            found = [*(found or ()), *names]
+        elif word in ("true", "allow", "ask") and not restricts(inner.text):
+            found = [*(found or ()), inner]
+            if word == "ask":
+                restrictions.ask(inner, inner)
+        elif word in ("false", "deny") and not restricts(inner.text):
+            restrictions.deny(inner, Scalar(inner.text, False, inner.line, inner.column))
+        elif restricts(inner.text):
+            restrictions.take(inner, value)
+        elif not is_nothing(value):
+            restrictions.refuse(Scalar(f"{key}.{inner.text}", True, inner.line, inner.column))
+    return found
+
+
+def _counterparts(
+    node: Node, items: list[Scalar], report: Report, everything: Mapping[str, Place]
+) -> dict[str, Place]:
     tools: dict[str, Place] = {}
     without: dict[str, None] = {}
-    for item in _items(node):
-        found = _COUNTERPARTS.get(item.text, item.text if _MCP.fullmatch(item.text) else None)
-        if found is None:
+    for item in items:
+        text = item.text.strip("'\"")
+        gemini = _GEMINI_MCP.fullmatch(text)
+        found = builtin_name(text)
+        if found is not None or _MCP.fullmatch(text):
+            tools.setdefault(found or text, (item.line, item.column))
+        elif gemini is not None:
+            tools.setdefault(f"mcp__{gemini['server']}__{gemini['tool']}", (item.line, item.column))
+        elif text in (ALL, "all"):
+            tools.update(dict.fromkeys(everything, (item.line, item.column)) | tools)
+        else:
             without[item.text] = None
-        elif item.text not in refused:
-            tools.setdefault(found, (item.line, item.column))
     if without:
-        listed = ", ".join(shown(name)[1:-1] for name in list(without)[:20])
-        listed += ", …" if len(without) > 20 else ""
-        words = f"there is no counterpart for these tools, which are left out: {listed}"
+        words = ", ".join(shown(name)[1:-1] for name in list(without)[:20])
+        words += ", …" if len(without) > 20 else ""
+        words = f"there is no counterpart for these tools, which are left out: {words}"
         report.warning(node, "tools_left_out", words)
     return tools
-
-
-def _items(node: Node | None) -> list[Scalar]:
-    """The names in a list, in a text with commas between, or as the keys of a mapping."""
-    if isinstance(node, nodes.Mapping):
-        return [
-            key
-            for key, value in node.entries
-            if isinstance(value, Scalar) and value_of(value) is True
-        ]
-    items = node.items if isinstance(node, nodes.Sequence) else split_names(node) if node else []
-    return [item for item in items if isinstance(item, Scalar) and item.text]

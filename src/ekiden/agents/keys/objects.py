@@ -11,7 +11,8 @@ from ekiden.agents.keys.kinds import INVALID, Kind, duplicate_key, read, wrong_t
 from ekiden.agents.report import Report, shown
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar, value_of
-from ekiden.core.checks.kinds import Number, Text
+from ekiden.core.checks.kinds import Flag, Number, Text
+from ekiden.core.profile import Confirmation
 from ekiden.core.text.suggest import did_you_mean
 
 _YEAR_S = 365 * 24 * 3600
@@ -356,3 +357,67 @@ BUDGET = Object(
     wanted="a mapping with tokens, seconds, money",
 )
 """What somebody may spend."""
+
+TOOLS = Names(name=Text(what="the name of a tool, as a text", max_length=200))
+"""Names of tools."""
+
+CONFIRMATION = Object(
+    Field(
+        name="require_confirmation",
+        kind=TOOLS,
+        text="The tools that run only after a person's yes.",
+        example=["shell"],
+    ),
+    Field(
+        name="prompt_template",
+        kind=QUESTION,
+        text="What the person is asked; {tool_name} and {tool_args} are filled in.",
+        default=Confirmation().prompt_template,
+    ),
+    Field(
+        name="timeout",
+        kind=SECONDS,
+        text="Seconds after which the question expires, and the tool is not run. By default 30 "
+        "for a person who is asked directly, and none in the inbox.",
+    ),
+    wanted="a mapping with require_confirmation, prompt_template, timeout",
+)
+"""Which tools need approval, and how a person is asked."""
+
+MODEL_SETTINGS = Object(
+    Field(
+        name="temperature",
+        kind=Number(low=0, high=100),
+        text="How much answers vary; 0 is the least.",
+        example=0.2,
+    ),
+    Field(
+        name="top_p",
+        kind=Number(low=0, high=1),
+        text="The share of the most probable words that answers are made of.",
+    ),
+    Field(
+        name="max_tokens",
+        kind=Number(low=1, high=_MAX_TOKENS, whole=True),
+        text="How long an answer may be.",
+        example=1_000,
+    ),
+    Field(
+        name="tool_choice",
+        kind=Text(max_length=200),
+        text="auto, required, none or the name of a tool.",
+    ),
+    Field(
+        name="parallel_tool_calls",
+        kind=Flag(),
+        text="Whether the model may call several tools at once.",
+    ),
+    Field(
+        name="reasoning_effort",
+        kind=Text(max_length=40),
+        text="How long a reasoning model thinks, such as low.",
+        example="low",
+    ),
+    wanted="a mapping with temperature, top_p, max_tokens and others",
+)
+"""How the model answers."""

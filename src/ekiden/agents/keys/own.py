@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 from unicodedata import normalize
 
+from ekiden.agents.checks import model_of
 from ekiden.agents.definition import (
     AgentDefinition,
     GuardrailDefinition,
@@ -22,6 +23,7 @@ from ekiden.agents.keys.supervisor import supervisor_definition
 from ekiden.agents.keys.table import AGENT
 from ekiden.agents.report import Report, shown
 from ekiden.agents.yaml import nodes
+from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.handoff_terms import Budget
 from ekiden.core.profile import Capability, Confirmation, Scope, Triggers
 from ekiden.core.questions.inbox_item import DEFAULT_ROLE
@@ -40,7 +42,7 @@ def read_own(root: nodes.Mapping, body: str, report: Report, scope: Scope) -> Ag
     supervises = _entry(root, "supervisor")[0]
     checkable = AgentDefinition(
         name=normalize("NFC", values.get("name", "")),
-        instructions=body,
+        instructions="\n\n".join(filter(None, [values.get("system_prompt"), body])),
         path=report.path,
         scope=values.get("scope", scope),
         tools=tuple(_places(tools.get("allow", ()))),
@@ -69,7 +71,8 @@ def read_own(root: nodes.Mapping, body: str, report: Report, scope: Scope) -> Ag
         title=values.get("title"),
         description=values.get("description"),
         handoff_description=values.get("handoff_description"),
-        model=values.get("model"),
+        model=model_of(values.get("model")),
+        model_settings=_model_settings(root, values, report),
         confirmation=_template_and_timeout(confirmation),
         triggers=Triggers(**{**triggers, "keywords": _once(triggers.get("keywords", ()))}),
         available=values.get("available", True),
@@ -79,6 +82,18 @@ def read_own(root: nodes.Mapping, body: str, report: Report, scope: Scope) -> Ag
         guardrails=_guardrails(root, values),
         memory=MemoryDefinition(**values["memory"]) if "memory" in values else None,
     )
+
+
+def _model_settings(
+    root: nodes.Mapping, values: Mapping[str, Any], report: Report
+) -> ModelSettings | None:
+    said: dict[str, Any] = dict(values.get("model_settings", {}))
+    if "temperature" in values:
+        if "temperature" in said:
+            words = "`temperature` is there twice; write it once, under model_settings"
+            report.error(_entry(root, "temperature")[0], "duplicate_key", words)
+        said["temperature"] = values["temperature"]
+    return ModelSettings(**said) if said else None
 
 
 def _capabilities(entries: Iterable[Placed]) -> Iterator[Capability]:

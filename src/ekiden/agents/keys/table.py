@@ -19,8 +19,9 @@ from ekiden.agents.keys.handoffs import HANDOFFS
 from ekiden.agents.keys.memory import MEMORY
 from ekiden.agents.keys.objects import (
     BUDGET,
-    QUESTION,
-    SECONDS,
+    CONFIRMATION,
+    MODEL_SETTINGS,
+    TOOLS,
     Entry,
     Field,
     FlagOrNames,
@@ -30,8 +31,9 @@ from ekiden.agents.keys.objects import (
     Object,
 )
 from ekiden.agents.keys.supervisor import SUPERVISOR
+from ekiden.core.aliases import INHERIT, MODEL_NAME
 from ekiden.core.checks.kinds import Choice, Flag, Number, Text
-from ekiden.core.profile import LABEL, WANTED, Confirmation, is_label
+from ekiden.core.profile import LABEL, WANTED, is_label
 from ekiden.core.text.patterns import pattern_fault
 
 _MAX_PATTERNS = 100
@@ -47,7 +49,6 @@ _NAME = Text(
         "not": {"enum": sorted(RESERVED)},
     },
 )
-_TOOL = Text(what="the name of a tool, as a text", max_length=200)
 _KEYWORD = Text(what="a word, as a text", max_length=200)
 _PATTERN = Text(
     what="a regular expression, as a text",
@@ -58,7 +59,6 @@ _PATTERN = Text(
     in_schema={"format": "regex"},
 )
 _WORDS = "a list of texts, such as [error, crash]"
-_TOOLS = Names(name=_TOOL)
 _NOT_PEOPLE = {"not": {"pattern": r"(?:^|,)\s*person:"}}
 _PEERS = Names(
     name=Text(
@@ -91,28 +91,6 @@ _ROLES = Names(
     ),
     wanted="true, or a list of roles, such as [support, manager]",
     in_schema=_NOT_PEOPLE,
-)
-
-_CONFIRMATION = Object(
-    Field(
-        name="require_confirmation",
-        kind=_TOOLS,
-        text="The tools that run only after a person's yes.",
-        example=["shell"],
-    ),
-    Field(
-        name="prompt_template",
-        kind=QUESTION,
-        text="What the person is asked; {tool_name} and {tool_args} are filled in.",
-        default=Confirmation().prompt_template,
-    ),
-    Field(
-        name="timeout",
-        kind=SECONDS,
-        text="Seconds after which the question expires, and the tool is not run. By default 30 "
-        "for a person who is asked directly, and none in the inbox.",
-    ),
-    wanted="a mapping with require_confirmation, prompt_template, timeout",
 )
 
 _TRIGGERS = Object(
@@ -188,10 +166,28 @@ AGENT = Object(
             max_length=500,
             check=model_fault,
             code="bad_model",
-            in_schema={"pattern": r"^[^\s:]+:\S"},
+            in_schema={"pattern": rf"^\s*(?:{MODEL_NAME}|{INHERIT})\s*$"},
         ),
-        text="provider:model; else the team's model.",
+        text="provider:model, or a name that tells the provider, such as gpt-5-mini or sonnet; "
+        "else, or with inherit, the team's model.",
         example="openai:gpt-5-mini",
+    ),
+    Field(
+        name="model_settings",
+        kind=MODEL_SETTINGS,
+        text="How the model answers; without it as the provider does.",
+        example={"temperature": 0.2},
+    ),
+    Field(
+        name="temperature",
+        kind=Number(low=0, high=100),
+        text="Short for model_settings.temperature.",
+        example=0.2,
+    ),
+    Field(
+        name="system_prompt",
+        kind=Text(),
+        text="Instructions; the text below the front matter follows them.",
     ),
     Field(
         name="scope",
@@ -203,23 +199,23 @@ AGENT = Object(
     Field(
         name="tools",
         kind=NamesOr(
-            names=_TOOLS,
+            names=TOOLS,
             key="allow",
             inside=Object(
                 Field(
                     name="allow",
-                    kind=_TOOLS,
+                    kind=TOOLS,
                     text="The tools that the agent may call; no others are shown to the model.",
                     example=["read_file", "shell"],
                 ),
                 Field(
                     name="confirmation",
-                    kind=_CONFIRMATION,
+                    kind=CONFIRMATION,
                     text="Which tools ask a person first, and how.",
                 ),
                 Field(
                     name="require_confirmation",
-                    kind=_TOOLS,
+                    kind=TOOLS,
                     text="Short for confirmation.require_confirmation.",
                 ),
                 wanted="a mapping with allow and confirmation, or a list of names",
@@ -230,7 +226,7 @@ AGENT = Object(
     ),
     Field(
         name="tool_confirmation",
-        kind=_CONFIRMATION,
+        kind=CONFIRMATION,
         text="The same as tools.confirmation, for when tools is a list.",
     ),
     Field(name="triggers", kind=_TRIGGERS, text="What in a request speaks for this agent."),

@@ -3,13 +3,17 @@
 Many agent files have a description such as ``Use this when: the build fails``, which YAML does not
 take because of the colon. Where front matter is not YAML, each of the text keys at its top is
 tried alone; one that is not YAML by itself is read as it stands, with a warning. Nothing else is
-guessed.
+guessed, unless the file was written for another tool (`IsKey`): then tabs are spaces, a text goes
+on until the next line with a key, each key is tried alone, and what cannot be read is told with its
+line.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ekiden.agents.definition import FIRST_LINE
 from ekiden.agents.report import Report
@@ -21,6 +25,9 @@ TEXT_KEYS = frozenset({"title", "description", "handoff_description", "handoffDe
 """The keys whose text is read as it stands if it is not YAML."""
 
 _ENTRY = re.compile(r"(?P<key>[A-Za-z_]+):[ \t]+(?P<text>\S.*)")
+_LINE = re.compile(
+    r"(?P<key>[A-Za-z_][\w.-]*|\"[\w .-]+\"|'[\w .-]+')[ \t]*:(?:[ \t]+|$)(?P<text>.*)"
+)
 _WRITTEN_OUT = re.compile(r"[\"']|[|>][-+0-9]*[ \t]*(?:#.*)?$")
 """Texts in quotes and blocks: what is wrong with those is not guessed."""
 
@@ -36,17 +43,32 @@ class _Entry:
     """Rows of the front matter."""
 
 
-def parse_front_matter(front: str, report: Report) -> Mapping | None:
-    """The mapping, or `None` after telling the report why there is none."""
+IsKey: TypeAlias = Callable[[str], bool]
+"""Whether a word before a colon is a key of another tool's files, and not part of a text."""
+
+
+def parse_front_matter(
+    front: str, report: Report, *, is_key: IsKey | None = None, is_strict: IsKey | None = None
+) -> Mapping | None:
+    """The mapping, or `None` after telling the report why there is none.
+
+    With `is_key`, the file was written for another tool. A key that then cannot be read is passed
+    over with a warning, and one that `is_strict` is an error.
+    """
     report.front = front
+    if is_key is not None and "\t" in front:
+        front = _without_tabs(front, report)
     root: Node | None = quick_yaml(front, first_line=FIRST_LINE)
-    if root is None:
+    if root is None and is_key is None:
         root = _quick_with_literals(front, report)
     if root is None:
         try:
             root = _complete(front)
         except YamlFault as fault:
-            root = _with_literals(front, fault, report)
+            if is_key is not None:
+                root = _by_key(front, report, is_key, is_strict or is_key)
+            else:
+                root = _with_literals(front, fault, report)
             if root is None:
                 return None
     if not isinstance(root, Mapping):
@@ -60,11 +82,11 @@ def parse_front_matter(front: str, report: Report) -> Mapping | None:
     return root
 
 
-def _complete(front: str) -> Node | None:
+def _complete(front: str, first_line: int = FIRST_LINE) -> Node | None:
     # Loading the parser takes longer than reading a hundred files that do not need it.
     from ekiden.agents.yaml.parser import parse_yaml
 
-    return parse_yaml(front, first_line=FIRST_LINE)
+    return parse_yaml(front, first_line=first_line)
 
 
 def _quick_with_literals(front: str, report: Report) -> Node | None:
@@ -91,6 +113,70 @@ def _with_literals(front: str, fault: YamlFault, report: Report) -> Node | None:
         report.error(remaining, remaining.code, remaining.message)
         root = None
     return _put_in(root, literal, report)
+
+
+def _without_tabs(front: str, report: Report) -> str:
+    lines = front.split("\n")
+    for row, line in enumerate(lines):
+        if "\t" in line:
+            if "\t" not in "".join(lines[:row]):
+                spot = Scalar("", True, row + FIRST_LINE, line.index("\t") + 1)
+                report.warning(spot, "tab", "there is a tab here, which is read as two spaces")
+            lines[row] = line.replace("\t", "  ")
+    return "\n".join(lines)
+
+
+def _by_key(front: str, report: Report, is_key: IsKey, is_strict: IsKey) -> Mapping:
+    """Each key at the top alone, with all lines up to the next."""
+    root = Mapping([], FIRST_LINE, 1)
+    for row, lines in _pieces(front.split("\n"), is_key):
+        match = _LINE.match(lines[0])
+        if match is None:
+            if any(line.strip() and not line.startswith("#") for line in lines):
+                spot = Scalar("", True, row + FIRST_LINE, 1)
+                report.warning(spot, "passed_over", "this line has no key and is passed over")
+            continue
+        key = Scalar(match["key"].strip("'\""), True, row + FIRST_LINE, 1)
+        try:
+            found = _complete("\n".join(lines), row + FIRST_LINE)
+        except YamlFault as fault:
+            first = match["text"].strip()
+            is_one = not any(line.strip() for line in lines[1:])
+            if key.text in TEXT_KEYS or (is_one and first and first[0] not in "[{|>"):
+                column = match.start("text") + 1
+                text = Scalar(_unquoted(_joined([first, *lines[1:]])), False, key.line, column)
+                _warn(key, text, report)
+                root.entries.append((key, text))
+            elif is_strict(key.text):
+                report.error(fault, fault.code, fault.message)
+            else:
+                words = f"`{key.text[:60]}` is passed over: {fault.message}"
+                report.warning(fault, "passed_over", words)
+            continue
+        if isinstance(found, Mapping):
+            root.entries += found.entries
+    return root
+
+
+def _pieces(lines: list[str], is_key: IsKey) -> Iterator[tuple[int, list[str]]]:
+    """The lines of each key, with the row of the first.
+
+    After a text, a line is another key only if it has one of the other tool's.
+    """
+    start, in_text = 0, False
+    for row, line in enumerate(lines):
+        match = _LINE.match(line)
+        if match is None or (in_text and not is_key(match["key"].strip("'\""))):
+            continue
+        if row > start:
+            yield start, lines[start:row]
+        start, in_text = row, match["key"] in TEXT_KEYS
+    yield start, lines[start:]
+
+
+def _unquoted(text: str) -> str:
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
+    return text[1:-1] if is_quoted else text.removeprefix("|").removeprefix(">").strip()
 
 
 def _blank(lines: list[str], literal: list[_Entry]) -> None:

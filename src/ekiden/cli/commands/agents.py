@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ekiden.agents import AgentDefinition, Problem, read_agent_file
+from ekiden.agents import AgentDefinition, Problem, origin_of, read_agent_file
 from ekiden.cli.errors import NobodyCapable, UsageError
 from ekiden.cli.options import JsonLinesOption, JsonOption, TrustOption
 from ekiden.cli.output import emit, note, say
@@ -128,7 +128,8 @@ def _functions(definition: AgentDefinition | None) -> int:
 def _expanded(paths: Iterable[Path]) -> Iterable[Path]:
     for path in paths:
         if path.is_dir():
-            yield from sorted(each for each in path.glob("*.md") if not each.name.startswith("."))
+            found = path.glob("*.md" if origin_of(path / "x.md") == "ekiden" else "**/*.md")
+            yield from sorted(each for each in found if not each.name.startswith("."))
         elif os.path.lexists(path):
             yield path
         else:

@@ -31,6 +31,7 @@ from typing import (
     get_type_hints,
 )
 
+from ekiden.core.aliases import MODEL_NAME
 from ekiden.core.checks.kinds import Allowed
 from ekiden.core.errors import UserError
 
@@ -39,8 +40,8 @@ Test: TypeAlias = Callable[[Any], bool]
 
 Name: TypeAlias = Annotated[str, Allowed(what="a name", filled=True)]
 """A name, which must not be blank."""
-ModelName: TypeAlias = Annotated[str, Allowed(what="provider:model", form=r"[^\s:]+:.*")]
-"""A model by its name, such as ``openai:gpt-5-mini``."""
+ModelName: TypeAlias = Annotated[str, Allowed(what="provider:model", form=MODEL_NAME)]
+"""A model by its name, such as ``openai:gpt-5-mini`` or ``gpt-5-mini``."""
 Text: TypeAlias = Annotated[str, Allowed(filled=True)]
 """A text that must not be blank."""
 Count: TypeAlias = Annotated[int, Allowed(low=1, high=inf)]

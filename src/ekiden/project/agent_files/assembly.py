@@ -17,6 +17,7 @@ from ekiden.agents.definition import (
 )
 from ekiden.agents.team_checks import ROUTER, member_names
 from ekiden.core.agent import Agent
+from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.errors import EkidenError
 from ekiden.core.integrations import integration
 from ekiden.core.plan import PlanSettings
@@ -140,7 +141,8 @@ def assemble(
     mcp_names: dict[str, Sequence[str]] = {}
     guardrails: dict[str, FileGuardrails] = {}
     for each in definitions:
-        agents[each.name] = _agent(each, _tools(each, resolve, problems), model)
+        tools = _tools(each, resolve, problems)
+        agents[each.name] = _agent(each, tools, _model(each, model, problems))
         if each.guardrails is not None:
             made = file_guardrails(each, root=root, inert=inert, problems=problems)
             guardrails[each.name] = made
@@ -199,7 +201,8 @@ def _agent(definition: AgentDefinition, tools: list[FunctionTool], model: str | 
         definition.name,
         instructions=definition.instructions or None,
         handoff_description=definition.handoff_description,
-        model=definition.model or model,
+        model=model,
+        model_settings=definition.model_settings or ModelSettings(),
         tools=tools,
         title=definition.title,
         description=definition.description,
@@ -212,6 +215,21 @@ def _agent(definition: AgentDefinition, tools: list[FunctionTool], model: str | 
         runs_on=definition.runs_on,
         can_ask_people=definition.can_ask_people,
     )
+
+
+def _model(definition: AgentDefinition, model: str | None, problems: list[Problem]) -> str | None:
+    """The model of the file; the team's for a file of another tool, if there is no key for it."""
+    if definition.model is None or model is None or definition.origin == "ekiden":
+        return definition.model or model
+    from ekiden.models import missing_key
+
+    variable = missing_key(definition.model)
+    if variable is None:
+        return definition.model
+    message = f"{variable} is not set, so the team's model is used instead of {definition.model}"
+    problem = _problem(definition, _NOWHERE, "agent.model_of_the_team", message)
+    problems.append(replace(problem, severity="warning"))
+    return model
 
 
 def _guard(agent: Agent[Any], guardrails: FileGuardrails) -> None:

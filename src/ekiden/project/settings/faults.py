@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from typing import Final, TypeAlias
 
+from ekiden.core.aliases import full_model_name
 from ekiden.core.checks.host_names import parse_host, read_hosts, read_origins
 from ekiden.core.errors import UserError
 from ekiden.core.text.suggest import suggestion
@@ -22,7 +23,7 @@ BUILT_IN_PROVIDERS: Final = ("anthropic", "demo", "google", "local", "openai", "
 
 def model_fault(name: str) -> str | None:
     """Why no model can be called so."""
-    provider, colon, model = name.partition(":")
+    provider, colon, model = (full_model_name(name) or name).partition(":")
     if not (provider and colon and (model or provider == "local")):
         return "it does not name a model: write provider:model, such as openai:gpt-5-mini"
     return _url_fault(model)
@@ -40,7 +41,7 @@ def _url_fault(model: str) -> str | None:
 
 def unknown_provider(name: str) -> str | None:
     """Why nobody provides a model; a team in Python may bring providers of its own."""
-    provider = name.partition(":")[0]
+    provider = (full_model_name(name) or name).partition(":")[0]
     if provider in BUILT_IN_PROVIDERS:
         return None
     from ekiden.models import known_providers

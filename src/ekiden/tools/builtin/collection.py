@@ -11,11 +11,21 @@ from ekiden.core.tool import FunctionTool, ScopeFunction
 from ekiden.tools.function import function_tool, tool_error_in_words
 from ekiden.tools.settings import ToolSettings
 
-BUILTIN_NAMES = ("read_file", "write_file", "http_get", "shell")
+BUILTIN_NAMES = (
+    "read_file",
+    "write_file",
+    "edit_file",
+    "list_folder",
+    "glob",
+    "grep",
+    "http_get",
+    "web_search",
+    "shell",
+)
 
 
 def builtin_tools(root: Path, settings: ToolSettings) -> Mapping[str, FunctionTool]:
-    """`read_file`, `write_file`, `http_get` and `shell` for the project in the folder `root`.
+    """The tools of `BUILTIN_NAMES` for the project in the folder `root`.
 
     Each keeps to what `settings` allows, and asks a person first unless ``settings.ask`` is off.
     Whatever goes wrong in one is told to the model in words. A tool is made when it is first looked
@@ -72,7 +82,14 @@ class _BuiltinTools(Mapping[str, FunctionTool]):
             from ekiden.tools.builtin.shell import Programs
 
             return Programs(self._root, settings.shell).shell
+        if name == "web_search":
+            from ekiden.tools.builtin.web import WebSearch
+
+            return WebSearch(settings.web_search, settings.http_get).web_search
+        if name in ("list_folder", "glob", "grep"):
+            from ekiden.tools.builtin.search import FileSearch
+
+            return getattr(FileSearch(self._root, settings.files), name)  # type: ignore[no-any-return]
         from ekiden.tools.builtin.files import ProjectFiles
 
-        files = ProjectFiles(self._root, settings.files)
-        return files.read_file if name == "read_file" else files.write_file
+        return getattr(ProjectFiles(self._root, settings.files), name)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""`read_file` and `write_file`: text files of the project's folder."""
+"""`read_file`, `write_file` and `edit_file`: text files of the project's folder."""
 
 from __future__ import annotations
 
@@ -48,39 +48,70 @@ class ProjectFiles:
             path: From the project's folder, as in "docs/notes.md"; folders are made as needed.
             content: The whole text of the file.
         """
+        with locate(self._root, path, by_handle=self._by_handle) as place:
+            size = self._replace(place, content)
+            done = "created" if place.missing else "overwritten"
+            return f"{place.name}: {done}, {size:,} bytes"
+
+    def edit_file(self, path: str, old_text: str, new_text: str, replace_all: bool = False) -> str:
+        """Replace a piece of a text file of the project; the rest of it stays as it is.
+
+        Args:
+            path: From the project's folder, as in "docs/notes.md".
+            old_text: The text to replace, exactly as it stands in the file, with its spaces; long
+                enough to be there only once.
+            new_text: The text to put in its place; empty to remove it.
+            replace_all: Whether to replace it wherever it stands.
+        """
+        if not old_text:
+            raise ToolError("old_text is empty: give the text to replace, or use write_file")
+        with locate(self._root, path, by_handle=self._by_handle) as place:
+            text = self._text(place, keep_mark=True)
+            if old_text not in text and "\r\n" in text:
+                old_text, new_text = _with_returns(old_text), _with_returns(new_text)
+            count = text.count(old_text)
+            if count == 0:
+                raise ToolError(f"old_text is not in {place.name!r}: read the file again")
+            if count > 1 and not replace_all:
+                raise ToolError(
+                    f"old_text is in {place.name!r} {count} times: give more of the text around "
+                    "it, or set replace_all"
+                )
+            self._replace(place, text.replace(old_text, new_text))
+            return f"{place.name}: replaced {count} {'time' if count == 1 else 'times'}"
+
+    def _replace(self, place: ResolvedPath, content: str) -> int:
         try:
             data = content.encode()
         except UnicodeEncodeError as exc:
             raise ToolError("the content has half characters (lone surrogates) in it") from exc
         if len(data) > self._max_bytes:
             raise ToolError(_too_large("the content", len(data), self._max_bytes))
-        with locate(self._root, path, by_handle=self._by_handle) as place:
-            if place.is_folder:
-                raise ToolError(f"{place.name!r} is a folder")
-            for parts in (*place.links, place.parts):
-                check_writing(parts)
-            try:
-                _write(place, data)
-            except OSError as exc:
-                raise ToolError(f"{place.name!r} was not written: {exc.strerror or exc}") from exc
-            done = "created" if place.missing else "overwritten"
-            return f"{place.name}: {done}, {len(data):,} bytes"
-
-    def _text(self, place: ResolvedPath) -> str:
         if place.is_folder:
-            raise ToolError(_listing(place))
+            raise ToolError(f"{place.name!r} is a folder")
+        for parts in (*place.links, place.parts):
+            check_writing(parts)
+        try:
+            _write(place, data)
+        except OSError as exc:
+            raise ToolError(f"{place.name!r} was not written: {exc.strerror or exc}") from exc
+        return len(data)
+
+    def _text(self, place: ResolvedPath, *, keep_mark: bool = False) -> str:
+        if place.is_folder:
+            raise ToolError(f"{place.name!r} is a folder, with {listing(place)}")
         if place.missing:
             near = suggestion(place.missing[0], place.folder.names())
             raise ToolError(f"there is no file {place.name!r}{near}")
         for parts in (*place.links, place.parts):
             check_reading(parts)
         try:
-            data = _read(place, self._max_bytes, self._root)
+            data = read_regular(place, self._max_bytes, self._root)
         except OSError as exc:
             raise ToolError(f"{place.name!r} cannot be read: {exc.strerror or exc}") from exc
         check_content(place.name, data)
         try:
-            text = data.decode("utf-8-sig")
+            text = data.decode("utf-8" if keep_mark else "utf-8-sig")
         except UnicodeDecodeError as exc:
             raise ToolError(f"{place.name!r} is not text in UTF-8") from exc
         if "\0" in text:
@@ -88,7 +119,8 @@ class ProjectFiles:
         return text
 
 
-def _read(place: ResolvedPath, max_bytes: int, root: Path) -> bytes:
+def read_regular(place: ResolvedPath, max_bytes: int, root: Path) -> bytes:
+    """The content of a file; `ToolError` for what is none or too large, `OSError`."""
     name = place.parts[-1]
     _check_regular(place, place.folder.stat(name))
     with open(place.folder.open(name, os.O_RDONLY), "rb") as file:
@@ -146,11 +178,16 @@ def _check_regular(place: ResolvedPath, status: os.stat_result) -> None:
         raise ToolError(f"{place.name!r} is not a regular file but a device, pipe or socket")
 
 
-def _listing(place: ResolvedPath) -> str:
+def listing(place: ResolvedPath) -> str:
+    """The names in a folder."""
     names = place.folder.names()
     listed = ", ".join(names[:_LISTED]) or "nothing"
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return f"{place.name!r} is a folder, with {listed}{more}"
+    return f"{listed} and {len(names) - _LISTED} more" if len(names) > _LISTED else listed
+
+
+def _with_returns(text: str) -> str:
+    """The text with the line ends of Windows."""
+    return text.replace("\r\n", "\n").replace("\n", "\r\n")
 
 
 def _lines(text: str, start: int, most: int | None) -> str:

@@ -1,4 +1,4 @@
-"""`http_get`: text from hosts that are allowed."""
+"""`http_get` and `web_search`: text from hosts that are allowed."""
 
 from __future__ import annotations
 
@@ -6,24 +6,30 @@ import asyncio
 import codecs
 import http.client
 import json
+import os
 import re
 import socket
 import ssl
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.message import Message
-from urllib.parse import urljoin
+from typing import Any
+from urllib.parse import quote, urljoin
 
 from ekiden.core.errors import ToolError
 from ekiden.tools.builtin.sites import AllowList, ParsedUrl, Resolve, addresses_of, read_url
-from ekiden.tools.settings import HttpToolSettings
+from ekiden.tools.settings import HttpToolSettings, WebSearchSettings, config_command
 from ekiden.tools.text import without_hidden
 from ekiden.tools.threads import in_thread
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_REDIRECTS = 5
 _CHUNK = 65_536
+_MAX_PAGES = 10
+_MAX_WORDS = 500
+_MAX_ANSWER = 8_000
 _HEADERS = {
     "User-Agent": "ekiden",
     "Accept": "text/*, application/json, application/xml;q=0.9, */*;q=0.1",
@@ -45,10 +51,15 @@ class WebPages:
     """Text of the hosts that `settings` allow."""
 
     def __init__(
-        self, settings: HttpToolSettings, *, resolve: Resolve = socket.getaddrinfo
+        self,
+        settings: HttpToolSettings,
+        *,
+        resolve: Resolve = socket.getaddrinfo,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         self._settings = settings
         self._resolve = resolve
+        self._headers = {**_HEADERS, **(headers or {})}
 
     async def http_get(self, url: str) -> str:
         """Get a text from the web: a page, JSON, or anything else that is text.
@@ -57,7 +68,7 @@ class WebPages:
             url: It begins with http:// or https://.
         """
         limit = self._settings.timeout
-        fetch = _Fetch(self._settings, self._resolve)
+        fetch = _Fetch(self._settings, self._resolve, self._headers)
         try:
             async with asyncio.timeout(limit):
                 text: str = await in_thread(fetch.text, url)
@@ -66,6 +77,78 @@ class WebPages:
             raise ToolError(f"{url} gave no whole answer within {limit:g} s") from exc
         finally:
             fetch.stop()
+
+
+class WebSearch:
+    """Asks the search service that the settings name, and nobody else."""
+
+    def __init__(
+        self,
+        settings: WebSearchSettings,
+        limits: HttpToolSettings,
+        *,
+        resolve: Resolve = socket.getaddrinfo,
+    ) -> None:
+        self._settings = settings
+        self._limits = limits
+        self._resolve = resolve
+
+    async def web_search(self, query: str) -> str:
+        """Search the web: titles, addresses and a few words of the pages that are found.
+
+        Args:
+            query: The words to search for.
+        """
+        if self._settings.url is None:
+            key, example = (
+                "tools.web_search.url",
+                "https://searx.example/search?format=json&q={query}",
+            )
+            raise ToolError(
+                f"no search service is set; a person can set one: {config_command(key, example)}"
+            )
+        url = self._settings.url.replace("{query}", quote(query, safe=""))
+        target = read_url(url)
+        headers: dict[str, str] = {}
+        if self._settings.key_env is not None:
+            key = os.environ.get(self._settings.key_env, "")
+            if not key:
+                raise ToolError(f"the variable {self._settings.key_env} has no key for the search")
+            is_bearer = self._settings.header.lower() == "authorization"
+            headers[self._settings.header] = f"Bearer {key}" if is_bearer else key
+        allowed = replace(self._limits, allow=(f"{target.host}:{target.port}",))
+        pages = WebPages(allowed, resolve=self._resolve, headers=headers)
+        head, _, body = (await pages.http_get(url)).partition("\n\n")
+        if not head.startswith("HTTP 200"):
+            raise ToolError(f"the search service answers {head.splitlines()[0]}")
+        return _results(body)
+
+
+def _results(body: str) -> str:
+    """The pages that an answer in JSON lists; else the answer as it is, cut off."""
+    try:
+        found = list(_pages(json.loads(body)))[:_MAX_PAGES]
+    except (ValueError, RecursionError):
+        return body[:_MAX_ANSWER]
+    if not found:
+        return "nothing was found"
+    lines = (f"{title}\n{url}\n{text[:_MAX_WORDS]}".rstrip() for title, url, text in found)
+    return "\n\n".join(lines)
+
+
+def _pages(value: Any) -> Iterator[tuple[str, str, str]]:
+    """Whatever in the answer has an address and a title, in its order."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _pages(each)
+    elif isinstance(value, dict):
+        url, title = value.get("url") or value.get("link"), value.get("title")
+        if isinstance(url, str) and isinstance(title, str):
+            words = (value.get(key) for key in ("content", "snippet", "description", "text"))
+            yield title, url, next((each for each in words if isinstance(each, str)), "")
+        else:
+            for each in value.values():
+                yield from _pages(each)
 
 
 def site_of(arguments: str) -> str:
@@ -86,8 +169,11 @@ class _Answer:
 class _Fetch:
     """One request and those that it is redirected to; `text` runs in a thread of its own."""
 
-    def __init__(self, settings: HttpToolSettings, resolve: Resolve) -> None:
+    def __init__(
+        self, settings: HttpToolSettings, resolve: Resolve, headers: Mapping[str, str]
+    ) -> None:
         self._resolve = resolve
+        self._headers = headers
         self._allow = AllowList(settings.allow)
         self._max_bytes = settings.max_bytes
         self._ends = time.monotonic() + settings.timeout
@@ -122,7 +208,7 @@ class _Fetch:
         may_be_private = self._allow.check(target)
         addresses = addresses_of(target, may_be_private=may_be_private, resolve=self._resolve)
         with self._connected(target, addresses) as connection:
-            connection.request("GET", target.path, headers=_HEADERS)
+            connection.request("GET", target.path, headers=self._headers)
             with connection.getresponse() as response:
                 body = self._body(response)
             return _Answer(

@@ -1,0 +1,68 @@
+"""Names that other programs give to tools and models, and what they are called here."""
+
+from __future__ import annotations
+
+import re
+
+_TOOLS = {
+    "edit_file": "edit multiedit strreplace searchreplace replace applypatch",
+    "glob": "findfiles findbyname filesearch",
+    "grep": "grepsearch searchtext searchfilecontent ripgrep codesearch",
+    "http_get": "webfetch fetch httpget fetchwebpage",
+    "list_folder": "ls list listdir listdirectory readfolder listfiles",
+    "read_file": "read readmanyfiles view viewfile notebookread cat",
+    "shell": "bash runshellcommand execute terminal runinterminal execcommand",
+    "web_search": "websearch googlewebsearch googlesearch",
+    "write_file": "write createfile",
+}
+_BY_ALIAS = {
+    alias: name
+    for name, aliases in _TOOLS.items()
+    for alias in (name.replace("_", ""), *aliases.split())
+}
+BUILTIN_TOOLS = tuple(sorted(_TOOLS))
+READ_ONLY_TOOLS = frozenset({"glob", "grep", "http_get", "list_folder", "read_file", "web_search"})
+"""Built-in tools that change nothing."""
+
+MODEL_ALIASES = {
+    "sonnet": "anthropic:claude-sonnet-5-5",
+    "opus": "anthropic:claude-opus-5-5",
+    "haiku": "anthropic:claude-haiku-5-5",
+    "fable": "anthropic:claude-fable-5-2",
+}
+"""Short names of agent files for the newest model of a family."""
+INHERIT = "inherit"
+"""In an agent file: the model of the team."""
+_PROVIDERS = re.compile(
+    r"(?P<openai>(?:gpt|chatgpt|codex)-[^\s:]+|o[1-9](?:-[^\s:]+)?)"
+    r"|(?P<anthropic>claude-[^\s:]+)|(?P<google>gemini-[^\s:]+)"
+)
+MODEL_NAME = (
+    r"[^\s:]+:.*|(?:gpt|chatgpt|codex|claude|gemini)-[^\s:]+|o[1-9](?:-[^\s:]+)?"
+    rf"|{'|'.join(MODEL_ALIASES)}"
+)
+"""A model: ``provider:model``, or a name that tells the provider, as a regular expression."""
+
+
+def builtin_name(name: str) -> str | None:
+    """The built-in tool that other programs call `name`, in any spelling; `None` if there is none.
+
+    For example ``Bash`` and ``run_shell_command`` are ``shell``.
+    """
+    return _BY_ALIAS.get(plain_key(name))
+
+
+def full_model_name(name: str) -> str | None:
+    """The model as ``provider:model``, where its name tells the provider; else `None`.
+
+    ``gpt-5`` is ``openai:gpt-5``, and ``sonnet`` the newest of Anthropic's models of that name.
+    """
+    if name in MODEL_ALIASES:
+        return MODEL_ALIASES[name]
+    found = _PROVIDERS.fullmatch(name)
+    return f"{found.lastgroup}:{name}" if found else None
+
+
+def plain_key(name: str) -> str:
+    """A name without regard to case, ``_``, ``-`` and spaces."""
+    return re.sub(r"[\s_-]", "", name).lower()
