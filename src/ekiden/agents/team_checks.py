@@ -226,9 +226,10 @@ def _fault(
 
 
 def _same_tool_names(
-    definitions: Iterable[AgentDefinition], known: Iterable[str]
+    definitions: Sequence[AgentDefinition], known: Iterable[str]
 ) -> Iterable[Problem]:
-    taken = {transfer_tool_name(name): name for name in (*known, ROUTER)}
+    others = sorted({*known} - {each.name for each in definitions})
+    taken = {transfer_tool_name(name): name for name in (*others, ROUTER)}
     first: dict[str, AgentDefinition] = {}
     for each in definitions:
         tool = transfer_tool_name(each.name)
