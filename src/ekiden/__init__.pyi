@@ -84,6 +84,8 @@ from ekiden.core.errors.a2a import RemoteAgentInvalid as RemoteAgentInvalid
 from ekiden.core.errors.a2a import RemoteAgentUnavailable as RemoteAgentUnavailable
 from ekiden.core.errors.collaboration import CollaborationError as CollaborationError
 from ekiden.core.errors.collaboration import ProtocolError as ProtocolError
+from ekiden.core.errors.foreign import ForeignAgentError as ForeignAgentError
+from ekiden.core.errors.foreign import FrameworkMissing as FrameworkMissing
 from ekiden.core.errors.inbox import InboxAnswerInvalid as InboxAnswerInvalid
 from ekiden.core.errors.inbox import InboxError as InboxError
 from ekiden.core.errors.inbox import InboxForbidden as InboxForbidden
@@ -106,6 +108,18 @@ from ekiden.core.errors.sessions import SessionImportInvalid as SessionImportInv
 from ekiden.core.errors.state import StaleState as StaleState
 from ekiden.core.errors.state import StateRefused as StateRefused
 from ekiden.core.events import Event as Event
+from ekiden.core.foreign import ForeignAdapter as ForeignAdapter
+from ekiden.core.foreign import ForeignTurn as ForeignTurn
+from ekiden.core.foreign import PersonAnswer as PersonAnswer
+from ekiden.core.foreign import TurnAnswer as TurnAnswer
+from ekiden.core.foreign import TurnCheckpoint as TurnCheckpoint
+from ekiden.core.foreign import TurnDelta as TurnDelta
+from ekiden.core.foreign import TurnHandoff as TurnHandoff
+from ekiden.core.foreign import TurnQuestion as TurnQuestion
+from ekiden.core.foreign import TurnToolCall as TurnToolCall
+from ekiden.core.foreign import TurnToolResult as TurnToolResult
+from ekiden.core.foreign import TurnUsage as TurnUsage
+from ekiden.core.foreign import current_turn as current_turn
 from ekiden.core.guardrails import GuardrailError as GuardrailError
 from ekiden.core.guardrails import GuardrailFailed as GuardrailFailed
 from ekiden.core.guardrails import GuardrailFunctionOutput as GuardrailFunctionOutput
@@ -271,6 +285,7 @@ from ekiden.runtime.history.session_import import import_session as import_sessi
 from ekiden.runtime.history.session_state import shared_state as shared_state
 from ekiden.runtime.history.session_state import update_shared_state as update_shared_state
 from ekiden.runtime.history.session_state import update_state as update_state
+from ekiden.runtime.kinds.foreign import foreign_agent as foreign_agent
 from ekiden.runtime.plans.status import plan_state as plan_state
 from ekiden.runtime.supervisor import Supervisor as Supervisor
 from ekiden.sessions import Session as Session
@@ -321,6 +336,8 @@ from ekiden.tracing.spans import Span as Span
 from ekiden.tracing.tree import Trace as Trace
 
 __version__: str
+from ekiden.integrations.process import HttpAgent as HttpAgent
+from ekiden.integrations.process import ProcessAgent as ProcessAgent
 
 __all__ = [
     "Agent",

@@ -16,6 +16,7 @@ from ekiden.core import guardrails as guardrail_errors
 from ekiden.core.errors import a2a as a2a_errors
 from ekiden.core.errors import collaboration as collaboration_errors
 from ekiden.core.errors import copy as copy_errors
+from ekiden.core.errors import foreign as foreign_errors
 from ekiden.core.errors import inbox as inbox_errors
 from ekiden.core.errors import memory as memory_errors
 from ekiden.core.errors import messages as message_errors
@@ -45,6 +46,7 @@ _MODULES = (
     replica_errors,
     server_errors,
     a2a_errors,
+    foreign_errors,
     temporal_errors,
     copy_errors,
     client_errors,

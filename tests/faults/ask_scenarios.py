@@ -7,6 +7,7 @@ from tests.faults.scenario import Reasons, Scenario, called, stored
 
 _NO_HANDOFF: Reasons = {
     "elsewhere.": "no agent is elsewhere",
+    "foreign.": "no agent is of another framework",
     "guardrail.": "nobody has guardrails",
     "handoff.": "nobody hands over",
     "plan.": "nobody has a plan",
@@ -94,6 +95,7 @@ ASKS: dict[str, Scenario] = {
         },
         unreachable={
             "elsewhere.": "no agent is elsewhere",
+            "foreign.": "no agent is of another framework",
     "guardrail.": "nobody has guardrails",
             "handoff.": "nobody hands over",
             "route.": "nobody routes",

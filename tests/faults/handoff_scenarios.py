@@ -13,6 +13,7 @@ _REASONS: Reasons = {
     "ask.question.": "what people are asked is stored with the handoff to them",
     "code.": "no agent is code",
     "elsewhere.": "no agent is elsewhere",
+    "foreign.": "no agent is of another framework",
     "plan.": "nobody has a plan",
     "guardrail.": "nobody has guardrails",
     "handoff.cancel.": "nobody cancels",
@@ -43,7 +44,7 @@ _REASONS: Reasons = {
 
 def without(*points: str) -> Reasons:
     """Why a scenario does not come by these points; nobody's comes by some of them."""
-    rare = ("ask.", "guardrail.", "plan.", "route.")
+    rare = ("ask.", "foreign.", "guardrail.", "plan.", "route.")
     rarely = ("handoff.cancel.", "handoff.request.", "handoff.withdrawn.")
     reasons = {point: _REASONS[point] for point in (*rare, *rarely, *points)}
     if "ask.question." in points:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import ModelError
+from ekiden.core.foreign import ForeignTurn, TurnAnswer, TurnCheckpoint, TurnHandoff, TurnPart
 from ekiden.core.handoff import HandoffInputData
 from ekiden.core.hooks import RunHooks
 from ekiden.core.roles import Assignment, RouteCause
 from ekiden.core.team import Team
 from ekiden.handoff import handoff, keep_first_and_last, keep_last, remove_all_tools
 from ekiden.runtime import CodeContext, RunConfig
+from ekiden.runtime.kinds.foreign import foreign_agent
 from ekiden.testing import call, fail, say, transfer
 from ekiden.testing.steps import StepLike
 from tests.faults.ledger import digest
@@ -223,3 +226,34 @@ def code_rollback(world: World) -> Team:
     book = world.book()
     shipping = Agent("shipping", run=ship, tools=[book])
     return Team(Agent("front", run=receive, tools=[book], handoffs=[shipping]))
+
+
+class _Framework:
+    """Books what it is told, one thing after the other, with a checkpoint after each."""
+
+    framework = "booker"
+    durability = "call"
+
+    def __init__(self, world: World, wanted: Sequence[str], *, to: str = "") -> None:
+        self._world, self._wanted, self._to = world, wanted, to
+
+    async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
+        done: list[str] = list(turn.checkpoint or [])
+        for what in self._wanted[len(done) :]:
+            take = partial(self._take, what)
+            done = [*done, await turn.step("book", {"what": what}, take)]
+            yield TurnCheckpoint(data=done)
+        if self._to:
+            yield TurnHandoff(to=self._to, reason=" and ".join(done), checkpoint=done)
+        else:
+            yield TurnAnswer(output={"done": done, "items": len(turn.items)}, checkpoint=done)
+
+    async def _take(self, what: str, key: str) -> str:
+        return self._world.ledger.take_effect(key, what)
+
+
+def foreign(world: World) -> Team:
+    """Two agents of other frameworks; the first books two things and hands over."""
+    billing = foreign_agent(_Framework(world, ["three"]), "billing")
+    front = _Framework(world, ["one", "two"], to="billing")
+    return Team(foreign_agent(front, "front", handoffs=[billing]))

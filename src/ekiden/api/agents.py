@@ -13,6 +13,7 @@ from ekiden.api.texts import CAPABILITIES, ONE_LINE, PLAIN, SAID
 from ekiden.bus.waits.deadlocks import Deadlock
 from ekiden.capabilities.match import Match
 from ekiden.core.conversation.messages import BlockingContext, BlockingStatus
+from ekiden.core.foreign import Durability
 from ekiden.core.profile import Capability, Scope, Triggers
 from ekiden.core.roles import RouteCause
 from ekiden.core.values.documents import Value, left_out
@@ -66,6 +67,8 @@ class AgentDetails(AgentFacts):
     supervisor: Mapping[str, Any] | None
     runs_on: Sequence[str]
     """Labels that a worker must have to run it."""
+    durability: Durability | None
+    """Of an agent of another framework: what is repeated after a crash, at most."""
     instructions: str | None
 
 

@@ -10,9 +10,11 @@ from typing import Any, Literal, TypeAlias
 from ekiden.core.errors import UserError
 from ekiden.core.text.suggest import suggestion
 
-Role: TypeAlias = Literal["agents", "encoder", "engine", "live", "memory", "mirror", "server"]
-"""What an integration can be: agents elsewhere, an encoder of texts, an engine, live sessions, a
-back end of memories, a mirror of sessions, or routes of the server."""
+Role: TypeAlias = Literal[
+    "agents", "encoder", "engine", "framework", "live", "memory", "mirror", "server"
+]
+"""What an integration can be: agents elsewhere, an encoder of texts, an engine, agents of another
+framework, live sessions, a back end of memories, a mirror of sessions, or routes of the server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,8 @@ class Integration:
     """The extra with the packages that it needs; `None`: those that Ekiden has anyway."""
     needs: tuple[str, ...] = ()
     """Modules of these packages."""
+    types: tuple[str, ...] = ()
+    """Of a framework: packages whose classes its agents have."""
 
     @property
     def is_installed(self) -> bool:
@@ -104,7 +108,20 @@ _BUILT_IN: tuple[Integration, ...] = (
         needs=("google.auth", "httpx2"),
     ),
 )
-_known = {each.name: each for each in _BUILT_IN}
+_PACKAGES: dict[str, str] = {}
+"""By framework, the package whose classes its agents have."""
+_FRAMEWORKS: tuple[Integration, ...] = tuple(
+    Integration(
+        name=name,
+        module=f"{_OWN}.{name}",
+        roles=("framework",),
+        extra=name.replace("_", "-"),
+        needs=(needs,),
+        types=(needs,),
+    )
+    for name, needs in _PACKAGES.items()
+)
+_known = {each.name: each for each in (*_BUILT_IN, *_FRAMEWORKS)}
 
 
 def register_integration(integration: Integration) -> None:
@@ -125,3 +142,16 @@ def integration(name: str) -> Integration:
 def integrations(role: Role) -> list[Integration]:
     """Those that can be this, by name."""
     return [_known[name] for name in sorted(_known) if role in _known[name].roles]
+
+
+def framework_of(obj: object) -> Integration:
+    """The framework that the object's class, or one above it, comes from; `UserError`."""
+    for kind in type(obj).__mro__:
+        for each in integrations("framework"):
+            if any(f"{kind.__module__}.".startswith(f"{own}.") for own in each.types):
+                return each
+    known = ", ".join(each.name for each in integrations("framework"))
+    raise UserError(
+        f"{type(obj).__module__}.{type(obj).__qualname__} is of no framework that is known "
+        f"({known}): give a ForeignAdapter of your own, or register an Integration"
+    )

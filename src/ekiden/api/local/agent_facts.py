@@ -41,6 +41,7 @@ def details_of(project: Project, agent: Agent[Any]) -> AgentDetails:
         memory=_memory(agent, definition),
         supervisor=_supervisor(agent),
         runs_on=sorted(agent.runs_on),
+        durability=getattr(agent.implementation, "durability", None),
         instructions=instructions if isinstance(instructions, str | None) else "(a function)",
     )
 

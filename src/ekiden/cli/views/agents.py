@@ -144,6 +144,7 @@ def detail_pairs(agent: AgentDetails) -> list[tuple[str, str]]:
         ("from", agent.path or agent.origin),
         ("takes", _takes(agent)),
         ("runs on", ", ".join(agent.runs_on)),
+        ("durable per", agent.durability),
         ("tools", "\n".join(map(_tool_line, agent.tools))),
         ("hands to", "\n".join(map(_handoff_line, agent.handoffs))),
         ("gives tasks to", _supervises(agent.supervisor)),

@@ -29,7 +29,7 @@ from ekiden.runtime.history.import_shapes import (
 from ekiden.runtime.history.session_export import is_shared_step
 from ekiden.runtime.state.cursor import Cursor, opened_in
 from ekiden.runtime.state.cursor.shapes import Finding
-from ekiden.runtime.state.snapshot import KEPT, REWOUND
+from ekiden.runtime.state.snapshot import REWOUND, stays_here
 from ekiden.sessions import is_rewind, is_transfer
 
 _CALL_OF_CODE = re.compile(r"[0-9]+\.[0-9]+\.c")
@@ -143,7 +143,7 @@ def read_steps(data: Any) -> dict[str, Any]:
     for key, value in check(Object, data, "resume.steps").items():
         if not 0 < len(key) <= _LONGEST:
             raise SessionImportInvalid("resume.steps", f"{key[:40]!r} is not a key")
-        if not (is_of_people(key, value) or is_shared_step(key) or key.startswith(KEPT)):
+        if not (is_of_people(key, value) or is_shared_step(key) or stays_here(key)):
             steps[key] = value
     for key, value in steps.items():
         _check(key, value, f"resume.steps.{key}", steps)

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ekiden.core.events import Event
-from ekiden.runtime.state.snapshot import KEPT
+from ekiden.runtime.state.snapshot import stays_here
 from ekiden.sessions.info import session_record
 from ekiden.storage.base import SessionRow, Store
 from ekiden.storage.values import copy_json
@@ -60,7 +60,7 @@ def export_record(
 
 
 def _is_not_exported(key: str) -> bool:
-    return is_shared_step(key) or key.startswith(KEPT)
+    return is_shared_step(key) or stays_here(key)
 
 
 def _version() -> str | None:

@@ -294,6 +294,8 @@ async def run_code(run: RunState, function: Callable[[CodeContext[Any]], Awaitab
         return
     text = result if isinstance(result, str) else output_text(result)
     details = await approve(run, result)
+    if run.outbox.held_back:
+        run.outbox.show_answer()
     run.record(
         "message",
         items=(assistant_message(text),),

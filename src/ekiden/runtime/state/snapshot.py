@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ KEPT = "0.0.kept."
 """What the keys of steps begin with that code keeps for itself; the name and a number follow. The
 value with the highest number counts, which is that of an event stored along with it: so what code
 had kept at any event is known, and a rollback or a step back keeps it again."""
+
+_CHECKPOINT = re.compile(r"[0-9]+\.[0-9]+\.(?:k[0-9]+|fq[0-9]+\.[0-9]+)", re.ASCII)
 
 REWOUND = "rewound"
 """In the snapshot before a step back: how the session stood after it."""
@@ -63,6 +66,12 @@ def run_of(step_key: str) -> int:
     """The number of the run that a step belongs to; 0 for a key that is not the runtime's."""
     number = step_key.partition(".")[0]
     return int(number) if number.isdecimal() and number.isascii() else 0
+
+
+def stays_here(step_key: str) -> bool:
+    """Whether the step is not exported or imported: what code keeps, and checkpoints of agents of
+    other frameworks, whose own formats a document must not bring along."""
+    return step_key.startswith(KEPT) or _CHECKPOINT.fullmatch(step_key) is not None
 
 
 def kept_key(name: str, seq: int) -> str:

@@ -389,6 +389,10 @@ class Recording:
         """This run's events after number `seq` that carry items and stand, stored or not."""
         return [event for event in said([*self.events, *self._pending]) if event.seq > seq]
 
+    def noted(self) -> list[Event]:
+        """This run's events, stored or not."""
+        return [*self.events, *self._pending]
+
     def know(self, agent: Agent[Any]) -> None:
         """Remember an agent that came along, so that it is found by name."""
         self._known[agent.name] = agent

@@ -1,0 +1,346 @@
+"""The contract of agents of other frameworks: what a turn is given, and what it yields.
+
+An adapter makes an object of another framework take a turn: a `ForeignTurn` goes in, and what
+happens comes out as parts. The last part is a `TurnAnswer`, a `TurnHandoff`, or a `TurnQuestion`
+after which the session waits for a person and the adapter is called again with the answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Literal, Protocol, TypeAlias
+
+from ekiden.core.conversation.items import Item, is_message, text_of
+from ekiden.core.conversation.usage import Usage
+from ekiden.core.errors import UserError
+from ekiden.core.values.jsonio import dumps
+
+Durability: TypeAlias = Literal["call", "node", "event", "superstep", "method", "turn"]
+"""What is repeated after a crash, at most: one model or tool call, one node of a graph, what came
+after the last stored event, one superstep, one method of a flow, or the whole turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnDelta:
+    """A piece of the answer, shown while the turn is under way and not stored.
+
+    For example::
+
+        TurnDelta(text="Looking it up")
+    """
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnToolCall:
+    """An inner tool was called; a `TurnToolResult` with the same `call_id` follows.
+
+    For example::
+
+        TurnToolCall(call_id="1", name="look_up", arguments={"order": "A-42"})
+    """
+
+    call_id: str
+    name: str
+    arguments: Any = None
+    """JSON text, or JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnToolResult:
+    """What an inner tool gave: the call is recorded with it.
+
+    For example::
+
+        TurnToolResult(call_id="1", output="in the post")
+    """
+
+    call_id: str
+    output: Any = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnUsage:
+    """What a model call of the framework used: it counts in budgets and cost.
+
+    For example::
+
+        TurnUsage(usage=Usage(requests=1, input_tokens=80), model="openai:gpt-5-mini")
+    """
+
+    usage: Usage
+    model: str | None = None
+    """``provider:model``, by which its price is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnCheckpoint:
+    """JSON to continue from: stored in one transaction with the parts before it.
+
+    For example::
+
+        TurnCheckpoint(data={"node": "pay", "order": "A-42"})
+    """
+
+    data: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnQuestion:
+    """A question to people: the session is suspended until it is answered.
+
+    Several may follow each other; the adapter is called again when all are answered::
+
+        TurnQuestion(id="pay-1", tool="pay", arguments={"amount": 30}, checkpoint=state)
+    """
+
+    id: str
+    """By which `ForeignTurn.answers` has the answer."""
+    tool: str | None = None
+    """The inner tool that needs approval; `None`: a question in words."""
+    arguments: Any = None
+    """Of the tool: JSON text, or JSON."""
+    subject: str = ""
+    body: str = ""
+    options: tuple[str, ...] = ()
+    context: Any = None
+    """JSON that helps to decide."""
+    checkpoint: Any = None
+    """Stored before the question: where the turn continues."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnHandoff:
+    """The conversation goes to another agent of the team; the turn is over.
+
+    For example::
+
+        TurnHandoff(to="billing", reason="it is about an invoice")
+    """
+
+    to: str
+    reason: str = ""
+    summary: str = ""
+    context: Any = None
+    checkpoint: Any = None
+    """What the agent remembers for its next turn; stored with the handoff."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnAnswer:
+    """The answer of the agent; the turn is over.
+
+    For example::
+
+        TurnAnswer(output="It is in the post.", checkpoint=messages)
+    """
+
+    output: Any
+    checkpoint: Any = None
+    """What the agent remembers for its next turn; stored with the answer."""
+
+
+TurnPart: TypeAlias = (
+    TurnDelta
+    | TurnToolCall
+    | TurnToolResult
+    | TurnUsage
+    | TurnCheckpoint
+    | TurnQuestion
+    | TurnHandoff
+    | TurnAnswer
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonAnswer:
+    """What a person decided about a `TurnQuestion`.
+
+    For example::
+
+        if turn.answers["pay-1"].approved: ...
+    """
+
+    approved: bool
+    """About a tool: whether it may run. Of a question in words: whether it was answered."""
+    text: str = ""
+    """In their words; about a tool, why it was refused."""
+    choice: str = ""
+    """The option that they chose."""
+    arguments: str | None = None
+    """Run the tool with these instead, as JSON text."""
+    by: str = ""
+
+    @property
+    def words(self) -> str:
+        """The option or the text, whichever there is."""
+        return self.choice or self.text
+
+
+class TurnLink(Protocol):
+    """The other side of a `ForeignTurn`: the runtime, or a process that speaks to it."""
+
+    async def emit(self, part: TurnPart) -> None:
+        """Take a part; a checkpoint is stored when this returns."""
+        ...
+
+    async def step(
+        self, name: str, args: Any, fn: Callable[[str], Awaitable[Any]], scope: str, is_tool: bool
+    ) -> Any:
+        """See `ForeignTurn.step`."""
+        ...
+
+
+Effect: TypeAlias = Callable[[str], Awaitable[Any]]
+"""An effect of a tool; it is given its idempotency key."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class ForeignTurn:
+    """One turn of an agent of another framework.
+
+    For example::
+
+        answer = await graph.answer(turn.messages(), key=turn.key)
+    """
+
+    key: str
+    """The same when the turn is repeated after a crash; new after a rewind and in a fork."""
+    agent: str
+    session_id: str
+    items: Sequence[Item] = ()
+    """The conversation since the agent's last turn; all of it for an agent without a checkpoint."""
+    text: str = ""
+    """What the person said last."""
+    briefing: str = ""
+    """What came with the handoff to this agent, as a text for a model; data, not instructions."""
+    checkpoint: Any = None
+    """To continue from; `None` in the agent's first turn."""
+    resumes: bool = False
+    """Whether `checkpoint` is of this very turn: then `items` are already part of it."""
+    answers: Mapping[str, PersonAnswer] = field(default_factory=dict)
+    """What people answered to the questions after the checkpoint, by the id of the question."""
+    handoffs: Mapping[str, str] = field(default_factory=dict)
+    """The names of agents that the turn may hand to, each with a description."""
+    traceparent: str = ""
+    """The W3C trace context of the agent's span: spans of the framework go below it."""
+    link: TurnLink
+    handed: TurnHandoff | None = None
+    """What `hand_to` asked for."""
+
+    async def emit(self, part: TurnPart) -> None:
+        """Do what yielding the part does, from inside a callback of the framework."""
+        await self.link.emit(part)
+
+    async def step(
+        self, name: str, args: Any, fn: Effect, *, scope: str = "", is_tool: bool = True
+    ) -> Any:
+        """Do an effect once, and give its result, which is JSON.
+
+        `fn` is called with an idempotency key. When the turn is repeated, the stored result of the
+        same name and arguments is given instead. Only the one effect that was under way when the
+        process died is done again, with the same key. It is known by its place after the last
+        checkpoint; where checkpoints are stored while effects are under way, `scope` names the
+        place instead. With `is_tool` it is recorded as a call of that tool.
+        """
+        return await self.link.step(name, args, fn, scope, is_tool)
+
+    def effect_key(self, name: str, args: Any = None) -> str:
+        """An idempotency key for an effect of this turn that the framework may repeat."""
+        return f"{self.key}:{digest_of(name, args)}"
+
+    def hand_to(self, to: str, *, reason: str = "", summary: str = "", context: Any = None) -> str:
+        """Hand to this agent when the turn ends, instead of answering; for tools of the framework.
+
+        Gives a text that the tool can return to its model; `UserError` if it may not hand to it.
+        """
+        if to not in self.handoffs:
+            known = ", ".join(self.handoffs) or "nobody"
+            raise UserError(f"agent {self.agent!r} may not hand to {to!r}, but to: {known}")
+        self.handed = TurnHandoff(to=to, reason=reason, summary=summary, context=context)
+        return f"The conversation goes to {to}. Say nothing more."
+
+    def messages(self) -> list[dict[str, str]]:
+        """The new messages as ``role`` and ``content``, after the briefing; calls are left out."""
+        found = [{"role": "user", "content": self.briefing}] if self.briefing else []
+        for item in self.items:
+            if is_message(item) and (text := text_of(item)):
+                role = "assistant" if item.get("role") == "assistant" else "user"
+                found.append({"role": role, "content": text})
+        return found or [{"role": "user", "content": self.text}]
+
+
+class ForeignAdapter(Protocol):
+    """Makes an object of another framework take turns.
+
+    For example::
+
+        class Echo:
+            framework, durability = "echo", "turn"
+
+            async def take_turn(self, turn: ForeignTurn):
+                yield TurnAnswer(output=turn.text)
+    """
+
+    framework: str
+    """Its name, which is the agent's kind."""
+    durability: Durability
+
+    def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
+        """Yield what happens; an async generator.
+
+        After a crash it is called again with the same `key` and the last checkpoint that was
+        stored. When the run is cancelled, `CancelledError` is raised at its `await`: let it
+        through. Any other exception becomes a `ForeignAgentError`.
+        """
+        ...
+
+
+_turn: ContextVar[ForeignTurn] = ContextVar("ekiden_foreign_turn")
+
+
+def current_turn() -> ForeignTurn:
+    """The turn that this code is part of: for tools and nodes of a framework.
+
+    For example, in a tool of any framework::
+
+        def transfer_to_billing(reason: str) -> str:
+            return current_turn().hand_to("billing", reason=reason)
+    """
+    try:
+        return _turn.get()
+    except LookupError:
+        raise UserError("no agent of another framework takes a turn here") from None
+
+
+@contextmanager
+def turn_entered(turn: ForeignTurn) -> Iterator[None]:
+    """Make it the `current_turn` of this task and all that it starts."""
+    token = _turn.set(turn)
+    try:
+        yield
+    finally:
+        _turn.reset(token)
+
+
+def digest_of(name: str, args: Any) -> str:
+    """Short, and the same for the same name and arguments."""
+    if isinstance(args, str):
+        with suppress(ValueError, RecursionError):
+            args = json.loads(args)
+    text = f"{name}\0{json.dumps(args, sort_keys=True, default=str)}"
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def as_json_text(arguments: Any) -> str:
+    """The arguments of a call as JSON text."""
+    if isinstance(arguments, str):
+        return arguments or "{}"
+    return dumps({} if arguments is None else arguments)

@@ -1,0 +1,251 @@
+"""The team's side: agents that are processes, or answer over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from ekiden.core.errors import UserError
+from ekiden.core.errors.foreign import FrameworkMissing
+from ekiden.core.foreign import Durability, ForeignTurn, TurnCheckpoint, TurnPart
+from ekiden.core.values.jsonio import dumps, loads
+from ekiden.integrations.process.lines import LONGEST, part_from_json, turn_to_json
+
+_MOST_IDLE = 4
+_SHOWN_LINES = 20
+_GRACE_S = 5.0
+
+
+@dataclass(slots=True, eq=False)
+class _Started:
+    """A process, and what it said last on its standard error."""
+
+    process: asyncio.subprocess.Process
+    loop: asyncio.AbstractEventLoop
+    said: deque[str] = field(default_factory=lambda: deque(maxlen=_SHOWN_LINES))
+    reading: asyncio.Task[None] | None = None
+
+    async def read_errors(self) -> None:
+        assert self.process.stderr is not None
+        while line := await self.process.stderr.readline():
+            self.said.append(line.decode(errors="replace").rstrip())
+
+    async def write(self, line: Mapping[str, Any]) -> None:
+        assert self.process.stdin is not None
+        with suppress(ConnectionError):  # Then the end of its output tells why.
+            self.process.stdin.write(f"{dumps(line)}\n".encode())
+            await self.process.stdin.drain()
+
+    async def read(self) -> Any:
+        """The next line; `RuntimeError` if the process ended, or does not write JSON."""
+        assert self.process.stdout is not None
+        line = await self.process.stdout.readline()
+        if not line:
+            code = await self.process.wait()
+            if self.reading is not None:
+                await self.reading
+            said = "\n".join(self.said)
+            raise RuntimeError(
+                f"the process ended with code {code} before its answer\n{said}".strip()
+            )
+        try:
+            return loads(line)
+        except ValueError:
+            raise RuntimeError(f"the process wrote what is not JSON: {line!r:.200}") from None
+
+    async def stop(self) -> None:
+        """End it: it has closed its input, and some seconds; then it is killed."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        try:
+            async with asyncio.timeout(_GRACE_S):
+                await self.process.wait()
+        except TimeoutError:
+            with suppress(ProcessLookupError):
+                self.process.kill()
+            await self.process.wait()
+        if self.reading is not None:
+            await self.reading
+
+
+class ProcessAgent:
+    """An agent that is a process: it reads a turn as a line of JSON and writes parts as lines.
+
+    For example, a graph of a framework that has its own environment::
+
+        ProcessAgent.of("crew:flow", python="crew-env/bin/python", durability="method")
+    """
+
+    framework = "process"
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        durability: Durability = "turn",
+        stays: bool = False,
+    ) -> None:
+        """`env` is added to the environment; `stays`: the process takes one turn after the other
+        until its input is closed. Else it ends after its answer."""
+        if isinstance(command, str) or not command:
+            raise UserError("`command` is a list: the program and its arguments")
+        self.durability: Durability = durability
+        self._command, self._cwd, self._env = [*map(str, command)], cwd, env
+        self._stays = stays
+        self._idle: list[_Started] = []
+
+    @classmethod
+    def of(
+        cls, target: str, *, python: str, durability: Durability = "turn", **options: Any
+    ) -> ProcessAgent:
+        """The object ``module:name`` in an environment of its own, whose `python` this is; Ekiden
+        is installed there, too."""
+        command = [python, "-m", "ekiden.integrations.process.serve", target]
+        return cls(command, durability=durability, stays=True, **options)
+
+    async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
+        """See `ForeignAdapter`."""
+        # A `RuntimeError` is what the other side said: the runtime makes a ForeignAgentError of it.
+        started = await self._start()
+        is_over = False
+        steps: set[asyncio.Task[None]] = set()
+        waiting: dict[Any, asyncio.Future[Any]] = {}
+        try:
+            await started.write(turn_to_json(turn))
+            while not is_over:
+                told = await started.read()
+                match told.get("type") if isinstance(told, dict) else None:
+                    case "step":
+                        did = waiting[told["id"]] = asyncio.get_running_loop().create_future()
+                        steps.add(asyncio.create_task(_step(turn, started, told, did)))
+                    case "did":
+                        waiting.pop(told["id"]).set_result(told)
+                    case "failed":
+                        raise RuntimeError(str(told.get("error"))[:2000])
+                    case "end":  # Questions were asked before.
+                        is_over = True
+                    case kind:
+                        part = part_from_json(told)
+                        is_over = kind in ("answer", "handoff")
+                        if is_over and self._stays:
+                            self._idle.append(started)
+                        yield part
+                        if isinstance(part, TurnCheckpoint):
+                            await started.write({"type": "stored"})
+            if self._stays and started not in self._idle:
+                self._idle.append(started)
+        finally:
+            for step in steps:
+                step.cancel()
+            await asyncio.gather(*steps, return_exceptions=True)
+            if started not in self._idle or len(self._idle) > _MOST_IDLE:
+                with suppress(ValueError):
+                    self._idle.remove(started)
+                await _ended(started, kill=not is_over)
+
+    async def aclose(self) -> None:
+        """End the processes that wait for another turn."""
+        while self._idle:
+            await self._idle.pop().stop()
+
+    async def _start(self) -> _Started:
+        loop = asyncio.get_running_loop()
+        while self._idle:
+            found = self._idle.pop()
+            if found.loop is loop and found.process.returncode is None:
+                return found
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._command,
+                cwd=self._cwd,
+                env={**os.environ, **(self._env or {})},
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                limit=LONGEST,
+            )
+        except OSError as exc:
+            raise FrameworkMissing("process", exc, f"check `{self._command[0]}`") from exc
+        started = _Started(process, loop)
+        started.reading = asyncio.create_task(started.read_errors())
+        return started
+
+
+async def _ended(started: _Started, *, kill: bool) -> None:
+    if kill:
+        with suppress(ProcessLookupError):
+            started.process.kill()
+    await started.stop()
+
+
+async def _step(
+    turn: ForeignTurn, started: _Started, told: Mapping[str, Any], did: asyncio.Future[Any]
+) -> None:
+    """An effect that the process does, and that is stored here."""
+
+    async def do(key: str) -> Any:
+        await started.write({"type": "do", "id": told["id"], "key": key})
+        done = await did
+        if "error" in done:
+            raise RuntimeError(str(done["error"]))
+        return done.get("result")
+
+    reply: dict[str, Any] = {"type": "step", "id": told["id"]}
+    try:
+        reply["result"] = await turn.step(
+            str(told["name"]),
+            told.get("args"),
+            do,
+            scope=str(told.get("scope", "")),
+            is_tool=bool(told.get("is_tool", True)),
+        )
+    except RuntimeError as exc:
+        reply["error"] = str(exc)
+    await started.write(reply)
+
+
+class HttpAgent:
+    """An agent that answers over HTTP: the turn is posted, and parts come back as lines of JSON.
+
+    A checkpoint is stored when its line arrives; effects of `ForeignTurn.step` need a process.
+    For example::
+
+        foreign_agent(HttpAgent("https://agents.example/billing"), "billing")
+    """
+
+    framework = "http"
+    durability: Durability = "turn"
+
+    def __init__(
+        self, url: str, *, headers: Mapping[str, str] | None = None, timeout_s: float = 600.0
+    ) -> None:
+        if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+            raise UserError(f"`url` begins with http:// or https://, not {url!r:.80}")
+        self._url, self._headers, self._timeout_s = url, dict(headers or {}), timeout_s
+
+    async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
+        """See `ForeignAdapter`."""
+        try:
+            import httpx2
+        except ImportError as exc:
+            raise FrameworkMissing("http", exc, "pip install 'ekiden[client]'") from exc
+        headers = {**self._headers, "idempotency-key": turn.key}
+        if turn.traceparent:
+            headers["traceparent"] = turn.traceparent
+        async with (
+            httpx2.AsyncClient(timeout=self._timeout_s, trust_env=False) as client,
+            client.stream("POST", self._url, json=turn_to_json(turn), headers=headers) as response,
+        ):
+            if response.status_code >= 400:
+                said = (await response.aread()).decode(errors="replace")[:500]
+                raise RuntimeError(f"{self._url} answered {response.status_code}: {said}")
+            async for line in response.aiter_lines():
+                if line.strip():
+                    yield part_from_json(loads(line))

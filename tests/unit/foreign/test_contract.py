@@ -1,0 +1,421 @@
+"""Agents of other frameworks: the contract that their adapters implement."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ekiden import (
+    Agent,
+    Approval,
+    Budget,
+    Done,
+    ForeignAgentError,
+    ForeignTurn,
+    Inbox,
+    OutOfBudget,
+    RunConfig,
+    Runner,
+    Session,
+    TurnAnswer,
+    TurnCheckpoint,
+    TurnDelta,
+    TurnHandoff,
+    TurnQuestion,
+    TurnToolCall,
+    TurnToolResult,
+    TurnUsage,
+    Usage,
+    UserError,
+    Waiting,
+    current_turn,
+    foreign_agent,
+    fork_session,
+    handoff,
+    rewind_session,
+)
+from ekiden.core.foreign import TurnPart
+from ekiden.storage.base import Store
+from ekiden.storage.memory import MemoryStore
+from ekiden.storage.sqlite import SqliteStore
+from ekiden.testing import ScriptedModel, call, say, transfer
+
+Parts = AsyncGenerator[TurnPart, None]
+
+
+class Adapter:
+    """A framework of which a test writes the turn."""
+
+    framework = "test-framework"
+    durability = "node"
+
+    def __init__(self, take_turn: Callable[[ForeignTurn], Parts]) -> None:
+        self.turns: list[ForeignTurn] = []
+        self._take = take_turn
+
+    def take_turn(self, turn: ForeignTurn) -> Parts:
+        self.turns.append(turn)
+        return self._take(turn)
+
+
+class Died(BaseException):
+    """The process dies here, as far as the session is concerned."""
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    found: Store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "f.db")
+    yield found
+    await found.close()
+
+
+async def counting(turn: ForeignTurn) -> Parts:
+    """Remembers how many turns it took, and what it was told in each."""
+    heard = [*(turn.checkpoint or []), [each["content"] for each in turn.messages()]]
+    yield TurnAnswer(output=f"turn {len(heard)}", checkpoint=heard)
+
+
+async def test_what_it_remembers_is_there_in_its_next_turn_with_the_new_items_only(
+    store: Store,
+) -> None:
+    adapter = Adapter(counting)
+    agent = foreign_agent(adapter, "counter")
+    for text, answer in (("one", "turn 1"), ("two", "turn 2")):
+        result = await Runner.run(agent, text, session=Session("s", store=store))
+        assert result.final_output == answer
+    first, second = adapter.turns
+    assert (first.checkpoint, second.checkpoint) == (None, [["one"]])
+    assert [each["content"] for each in second.messages()] == ["two"]
+    assert first.key != second.key
+
+
+async def test_it_is_handed_to_and_hands_on_like_any_other(store: Store) -> None:
+    async def passes_on(turn: ForeignTurn) -> Parts:
+        assert turn.briefing
+        assert list(turn.handoffs) == ["editor"]
+        yield TurnHandoff(to="editor", reason="to be printed")
+
+    editor = Agent("editor", model=ScriptedModel([say("Printed.")]))
+    middle = foreign_agent(Adapter(passes_on), "middle", handoffs=[editor])
+    desk = Agent("desk", model=ScriptedModel([transfer("middle", reason="a text")]))
+    desk.handoffs = [middle]
+    result = await Runner.run(desk, "Print it.", session=Session("s", store=store))
+    assert (result.final_output, result.chain) == ("Printed.", ["user", "desk", "middle", "editor"])
+
+
+async def test_a_tool_of_the_framework_can_ask_for_the_handoff(store: Store) -> None:
+    async def with_tool(turn: ForeignTurn) -> Parts:
+        with pytest.raises(UserError, match="may not hand to 'nobody'"):
+            current_turn().hand_to("nobody")
+        current_turn().hand_to("editor", reason="says the tool")
+        yield TurnAnswer(output="not said")
+
+    editor = Agent("editor", model=ScriptedModel([say("Printed.")]))
+    agent = foreign_agent(Adapter(with_tool), "middle", handoffs=[editor])
+    result = await Runner.run(agent, "Print it.", session=Session("s", store=store))
+    assert result.final_output == "Printed."
+
+
+async def test_inner_tools_deltas_and_spending_are_the_session_s(store: Store) -> None:
+    async def works(turn: ForeignTurn) -> Parts:
+        yield TurnDelta(text="Look")
+        yield TurnToolCall(call_id="1", name="look", arguments={"at": 7})
+        yield TurnToolResult(call_id="1", output={"found": True})
+        yield TurnUsage(usage=Usage(requests=1, input_tokens=3, output_tokens=4), model="x:y")
+        yield TurnAnswer(output="Found.")
+
+    agent = foreign_agent(Adapter(works), "seeker")
+    session = Session("s", store=store)
+    streamed = Runner.run_streamed(agent, "Seek.", session=session)
+    texts = [
+        event.data.text
+        async for event in streamed.stream_events()
+        if event.type == "raw_response_event"
+    ]
+    assert texts == ["Look"]
+    events = await session.events()
+    [call] = [each for each in events if each.type == "tool_call"]
+    assert call.details == {"tool": "look", "framework": "test-framework"}
+    assert [item["type"] for item in call.items] == ["function_call", "function_call_output"]
+    assert [(each.details or {})["usage"] for each in events if each.type == "llm_call"] == [
+        {"requests": 1, "input_tokens": 3, "output_tokens": 4}
+    ]
+
+
+async def test_it_stops_when_its_budget_is_spent() -> None:
+    reached = []
+
+    async def spends(turn: ForeignTurn) -> Parts:
+        yield TurnUsage(usage=Usage(requests=1, input_tokens=50, output_tokens=50))
+        reached.append(turn.key)
+        yield TurnAnswer(output="too late")
+
+    agent = foreign_agent(Adapter(spends), "spender", budget=Budget(tokens=10))
+    result = await Runner.run(agent, "Spend.")
+    assert isinstance(result.outcome, OutOfBudget)
+    assert not reached
+
+
+async def test_after_a_crash_the_turn_continues_from_its_checkpoint(store: Store) -> None:
+    async def dies_once(turn: ForeignTurn) -> Parts:
+        if not turn.resumes:
+            yield TurnToolCall(call_id="1", name="look", arguments="{}")
+            yield TurnToolResult(call_id="1", output="seen")
+            yield TurnCheckpoint(data={"node": 1})
+            yield TurnToolCall(call_id="2", name="lost", arguments="{}")
+            yield TurnToolResult(call_id="2", output="lost")
+            raise Died
+        yield TurnAnswer(output=turn.checkpoint)
+
+    adapter = Adapter(dies_once)
+    agent, session = foreign_agent(adapter, "graph"), Session("s", store=store)
+    with pytest.raises(Died):
+        await Runner.run(agent, "Go.", session=session)
+    result = await Runner.resume(agent, session=Session("s", store=store))
+    assert result.final_output == {"node": 1}
+    first, again = adapter.turns
+    assert (first.key, list(first.items)) == (again.key, list(again.items))
+    calls = [
+        (each.details or {})["tool"] for each in await session.events() if each.type == "tool_call"
+    ]
+    assert calls == ["look"]
+
+
+async def test_an_effect_is_done_once_and_repeated_under_its_key_if_it_was_under_way(
+    store: Store,
+) -> None:
+    done: list[tuple[str, str]] = []
+    deaths = ["in b", "after c"]
+
+    async def effect(what: str, key: str) -> str:
+        done.append((what, key))
+        if deaths and deaths[0] == f"in {what}":
+            deaths.pop(0)
+            raise Died
+        return what.upper()
+
+    async def works(turn: ForeignTurn) -> Parts:
+        given = [await turn.step("do", {"what": what}, partial(effect, what)) for what in "abcc"]
+        if deaths:
+            deaths.pop()
+            raise Died
+        yield TurnAnswer(output=given)
+
+    agent, session = foreign_agent(Adapter(works), "doer"), Session("s", store=store)
+    with pytest.raises(Died):
+        await Runner.run(agent, "Do.", session=session)
+    with pytest.raises(Died):
+        await Runner.resume(agent, session=session)
+    result = await Runner.resume(agent, session=session)
+    assert result.final_output == ["A", "B", "C", "C"]
+    assert [what for what, _ in done] == ["a", "b", "b", "c", "c"]
+    keys = [key for _, key in done]
+    assert keys[1] == keys[2]
+    assert len(set(keys)) == 4
+    calls = [each for each in await session.events() if each.type == "tool_call"]
+    assert len(calls) == 4
+
+
+async def asks_first(turn: ForeignTurn) -> Parts:
+    if "pay-1" not in turn.answers:
+        yield TurnCheckpoint(data=["looked up"])
+        yield TurnQuestion(id="pay-1", tool="pay", arguments={"amount": 5}, checkpoint=["asked"])
+        return
+    answer = turn.answers["pay-1"]
+    assert turn.checkpoint == ["asked"]
+    yield TurnAnswer(output=f"{answer.approved} by {answer.by}: {answer.text} {answer.arguments}")
+
+
+async def test_a_question_shows_the_inner_tool_and_the_turn_resumes_with_the_answer(
+    store: Store,
+) -> None:
+    adapter = Adapter(asks_first)
+    agent = foreign_agent(adapter, "payer")
+    config = RunConfig(approver="inbox")
+    result = await Runner.run(agent, "Pay.", session=Session("s", store=store), run_config=config)
+    assert isinstance(result.outcome, Waiting)
+    [item] = (await Inbox(store).list()).items
+    assert (item.kind, item.tool, item.arguments) == ("confirmation", "pay", '{"amount":5}')
+    given = {"arguments": '{"amount":4}', "confirm_edit": True}
+    await Inbox(store).answer(item.id, choice="approve", by="ann", **given)
+    result = await Runner.resume(agent, session=Session("s", store=store), run_config=config)
+    assert result.final_output == 'True by ann:  {"amount":4}'
+    assert [turn.resumes for turn in adapter.turns] == [False, True]
+
+
+async def test_an_approver_in_the_program_is_asked_once(store: Store) -> None:
+    asked = []
+
+    class Approver:
+        async def approve(self, request: Any) -> Approval:
+            asked.append((request.tool, request.arguments))
+            return Approval(approved=False, by="bob", reason="too much")
+
+    agent = foreign_agent(Adapter(asks_first), "payer")
+    result = await Runner.run(
+        agent,
+        "Pay.",
+        session=Session("s", store=store),
+        run_config=RunConfig(approver=Approver()),
+    )
+    assert result.final_output == "False by bob: too much None"
+    assert asked == [("pay", '{"amount":5}')]
+
+
+async def test_several_questions_in_words_are_asked_together(store: Store) -> None:
+    async def asks(turn: ForeignTurn) -> Parts:
+        if not turn.answers:
+            yield TurnQuestion(id="a", subject="Which colour?", options=("red", "blue"))
+            yield TurnQuestion(id="b", subject="Which name?")
+            return
+        yield TurnAnswer(output=[turn.answers[each].words for each in "ab"])
+
+    adapter = Adapter(asks)
+    agent = foreign_agent(adapter, "asker")
+    await Runner.run(agent, "Ask.", session=Session("s", store=store))
+    inbox = Inbox(store)
+    items = {each.subject: each.id for each in (await inbox.list()).items}
+    await inbox.answer(items["Which colour?"], choice="blue", by="ann")
+    result = await Runner.resume(agent, session=Session("s", store=store))
+    assert isinstance(result.outcome, Waiting)
+    assert len(adapter.turns) == 1
+    await inbox.answer(items["Which name?"], text="Bo", by="ann")
+    result = await Runner.resume(agent, session=Session("s", store=store))
+    assert result.final_output == ["blue", "Bo"]
+
+
+async def stages(turn: ForeignTurn) -> Parts:
+    done = list(turn.checkpoint or []) if turn.resumes else []
+    for stage in range(len(done) + 1, 4):
+        await turn.step(f"stage{stage}", None, _nothing)
+        done = [*done, [stage, turn.key]]
+        yield TurnCheckpoint(data=done)
+    yield TurnAnswer(output=done)
+
+
+async def _nothing(key: str) -> None:
+    return None
+
+
+async def test_a_fork_in_the_middle_continues_from_the_checkpoint_with_another_key(
+    store: Store,
+) -> None:
+    agent, session = foreign_agent(Adapter(stages), "stager"), Session("s", store=store)
+    whole = (await Runner.run(agent, "Go.", session=session)).final_output_as(list)
+    at = [each for each in await session.events() if "checkpoint" in (each.details or {})]
+    branch = await fork_session(store, "s", at_seq=at[1].seq)
+    result = await Runner.resume(agent, session=branch)
+    again = result.final_output_as(list)
+    assert again[:2] == whole[:2]
+    assert again[2][1] != whole[2][1]
+
+
+async def test_a_step_back_into_the_middle_continues_from_its_checkpoint_with_another_key(
+    store: Store,
+) -> None:
+    agent, session = foreign_agent(Adapter(stages), "stager"), Session("s", store=store)
+    whole = (await Runner.run(agent, "Go.", session=session)).final_output_as(list)
+    at = [each for each in await session.events() if "checkpoint" in (each.details or {})]
+    await rewind_session(store, "s", to_seq=at[0].seq)
+    result = await Runner.resume(agent, session=session)
+    again = result.final_output_as(list)
+    assert again[:1] == whole[:1]
+    assert len({key for _, key in [*whole[1:], *again[1:]]}) == 2
+
+
+async def test_a_step_back_before_a_turn_takes_what_it_remembered_then(store: Store) -> None:
+    adapter = Adapter(counting)
+    agent, session = foreign_agent(adapter, "counter"), Session("s", store=store)
+    await Runner.run(agent, "one", session=session)
+    last = (await session.events())[-1].seq
+    await Runner.run(agent, "two", session=session)
+    await rewind_session(store, "s", to_seq=last)
+    await Runner.run(agent, "three", session=session)
+    assert adapter.turns[-1].checkpoint == [["one"]]
+    assert adapter.turns[-1].key != adapter.turns[-2].key
+
+
+async def test_a_rolled_back_handoff_takes_the_checkpoint_along(store: Store) -> None:
+    async def fails_when_told(turn: ForeignTurn) -> Parts:
+        told = [*(turn.checkpoint or []), turn.text]
+        yield TurnCheckpoint(data=told)
+        if turn.text == "fail":
+            raise ValueError("broken")
+        await turn.step("note", turn.text, _nothing)
+        yield TurnHandoff(to="desk", checkpoint=told)
+
+    adapter = Adapter(fails_when_told)
+    desk = Agent("desk")
+    graph = foreign_agent(adapter, "graph", handoffs=[handoff(desk, allow_return=True)])
+    desk.handoffs = [graph]
+    session = Session("s", store=store)
+    for text in ("one", "fail", "two"):
+        desk.model = ScriptedModel([transfer("graph"), say("Done.")])
+        await Runner.run(desk, text, session=session)
+    assert [turn.checkpoint for turn in adapter.turns] == [None, ["one"], ["one"]]
+
+
+async def test_its_exception_is_ours_with_the_original_as_the_cause() -> None:
+    async def fails(turn: ForeignTurn) -> Parts:
+        raise ValueError("broken")
+        yield
+
+    with pytest.raises(ForeignAgentError, match="ValueError: broken") as failed:
+        await Runner.run(foreign_agent(Adapter(fails), "graph"), "Go.")
+    assert isinstance(failed.value.__cause__, ValueError)
+
+
+async def test_a_new_message_during_a_question_begins_a_turn_of_its_own(store: Store) -> None:
+    adapter = Adapter(asks_first)
+    agent = foreign_agent(adapter, "payer")
+    config = RunConfig(approver="inbox")
+    await Runner.run(agent, "Pay.", session=Session("s", store=store), run_config=config)
+    await Runner.run(agent, "No, wait.", session=Session("s", store=store), run_config=config)
+    first, second = adapter.turns
+    assert (second.resumes, second.checkpoint) == (False, None)
+    assert first.key != second.key
+    assert [each["content"] for each in second.messages()] == ["Pay.", "No, wait."]
+
+
+async def test_cancelling_the_run_reaches_the_framework() -> None:
+    begun, ended = asyncio.Event(), []
+
+    async def hangs(turn: ForeignTurn) -> Parts:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+        yield TurnAnswer(output="never")
+
+    run = asyncio.create_task(Runner.run(foreign_agent(Adapter(hangs), "sleeper"), "Sleep."))
+    await begun.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert ended
+
+
+async def test_a_turn_that_says_nothing_and_an_unknown_object_are_clear_errors() -> None:
+    async def says_nothing(turn: ForeignTurn) -> Parts:
+        yield TurnDelta(text="hm")
+
+    with pytest.raises(ForeignAgentError, match="without an answer, a handoff or a question"):
+        await Runner.run(foreign_agent(Adapter(says_nothing), "mute"), "Speak.")
+    with pytest.raises(UserError, match="is of no framework that is known"):
+        foreign_agent(object(), "thing")
+
+
+async def test_it_is_asked_and_called_as_a_tool(store: Store) -> None:
+    adapter = Adapter(counting)
+    helper = foreign_agent(adapter, "helper", description="Counts.")
+    model = ScriptedModel([call("helper", input="count"), say("done")])
+    desk = Agent("desk", model=model, tools=[helper.as_tool("helper", "Count.")])
+    result = await Runner.run(desk, "How many?", session=Session("s", store=store))
+    assert isinstance(result.outcome, Done)
+    assert "turn 1" in str(model.calls[1].input[-1]["output"])
