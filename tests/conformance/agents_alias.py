@@ -15,7 +15,7 @@ alias.install()
 
 @pytest.fixture(autouse=True)
 def _no_default_runner() -> Iterator[None]:
-    from ekiden.runtime import set_default_agent_runner
+    from ekiden.compat.agents.run import set_default_agent_runner
 
     set_default_agent_runner(None)
     yield

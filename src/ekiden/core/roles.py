@@ -86,6 +86,8 @@ class ConfirmationRequest:
     scope: str = ""
     """The part of the tool that an "always" would cover, such as a program or a host, in the
     model's spelling; empty: all of it."""
+    call_id: str = ""
+    """Which call of the model it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

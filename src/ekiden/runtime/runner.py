@@ -95,6 +95,24 @@ class AgentRunner:
         async with resumed(options, session) as run:
             return await _to_the_end(run)
 
+    def resume_streamed(
+        self,
+        team: Agent[TContext, TOutput] | Team,
+        session: Session,
+        *,
+        context: TContext | None = None,
+        hooks: RunHooks[TContext] | None = None,
+        run_config: RunConfig | None = None,
+        max_turns: int | None = None,
+    ) -> RunResultStreaming[TContext, TOutput]:
+        """`resume`, shown while it happens; it happens while the stream is read."""
+        _check_session(session)
+        options = _around(team, run_config, max_turns, context, hooks)
+        options.live = True
+        from ekiden.runtime.stream import RunResultStreaming
+
+        return RunResultStreaming(lambda: resumed(options, session))
+
     async def wait(
         self,
         team: Agent[TContext, TOutput] | Team,

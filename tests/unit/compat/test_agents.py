@@ -11,23 +11,10 @@ import pytest
 from ekiden.compat import agents
 from ekiden.core.events import Event
 from ekiden.testing import ScriptedModel, say
-from tests.support.cases import each_case
 
 _MODULES = sorted(
     module.name for module in pkgutil.walk_packages(agents.__path__, f"{agents.__name__}.")
 )
-_OWN = {"agents.tracing", "agents._debug", "agents.run", "agents.testing"}
-"""Modules of roles and switches that Ekiden itself does not have, or has with other defaults."""
-
-
-@each_case("name", _MODULES)
-def test_every_module_only_passes_on_what_ekiden_has(name: str) -> None:
-    module = importlib.import_module(name)
-    if name.removeprefix("ekiden.compat.") in _OWN:
-        return
-    for public in getattr(module, "__all__", ()):
-        origin = getattr(getattr(module, public), "__module__", "typing")
-        assert not origin.startswith("ekiden.compat"), public
 
 
 def test_the_names_of_the_package_are_those_of_its_modules() -> None:

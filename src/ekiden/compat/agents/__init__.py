@@ -1,12 +1,41 @@
-"""The module tree of the OpenAI Agents SDK over Ekiden's own objects, for what Ekiden has."""
+"""The module tree of the OpenAI Agents SDK over Ekiden's loop: a program changes one import.
 
-from ekiden.compat.agents.agent import Agent
+The classes that programs construct (`Agent`, `RunConfig`, `ModelSettings`, `FunctionTool`,
+`Handoff`, items, results, errors) have the SDK's constructors and fields. When a run starts,
+`_relay` makes Ekiden's own agents of them, and gives what the loop stored the types of the
+`openai` package. So each difference is translated in one place, and a run is what every run of
+Ekiden's is: stored step by step, resumed after a crash, with its approvals in the inbox.
+
+- A model is an object with `get_response` and `stream_response` (`models.interface.Model`), or one
+  with Ekiden's `respond`. Names are looked up with `RunConfig.model_provider`.
+- A session is an object with `get_items` and `add_items`. One that has an attribute
+  `ekiden_session` (Ekiden's `Session`) is used directly: its unfinished runs can be resumed.
+- Tools that are no `FunctionTool` go to the model as they are.
+"""
+
+from ekiden.compat.agents.agent import (
+    Agent,
+    AgentBase,
+    AgentToolStreamEvent,
+    MCPConfig,
+    StopAtTools,
+    ToolsToFinalOutputFunction,
+    ToolsToFinalOutputResult,
+)
+from ekiden.compat.agents.agent_output import (
+    AgentOutputSchema,
+    AgentOutputSchemaBase,
+)
 from ekiden.compat.agents.exceptions import (
     AgentsException,
     InputGuardrailTripwireTriggered,
     MaxTurnsExceeded,
+    MCPToolCancellationError,
     ModelBehaviorError,
+    ModelRefusalError,
+    ModelTimeoutError,
     OutputGuardrailTripwireTriggered,
+    RunErrorDetails,
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,
     ToolTimeoutError,
@@ -37,6 +66,7 @@ from ekiden.compat.agents.items import (
     CompactionItem,
     HandoffCallItem,
     HandoffOutputItem,
+    InputItem,
     ItemHelpers,
     MCPApprovalRequestItem,
     MCPApprovalResponseItem,
@@ -52,24 +82,91 @@ from ekiden.compat.agents.items import (
     ToolSearchOutputItem,
     TResponseInputItem,
 )
-from ekiden.compat.agents.lifecycle import AgentHooks, RunHooks
-from ekiden.compat.agents.model_settings import ModelSettings
-from ekiden.compat.agents.result import RunResult, RunResultStreaming
-from ekiden.compat.agents.run import RunConfig, Runner
-from ekiden.compat.agents.run_context import AgentHookContext, RunContextWrapper, TContext
+from ekiden.compat.agents.lifecycle import (
+    AgentHooks,
+    RunHooks,
+)
+from ekiden.compat.agents.model_settings import (
+    ModelSettings,
+)
+from ekiden.compat.agents.models.interface import (
+    Model,
+    ModelProvider,
+    ModelTracing,
+)
+from ekiden.compat.agents.prompts import (
+    DynamicPromptFunction,
+    GenerateDynamicPromptData,
+    Prompt,
+)
+from ekiden.compat.agents.result import (
+    AgentToolInvocation,
+    RunResult,
+    RunResultStreaming,
+)
+from ekiden.compat.agents.run import (
+    AgentRunner,
+    Runner,
+)
+from ekiden.compat.agents.run_config import (
+    CallModelData,
+    CallModelInputFilter,
+    ModelInputData,
+    OutputGuardrailBlockedMessageArgs,
+    ReasoningItemIdPolicy,
+    RunConfig,
+    ToolErrorFormatter,
+    ToolErrorFormatterArgs,
+    ToolExecutionConfig,
+    ToolNameCollisionPolicy,
+    ToolNotFoundBehavior,
+)
+from ekiden.compat.agents.run_context import (
+    AgentHookContext,
+    RunContextWrapper,
+    TContext,
+)
+from ekiden.compat.agents.run_error_handlers import (
+    RunErrorData,
+    RunErrorHandler,
+    RunErrorHandlerInput,
+    RunErrorHandlerResult,
+    RunErrorHandlers,
+)
+from ekiden.compat.agents.run_state import (
+    RunState,
+)
 from ekiden.compat.agents.stream_events import (
     AgentUpdatedStreamEvent,
     RawResponsesStreamEvent,
     RunItemStreamEvent,
     StreamEvent,
 )
+from ekiden.compat.agents.strict_schema import (
+    ensure_strict_json_schema,
+)
 from ekiden.compat.agents.tool import (
     FunctionTool,
+    FunctionToolCustomDataContext,
+    FunctionToolCustomDataExtractor,
+    FunctionToolResult,
     Tool,
+    ToolOrigin,
+    ToolOriginType,
+    ToolOutputFileContent,
+    ToolOutputFileContentDict,
+    ToolOutputImage,
+    ToolOutputImageDict,
+    ToolOutputText,
+    ToolOutputTextDict,
+    ToolTimeoutBehavior,
     default_tool_error_function,
     function_tool,
+    tool_namespace,
 )
-from ekiden.compat.agents.tool_context import ToolContext
+from ekiden.compat.agents.tool_context import (
+    ToolContext,
+)
 from ekiden.compat.agents.tool_guardrails import (
     ToolGuardrailFunctionOutput,
     ToolInputGuardrail,
@@ -86,16 +183,32 @@ from ekiden.compat.agents.tracing import (
     set_trace_processors,
     set_tracing_disabled,
 )
-from ekiden.compat.agents.usage import Usage
+from ekiden.compat.agents.usage import (
+    RequestUsage,
+    Usage,
+)
 
 __all__ = [
     "Agent",
+    "AgentBase",
     "AgentHookContext",
     "AgentHooks",
+    "AgentOutputSchema",
+    "AgentOutputSchemaBase",
+    "AgentRunner",
+    "AgentToolInvocation",
+    "AgentToolStreamEvent",
     "AgentUpdatedStreamEvent",
     "AgentsException",
+    "CallModelData",
+    "CallModelInputFilter",
     "CompactionItem",
+    "DynamicPromptFunction",
     "FunctionTool",
+    "FunctionToolCustomDataContext",
+    "FunctionToolCustomDataExtractor",
+    "FunctionToolResult",
+    "GenerateDynamicPromptData",
     "GuardrailFunctionOutput",
     "Handoff",
     "HandoffCallItem",
@@ -106,28 +219,49 @@ __all__ = [
     "InputGuardrail",
     "InputGuardrailResult",
     "InputGuardrailTripwireTriggered",
+    "InputItem",
     "ItemHelpers",
     "MCPApprovalRequestItem",
     "MCPApprovalResponseItem",
+    "MCPConfig",
     "MCPListToolsItem",
+    "MCPToolCancellationError",
     "MaxTurnsExceeded",
     "MessageOutputItem",
+    "Model",
     "ModelBehaviorError",
+    "ModelInputData",
+    "ModelProvider",
+    "ModelRefusalError",
     "ModelResponse",
     "ModelSettings",
+    "ModelTimeoutError",
+    "ModelTracing",
     "OutputGuardrail",
+    "OutputGuardrailBlockedMessageArgs",
     "OutputGuardrailResult",
     "OutputGuardrailTripwireTriggered",
+    "Prompt",
     "RawResponsesStreamEvent",
     "ReasoningItem",
+    "ReasoningItemIdPolicy",
+    "RequestUsage",
     "RunConfig",
     "RunContextWrapper",
+    "RunErrorData",
+    "RunErrorDetails",
+    "RunErrorHandler",
+    "RunErrorHandlerInput",
+    "RunErrorHandlerResult",
+    "RunErrorHandlers",
     "RunHooks",
     "RunItem",
     "RunItemStreamEvent",
     "RunResult",
     "RunResultStreaming",
+    "RunState",
     "Runner",
+    "StopAtTools",
     "StreamEvent",
     "TContext",
     "TResponseInputItem",
@@ -136,23 +270,40 @@ __all__ = [
     "ToolCallItem",
     "ToolCallOutputItem",
     "ToolContext",
+    "ToolErrorFormatter",
+    "ToolErrorFormatterArgs",
+    "ToolExecutionConfig",
     "ToolGuardrailFunctionOutput",
     "ToolInputGuardrail",
     "ToolInputGuardrailData",
     "ToolInputGuardrailResult",
     "ToolInputGuardrailTripwireTriggered",
+    "ToolNameCollisionPolicy",
+    "ToolNotFoundBehavior",
+    "ToolOrigin",
+    "ToolOriginType",
+    "ToolOutputFileContent",
+    "ToolOutputFileContentDict",
     "ToolOutputGuardrail",
     "ToolOutputGuardrailData",
     "ToolOutputGuardrailResult",
     "ToolOutputGuardrailTripwireTriggered",
+    "ToolOutputImage",
+    "ToolOutputImageDict",
+    "ToolOutputText",
+    "ToolOutputTextDict",
     "ToolSearchCallItem",
     "ToolSearchOutputItem",
+    "ToolTimeoutBehavior",
     "ToolTimeoutError",
+    "ToolsToFinalOutputFunction",
+    "ToolsToFinalOutputResult",
     "Usage",
     "UserError",
     "add_trace_processor",
     "default_handoff_history_mapper",
     "default_tool_error_function",
+    "ensure_strict_json_schema",
     "function_tool",
     "get_conversation_history_wrappers",
     "handoff",
@@ -164,5 +315,6 @@ __all__ = [
     "set_trace_processors",
     "set_tracing_disabled",
     "tool_input_guardrail",
+    "tool_namespace",
     "tool_output_guardrail",
 ]

@@ -1,5 +1,271 @@
-"""Agents."""
+"""`Agent` with the SDK's fields; a run makes Ekiden's own agents of it."""
 
-from ekiden.core.agent import Agent
+from __future__ import annotations
 
-__all__ = ["Agent"]
+import dataclasses
+import inspect
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Generic, Literal, NotRequired, TypeAlias, get_origin
+
+from typing_extensions import TypedDict
+
+from ekiden.compat.agents.agent_output import AgentOutputSchemaBase
+from ekiden.compat.agents.agent_tool import agent_as_tool
+from ekiden.compat.agents.lifecycle import AgentHooksBase
+from ekiden.compat.agents.model_settings import ModelSettings, coerce_settings
+from ekiden.compat.agents.models.default_models import get_default_model_settings
+from ekiden.compat.agents.prompts import PromptUtil
+from ekiden.compat.agents.tool import FunctionTool, default_tool_error_function
+from ekiden.core.context import TContext
+
+__all__ = [
+    "Agent",
+    "AgentBase",
+    "AgentToolStreamEvent",
+    "MCPConfig",
+    "StopAtTools",
+    "ToolsToFinalOutputFunction",
+    "ToolsToFinalOutputResult",
+]
+
+_log = logging.getLogger("openai.agents")
+
+
+@dataclass
+class ToolsToFinalOutputResult:
+    """Whether what tools gave is the run's answer."""
+
+    is_final_output: bool
+    final_output: Any = None
+
+
+ToolsToFinalOutputFunction: TypeAlias = Callable[[Any, list[Any]], Any]
+
+
+class AgentToolStreamEvent(TypedDict):
+    """What `on_stream` of an agent as a tool is given."""
+
+    event: Any
+    agent: Any
+    tool_call: Any
+
+
+class StopAtTools(TypedDict):
+    """Tools whose output is the run's answer."""
+
+    stop_at_tool_names: list[str]
+
+
+class MCPConfig(TypedDict):
+    """How tools of MCP servers are made."""
+
+    convert_schemas_to_strict: NotRequired[bool]
+    failure_error_function: NotRequired[Any]
+    include_server_in_tool_names: NotRequired[bool]
+
+
+@dataclass(eq=False)
+class AgentBase(Generic[TContext]):
+    """What all kinds of agents have."""
+
+    name: str
+    handoff_description: str | None = None
+    tools: list[Any] = field(default_factory=list)
+    mcp_servers: list[Any] = field(default_factory=list)
+    mcp_config: MCPConfig = field(default_factory=lambda: MCPConfig())
+
+    async def get_mcp_tools(self, run_context: Any) -> list[Any]:
+        """The tools of the agent's MCP servers."""
+        if not self.mcp_servers:
+            return []
+        util = import_module("ekiden.compat.agents.mcp").MCPUtil
+        config = self.mcp_config
+        names: set[str] | None = None
+        if config.get("include_server_in_tool_names", False):
+            names = {each.name for each in self.tools if isinstance(each, FunctionTool)}
+        found: list[Any] = await util.get_all_function_tools(
+            self.mcp_servers,
+            config.get("convert_schemas_to_strict", False),
+            run_context,
+            self,
+            failure_error_function=config.get(
+                "failure_error_function", default_tool_error_function
+            ),
+            include_server_in_tool_names=config.get("include_server_in_tool_names", False),
+            reserved_tool_names=names,
+        )
+        return found
+
+    async def get_all_tools(self, run_context: Any) -> list[Any]:
+        """The tools that are on offer now, those of MCP servers first."""
+        own = list(self.tools)
+        offered = await self.get_mcp_tools(run_context)
+        return [*offered, *[each for each in own if await is_enabled(each, run_context, self)]]
+
+
+async def is_enabled(offer: Any, context: Any, agent: Any) -> bool:
+    """Whether a tool or a handoff is on offer now."""
+    wanted = getattr(offer, "is_enabled", True)
+    if not callable(wanted):
+        return bool(wanted)
+    wanted = wanted(context, agent)
+    return bool(await wanted if inspect.isawaitable(wanted) else wanted)
+
+
+@dataclass(eq=False)
+class Agent(AgentBase[TContext]):
+    """An agent as the SDK describes it."""
+
+    instructions: str | Callable[[Any, Any], Any] | None = None
+    prompt: Any = None
+    handoffs: list[Any] = field(default_factory=list)
+    model: Any = None
+    """A name such as ``gpt-5.2`` (OpenAI's) or ``anthropic:claude-…``, or a model object."""
+    model_settings: ModelSettings = field(default_factory=get_default_model_settings)
+    input_guardrails: list[Any] = field(default_factory=list)
+    output_guardrails: list[Any] = field(default_factory=list)
+    output_type: Any = None
+    hooks: Any = None
+    tool_use_behavior: (
+        Literal["run_llm_again", "stop_on_first_tool"] | StopAtTools | ToolsToFinalOutputFunction
+    ) = "run_llm_again"
+    reset_tool_choice: bool = True
+
+    def __post_init__(self) -> None:
+        for name, kinds, wanted in _KINDS:
+            value = getattr(self, name)
+            if not isinstance(value, kinds):
+                raise TypeError(f"Agent {name} must be {wanted}, got {type(value).__name__}")
+        if self.instructions is not None and not (
+            isinstance(self.instructions, str) or callable(self.instructions)
+        ):
+            raise self._wrong("instructions", "a string, callable, or None")
+        if self.prompt is not None and not (callable(self.prompt) or hasattr(self.prompt, "get")):
+            raise self._wrong("prompt", "a Prompt, DynamicPromptFunction, or None")
+        if not (
+            self.model is None
+            or isinstance(self.model, str)
+            or hasattr(self.model, "get_response")
+            or hasattr(self.model, "respond")
+        ):
+            raise self._wrong("model", "a string, Model, or None")
+        self.model_settings = coerce_settings(self.model_settings)
+        if self.model is not None and self.model_settings == get_default_model_settings():
+            self.model_settings = _settings_for(self.model)
+        if self.output_type is not None and not (
+            isinstance(self.output_type, type | AgentOutputSchemaBase)
+            or get_origin(self.output_type) is not None
+        ):
+            raise self._wrong("output_type", "a type, AgentOutputSchemaBase, or None")
+        if self.hooks is not None and not isinstance(self.hooks, AgentHooksBase):
+            raise self._wrong("hooks", "an AgentHooks instance or None")
+        behavior = self.tool_use_behavior
+        if (
+            behavior not in ("run_llm_again", "stop_on_first_tool")
+            and not isinstance(behavior, dict)
+            and not callable(behavior)
+        ):
+            raise self._wrong(
+                "tool_use_behavior",
+                "'run_llm_again', 'stop_on_first_tool', StopAtTools dict, or callable",
+            )
+
+    def _wrong(self, name: str, wanted: str) -> TypeError:
+        found = type(getattr(self, name)).__name__
+        return TypeError(f"Agent {name} must be {wanted}, got {found}")
+
+    def clone(self, **kwargs: Any) -> Agent[TContext]:
+        """A copy with some fields changed; lists that are not given are shared."""
+        if (
+            "model" in kwargs
+            and "model_settings" not in kwargs
+            and self.model_settings == _settings_for(self.model)
+        ):
+            kwargs["model_settings"] = _settings_for(kwargs["model"])
+        return dataclasses.replace(self, **kwargs)
+
+    def as_tool(
+        self,
+        tool_name: str | None = None,
+        tool_description: str | None = None,
+        custom_output_extractor: Callable[[Any], Any] | None = None,
+        is_enabled: bool | Callable[[Any, Any], Any] = True,
+        on_stream: Callable[[Any], Any] | None = None,
+        run_config: Any = None,
+        max_turns: int | None = None,
+        hooks: Any = None,
+        previous_response_id: str | None = None,
+        conversation_id: str | None = None,
+        session: Any = None,
+        failure_error_function: Any = default_tool_error_function,
+        needs_approval: bool | Callable[..., Any] = False,
+        parameters: type[Any] | None = None,
+        input_builder: Any = None,
+        include_input_schema: bool = False,
+        on_stream_max_pending_events: int | None = 1024,
+    ) -> FunctionTool:
+        """This agent as a tool of another one: it is called, answers, and the caller goes on.
+
+        It works in a session of its own, which is resumed after a crash. Its events are in the
+        stream of the run that calls it, marked with their agent and depth.
+        """
+        return agent_as_tool(
+            self,
+            tool_name=tool_name,
+            tool_description=tool_description,
+            custom_output_extractor=custom_output_extractor,
+            is_enabled=is_enabled,
+            on_stream=on_stream,
+            run_config=run_config,
+            max_turns=max_turns,
+            hooks=hooks,
+            previous_response_id=previous_response_id,
+            conversation_id=conversation_id,
+            session=session,
+            failure_error_function=failure_error_function,
+            needs_approval=needs_approval,
+            parameters=parameters,
+            input_builder=input_builder,
+            include_input_schema=include_input_schema,
+            on_stream_max_pending_events=on_stream_max_pending_events,
+        )
+
+    async def get_system_prompt(self, run_context: Any) -> str | None:
+        """The instructions, asked for if they are a function."""
+        if not callable(self.instructions):
+            return self.instructions
+        names = list(inspect.signature(self.instructions).parameters)
+        if len(names) != 2:
+            raise TypeError(
+                "'instructions' callable must accept exactly 2 arguments (context, agent), "
+                f"but got {len(names)}: {names}"
+            )
+        given = self.instructions(run_context, self)
+        text: str | None = await given if inspect.isawaitable(given) else given
+        return text
+
+    async def get_prompt(self, run_context: Any) -> Any:
+        """The prompt that is kept at OpenAI, if the agent has one."""
+        return await PromptUtil.to_model_input(self.prompt, run_context, self)
+
+
+_KINDS: tuple[tuple[str, Any, str], ...] = (
+    ("name", str, "a string"),
+    ("handoff_description", str | None, "a string or None"),
+    ("tools", list, "a list"),
+    ("mcp_servers", list, "a list"),
+    ("mcp_config", dict, "a dict"),
+    ("handoffs", list, "a list"),
+    ("input_guardrails", list, "a list"),
+    ("output_guardrails", list, "a list"),
+    ("reset_tool_choice", bool, "a boolean"),
+)
+
+
+def _settings_for(model: Any) -> ModelSettings:
+    if model is None:
+        return get_default_model_settings()
+    return get_default_model_settings(model) if isinstance(model, str) else ModelSettings()

@@ -1,8 +1,12 @@
-"""Errors, under the names that this SDK gives them."""
+"""Errors, under the SDK's names and with its constructors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
 
 from ekiden.core.errors import EkidenError as AgentsException
-from ekiden.core.errors import MaxTurnsExceeded, ModelBehaviorError, UserError
-from ekiden.core.errors import ToolTimeout as ToolTimeoutError
+from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.guardrails import (
     InputGuardrailTripwireTriggered,
     OutputGuardrailTripwireTriggered,
@@ -13,11 +17,88 @@ from ekiden.core.guardrails import (
 __all__ = [
     "AgentsException",
     "InputGuardrailTripwireTriggered",
+    "MCPToolCancellationError",
     "MaxTurnsExceeded",
     "ModelBehaviorError",
+    "ModelRefusalError",
+    "ModelTimeoutError",
     "OutputGuardrailTripwireTriggered",
+    "RunErrorDetails",
     "ToolInputGuardrailTripwireTriggered",
     "ToolOutputGuardrailTripwireTriggered",
     "ToolTimeoutError",
     "UserError",
 ]
+
+
+@dataclass
+class RunErrorDetails:
+    """What a run did before it failed: `run_data` of the error."""
+
+    input: Any
+    new_items: list[Any]
+    raw_responses: list[Any]
+    last_agent: Any
+    context_wrapper: Any
+    input_guardrail_results: list[Any]
+    output_guardrail_results: list[Any]
+    tool_input_guardrail_results: list[Any] = field(default_factory=list)
+    tool_output_guardrail_results: list[Any] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return (
+            f"RunErrorDetails:\n- Last agent: {self.last_agent.name}\n"
+            f"- {len(self.new_items)} new item(s)\n"
+            f"- {len(self.raw_responses)} raw response(s)\n"
+            f"- {len(self.input_guardrail_results)} input guardrail result(s)\n"
+            f"- {len(self.output_guardrail_results)} output guardrail result(s)"
+        )
+
+
+class _Said(AgentsException):
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class MaxTurnsExceeded(_Said):
+    """A run took as many turns as it may; its session can be resumed."""
+
+    code = "run.max_turns"
+
+
+class MCPToolCancellationError(_Said):
+    """The call of an MCP tool was cancelled by the server or its connection."""
+
+    code = "mcp.cancelled"
+
+
+class ModelRefusalError(AgentsException):
+    """The model declined to give the output."""
+
+    code = "model.refused"
+
+    def __init__(self, refusal: str) -> None:
+        super().__init__(f"Model refused to produce output: {refusal}")
+        self.refusal = refusal
+
+
+class ModelTimeoutError(AgentsException):
+    """A call of the model took longer than `ModelSettings.timeout`."""
+
+    code = "model.timeout"
+
+    def __init__(self, timeout_seconds: float) -> None:
+        super().__init__(f"Model call timed out after {timeout_seconds:g} seconds.")
+        self.timeout_seconds = timeout_seconds
+
+
+class ToolTimeoutError(AgentsException):
+    """A tool took longer than its `timeout`."""
+
+    code = "tool.timeout"
+
+    def __init__(self, tool_name: str, timeout_seconds: float) -> None:
+        super().__init__(f"Tool '{tool_name}' timed out after {timeout_seconds:g} seconds.")
+        self.tool_name = tool_name
+        self.timeout_seconds = timeout_seconds

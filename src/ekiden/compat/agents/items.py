@@ -1,31 +1,43 @@
 """Items: what goes into a model, what comes out of it, and what a run produced."""
 
-from ekiden.core.conversation.items import Item as TResponseInputItem
-from ekiden.core.conversation.items import Item as TResponseOutputItem
-from ekiden.core.conversation.model import ModelResponse
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, Literal, TypeAlias
+from uuid import uuid4
+
+from openai.types.responses import (
+    Response,
+    ResponseInputItemParam,
+    ResponseOutputItem,
+    ResponseStreamEvent,
+)
+from pydantic import TypeAdapter, ValidationError
+
+from ekiden.compat.agents.usage import Usage
+from ekiden.core.conversation import run_items as native
+from ekiden.core.conversation.items import Item, is_message, to_input_item
 from ekiden.core.conversation.run_items import (
     CompactionItem,
     HandoffCallItem,
     HandoffOutputItem,
-    ItemHelpers,
     MCPApprovalRequestItem,
     MCPApprovalResponseItem,
     MCPListToolsItem,
     MessageOutputItem,
     ReasoningItem,
-    RunItem,
     RunItemBase,
-    ToolApprovalItem,
-    ToolCallItem,
-    ToolCallOutputItem,
     ToolSearchCallItem,
     ToolSearchOutputItem,
+    raw_field,
 )
 
 __all__ = [
     "CompactionItem",
     "HandoffCallItem",
     "HandoffOutputItem",
+    "InputItem",
     "ItemHelpers",
     "MCPApprovalRequestItem",
     "MCPApprovalResponseItem",
@@ -35,11 +47,205 @@ __all__ = [
     "ReasoningItem",
     "RunItem",
     "RunItemBase",
+    "TResponse",
     "TResponseInputItem",
     "TResponseOutputItem",
+    "TResponseStreamEvent",
     "ToolApprovalItem",
     "ToolCallItem",
+    "ToolCallItemTypes",
     "ToolCallOutputItem",
+    "ToolCallOutputTypes",
     "ToolSearchCallItem",
     "ToolSearchOutputItem",
 ]
+
+TResponse: TypeAlias = Response
+TResponseInputItem: TypeAlias = ResponseInputItemParam
+TResponseOutputItem: TypeAlias = ResponseOutputItem
+TResponseStreamEvent: TypeAlias = ResponseStreamEvent
+ToolCallItemTypes: TypeAlias = Any
+ToolCallOutputTypes: TypeAlias = Any
+
+
+class InputItem(RunItemBase):
+    """Input that was added to a run that had begun."""
+
+    __slots__ = ("input_id",)
+    type: ClassVar[Literal["input_item"]] = "input_item"
+
+    def __init__(self, agent: Any, raw_item: Any, input_id: str | None = None) -> None:
+        super().__init__(agent, raw_item)
+        self.input_id = input_id or uuid4().hex
+
+
+class ToolCallItem(native.ToolCallItem):
+    """The model asked for a tool."""
+
+    __slots__ = ("tool_origin",)
+
+    def __init__(
+        self,
+        agent: Any,
+        raw_item: Any,
+        description: str | None = None,
+        title: str | None = None,
+        tool_origin: Any = None,
+    ) -> None:
+        super().__init__(agent, raw_item, description, title)
+        self.tool_origin = tool_origin
+
+
+class ToolCallOutputItem(native.ToolCallOutputItem):
+    """A tool returned; `output` is the object it returned."""
+
+    __slots__ = ("custom_data", "tool_origin")
+
+    def __init__(
+        self,
+        agent: Any,
+        raw_item: Any,
+        output: Any = None,
+        tool_origin: Any = None,
+        custom_data: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(agent, raw_item, output)
+        self.tool_origin = tool_origin
+        self.custom_data = custom_data
+
+
+class ToolApprovalItem(native.ToolApprovalItem):
+    """A tool call waits for approval; `state.approve(item)` or `state.reject(item)` answer it."""
+
+    __slots__ = ("inbox_id", "tool_namespace", "tool_origin")
+
+    def __init__(
+        self,
+        agent: Any,
+        raw_item: Any,
+        tool_name: str | None = None,
+        tool_namespace: str | None = None,
+        tool_origin: Any = None,
+        *,
+        inbox_id: str | None = None,
+    ) -> None:
+        super().__init__(agent, raw_item, tool_name)
+        self.tool_namespace = tool_namespace or raw_field(raw_item, "namespace")
+        self.tool_origin = tool_origin
+        self.inbox_id = inbox_id
+        """Where the question lies in the inbox of the store."""
+
+    @property
+    def name(self) -> str | None:
+        """The name of the tool."""
+        return self.tool_name
+
+    @property
+    def qualified_name(self) -> str | None:
+        """The name with its namespace."""
+        if self.tool_namespace and self.tool_namespace != self.tool_name:
+            return f"{self.tool_namespace}.{self.tool_name}"
+        return self.tool_name
+
+    @property
+    def arguments(self) -> str | None:
+        """The arguments as JSON text."""
+        found = raw_field(self.raw_item, "arguments") or raw_field(self.raw_item, "input")
+        if found is None and raw_field(self.raw_item, "action") is not None:
+            from ekiden.tools.output import output_text
+
+            return output_text(raw_field(self.raw_item, "action"))
+        return None if found is None else str(found)
+
+    def to_input_item(self) -> Item:
+        """Refuses: it is no part of the conversation."""
+        from ekiden.core.errors import UserError
+
+        raise UserError("a ToolApprovalItem is no input: answer it with RunState.approve or reject")
+
+
+RunItem: TypeAlias = (
+    MessageOutputItem
+    | ReasoningItem
+    | ToolCallItem
+    | ToolCallOutputItem
+    | HandoffCallItem
+    | HandoffOutputItem
+    | ToolSearchCallItem
+    | ToolSearchOutputItem
+    | MCPListToolsItem
+    | MCPApprovalRequestItem
+    | MCPApprovalResponseItem
+    | ToolApprovalItem
+    | CompactionItem
+    | InputItem
+)
+
+
+@dataclass
+class ModelResponse:
+    """A complete answer of a model."""
+
+    output: list[Any]
+    usage: Usage
+    response_id: str | None = None
+    request_id: str | None = None
+    raw_usage: dict[str, Any] | None = None
+
+    def to_input_items(self) -> list[Item]:
+        """The answer as it is sent back in the next call."""
+        return [to_input_item(item) for item in self.output]
+
+
+class ItemHelpers(native.ItemHelpers):
+    """Functions on raw items and run items."""
+
+    @staticmethod
+    def tool_call_output_item(tool_call: Any, output: Any) -> Item:
+        """The item that answers `tool_call`; images and files become parts of content."""
+        from ekiden.compat.agents.tool_output import output_parts
+
+        return {
+            "call_id": raw_field(tool_call, "call_id"),
+            "output": output_parts(output),
+            "type": "function_call_output",
+        }
+
+
+@cache
+def _adapter() -> TypeAdapter[Any]:
+    return TypeAdapter(ResponseOutputItem)
+
+
+def typed(item: Any) -> Any:
+    """An output item as the `openai` package's object; what is none stays as it is."""
+    if not isinstance(item, dict):
+        return item
+    try:
+        return _adapter().validate_python(_completed(item))
+    except ValidationError:
+        return item
+
+
+def _completed(item: Item) -> Item:
+    """The item with what OpenAI's types require and other providers leave out."""
+    if not is_message(item):
+        if item.get("type") == "reasoning":
+            return {"id": "", "summary": [], **item}
+        return item
+    content = item.get("content")
+    parts = [{"type": "output_text", "text": content}] if isinstance(content, str) else content
+    parts = [
+        {"annotations": [], **part}
+        if isinstance(part, dict) and part.get("type") == "output_text"
+        else part
+        for part in parts or ()
+    ]
+    return {
+        "id": "",
+        "status": "completed",
+        "role": "assistant",
+        **item,
+        "type": "message",
+        "content": parts,
+    }

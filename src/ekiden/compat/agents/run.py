@@ -1,37 +1,339 @@
-"""Running agents."""
+"""`Runner`: run an agent, or resume what was left."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+import asyncio
+import warnings
+from typing import Any
 
-from ekiden.runtime import (
-    AgentRunner,
-    CallModelData,
-    ModelInputData,
+from ekiden.compat.agents._relay.driver import Driver
+from ekiden.compat.agents._relay.history import History
+from ekiden.compat.agents._relay.relay import NOTHING, Relay
+from ekiden.compat.agents.agent import Agent
+from ekiden.compat.agents.default_runner import (
+    get_default_agent_runner,
+    set_built_in,
     set_default_agent_runner,
 )
-from ekiden.runtime import RunConfig as _RunConfig
-from ekiden.runtime import Runner as _Runner
+from ekiden.compat.agents.exceptions import UserError
+from ekiden.compat.agents.result import RunResult, RunResultStreaming, copied
+from ekiden.compat.agents.run_config import (
+    DEFAULT_MAX_TURNS,
+    CallModelData,
+    CallModelInputFilter,
+    ModelInputData,
+    ReasoningItemIdPolicy,
+    RunConfig,
+    RunOptions,
+    ToolErrorFormatter,
+    ToolErrorFormatterArgs,
+    ToolExecutionConfig,
+    coerce_config,
+)
+from ekiden.compat.agents.run_context import RunContextWrapper
+from ekiden.compat.agents.run_state import RunState
 
 __all__ = [
+    "DEFAULT_MAX_TURNS",
     "AgentRunner",
     "CallModelData",
+    "CallModelInputFilter",
     "ModelInputData",
+    "ReasoningItemIdPolicy",
     "RunConfig",
+    "RunOptions",
     "Runner",
+    "ToolErrorFormatter",
+    "ToolErrorFormatterArgs",
+    "ToolExecutionConfig",
+    "get_default_agent_runner",
     "set_default_agent_runner",
 ]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunConfig(_RunConfig):
-    """Ekiden's, but for handoffs that lead back: programs of that SDK take them for granted."""
-
-    returns: Literal["declared", "always"] = "always"
+_UNSET: Any = object()
 
 
-class Runner(_Runner):
-    """Ekiden's, with the configuration of this module for runs that are given none."""
+class AgentRunner:
+    """Runs agents in this process; `Runner` asks the default one."""
 
-    default_config: ClassVar[_RunConfig | None] = RunConfig()
+    async def run(self, starting_agent: Agent[Any], input: Any, **kwargs: Any) -> RunResult:
+        """See `Runner.run`."""
+        driver, state = _driver(starting_agent, input, kwargs)
+        await driver.run(state)
+        return driver.result()
+
+    def run_sync(self, starting_agent: Agent[Any], input: Any, **kwargs: Any) -> RunResult:
+        """See `Runner.run_sync`.
+
+        The thread's default event loop is used and kept: sessions and models may belong to it.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise RuntimeError(
+                "AgentRunner.run_sync() cannot be called when an event loop is already running."
+            )
+        loop = _default_loop()
+        task = loop.create_task(self.run(starting_agent, input, **kwargs))
+        try:
+            return loop.run_until_complete(task)
+        except BaseException:
+            if not task.done():
+                task.cancel()
+                loop.run_until_complete(asyncio.wait({task}))
+            raise
+        finally:
+            if not loop.is_closed():
+                loop.run_until_complete(loop.shutdown_asyncgens())
+
+    def run_streamed(
+        self, starting_agent: Agent[Any], input: Any, **kwargs: Any
+    ) -> RunResultStreaming:
+        """See `Runner.run_streamed`."""
+        driver, state = _driver(starting_agent, input, kwargs)
+        relay = driver.relay
+        relay.is_streamed = True
+        streamed = RunResultStreaming(
+            input=relay.input,
+            new_items=relay.new_items,
+            raw_responses=relay.raw_responses,
+            final_output=None,
+            input_guardrail_results=relay.input_guardrail_results,
+            output_guardrail_results=relay.output_guardrail_results,
+            tool_input_guardrail_results=relay.tool_input_guardrail_results,
+            tool_output_guardrail_results=relay.tool_output_guardrail_results,
+            context_wrapper=relay.context,
+            current_agent=relay.agent,
+            max_turns=relay.max_turns,
+            make_state=driver.state,
+        )
+
+        def show(event: Any) -> None:
+            _update(streamed, relay)
+            streamed.show(event)
+
+        relay.emit = show
+        streamed.stop_after_turn = lambda: setattr(driver, "stops_after_turn", True)
+        streamed.run_loop_task = asyncio.create_task(_streamed(driver, state, streamed))
+        return streamed
+
+
+async def _streamed(
+    driver: Driver, state: RunState[Any] | None, streamed: RunResultStreaming
+) -> None:
+    try:
+        await driver.run(state)
+    except Exception as exc:
+        streamed.error = exc
+    finally:
+        _update(streamed, driver.relay)
+        streamed.native = driver.native
+        streamed.interruptions = driver.relay.interruptions
+        if driver.relay.final is not NOTHING and streamed.error is None:
+            streamed.final_output = driver.relay.final
+        streamed.is_complete = True
+        streamed.end()
+
+
+def _update(streamed: RunResultStreaming, relay: Relay) -> None:
+    streamed.current_agent, streamed.current_turn = relay.current, relay.turn
+
+
+def _default_loop() -> asyncio.AbstractEventLoop:
+    policy = asyncio.get_event_loop_policy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            loop = policy.get_event_loop()
+        except RuntimeError:
+            loop = policy.new_event_loop()
+            policy.set_event_loop(loop)
+    if loop.is_closed():
+        loop = policy.new_event_loop()
+        policy.set_event_loop(loop)
+    return loop
+
+
+_OPTIONS = frozenset(RunOptions.__annotations__)
+
+
+def _driver(
+    agent: Agent[Any], input: Any, options: dict[str, Any]
+) -> tuple[Driver, RunState[Any] | None]:
+    unknown = sorted(set(options) - _OPTIONS)
+    if unknown:
+        raise TypeError(f"run() got an unexpected keyword argument {unknown[0]!r}")
+    if not isinstance(agent, Agent):
+        raise UserError(f"a run starts with an Agent, not {type(agent).__name__}")
+    state = input if isinstance(input, RunState) else None
+    session = options.get("session")
+    if session is not None and any(
+        options.get(name)
+        for name in ("conversation_id", "previous_response_id", "auto_previous_response_id")
+    ):
+        raise UserError(
+            "Session persistence cannot be combined with conversation_id, "
+            "previous_response_id, or auto_previous_response_id."
+        )
+    relay = _resumed(agent, state, options) if state is not None else _new(agent, input, options)
+    return Driver(relay, History(session, state)), state
+
+
+def _new(agent: Agent[Any], input: Any, options: dict[str, Any]) -> Relay:
+    context = options.get("context")
+    if not isinstance(context, RunContextWrapper):
+        context = RunContextWrapper(context)
+    return Relay(
+        agent=agent,
+        input=copied(input),
+        context=context,
+        config=coerce_config(options.get("run_config")),
+        hooks=options.get("hooks"),
+        max_turns=options.get("max_turns", DEFAULT_MAX_TURNS),
+        error_handlers=options.get("error_handlers"),
+        previous_response_id=options.get("previous_response_id"),
+        conversation_id=options.get("conversation_id"),
+        auto_previous_response_id=options.get("auto_previous_response_id") or False,
+    )
+
+
+def _resumed(agent: Agent[Any], state: RunState[Any], options: dict[str, Any]) -> Relay:
+    context = state.context
+    given = options.get("context")
+    if isinstance(given, RunContextWrapper):
+        given.decisions = context.decisions
+        context = given
+    elif given is not None:
+        context.context = given
+    turns = options.get("max_turns", _UNSET)
+    relay = Relay(
+        agent=state.starting_agent or agent,
+        input=copied(state.original_input),
+        context=context,
+        config=coerce_config(options.get("run_config")),
+        hooks=options.get("hooks"),
+        max_turns=state.max_turns if turns is _UNSET else turns,
+        error_handlers=options.get("error_handlers"),
+        previous_response_id=options.get("previous_response_id") or state.previous_response_id,
+        conversation_id=options.get("conversation_id") or state.conversation_id,
+        auto_previous_response_id=state.auto_previous_response_id,
+    )
+    relay.turn = state.current_turn
+    relay.current = state.current_agent or agent
+    waiting = {id(each) for each in state.interruptions}
+    relay.new_items.extend(each for each in state.new_items if id(each) not in waiting)
+    relay.raw_responses.extend(state.raw_responses)
+    relay.input_guardrail_results.extend(state.input_guardrail_results)
+    relay.output_guardrail_results.extend(state.output_guardrail_results)
+    relay.tool_input_guardrail_results.extend(state.tool_input_guardrail_results)
+    relay.tool_output_guardrail_results.extend(state.tool_output_guardrail_results)
+    return relay
+
+
+set_built_in(AgentRunner())
+
+
+class Runner:
+    """Runs agents, with the runner that is set as the default one."""
+
+    @classmethod
+    async def run(
+        cls,
+        starting_agent: Agent[Any],
+        input: Any,
+        *,
+        context: Any = None,
+        max_turns: int | None = DEFAULT_MAX_TURNS,
+        hooks: Any = None,
+        run_config: RunConfig | dict[str, Any] | None = None,
+        error_handlers: Any = None,
+        previous_response_id: str | None = None,
+        auto_previous_response_id: bool = False,
+        conversation_id: str | None = None,
+        session: Any = None,
+    ) -> RunResult:
+        """Give `input` to the agent, or resume a `RunState`, and run to an answer.
+
+        Raises `MaxTurnsExceeded`, the errors of guardrails, and what models and tools raise. A run
+        that waits for approval returns with `interruptions`.
+        """
+        result: RunResult = await get_default_agent_runner().run(
+            starting_agent,
+            input,
+            context=context,
+            max_turns=max_turns,
+            hooks=hooks,
+            run_config=run_config,
+            error_handlers=error_handlers,
+            previous_response_id=previous_response_id,
+            auto_previous_response_id=auto_previous_response_id,
+            conversation_id=conversation_id,
+            session=session,
+        )
+        return result
+
+    @classmethod
+    def run_sync(
+        cls,
+        starting_agent: Agent[Any],
+        input: Any,
+        *,
+        context: Any = None,
+        max_turns: int | None = DEFAULT_MAX_TURNS,
+        hooks: Any = None,
+        run_config: RunConfig | dict[str, Any] | None = None,
+        error_handlers: Any = None,
+        previous_response_id: str | None = None,
+        auto_previous_response_id: bool = False,
+        conversation_id: str | None = None,
+        session: Any = None,
+    ) -> RunResult:
+        """`run` for programs without an event loop; an interrupt cancels the run."""
+        result: RunResult = get_default_agent_runner().run_sync(
+            starting_agent,
+            input,
+            context=context,
+            max_turns=max_turns,
+            hooks=hooks,
+            run_config=run_config,
+            error_handlers=error_handlers,
+            previous_response_id=previous_response_id,
+            auto_previous_response_id=auto_previous_response_id,
+            conversation_id=conversation_id,
+            session=session,
+        )
+        return result
+
+    @classmethod
+    def run_streamed(
+        cls,
+        starting_agent: Agent[Any],
+        input: Any,
+        context: Any = None,
+        max_turns: int | None = DEFAULT_MAX_TURNS,
+        hooks: Any = None,
+        run_config: RunConfig | dict[str, Any] | None = None,
+        previous_response_id: str | None = None,
+        auto_previous_response_id: bool = False,
+        conversation_id: str | None = None,
+        session: Any = None,
+        *,
+        error_handlers: Any = None,
+    ) -> RunResultStreaming:
+        """`run`, in the background: `stream_events` shows it while it happens."""
+        result: RunResultStreaming = get_default_agent_runner().run_streamed(
+            starting_agent,
+            input,
+            context=context,
+            max_turns=max_turns,
+            hooks=hooks,
+            run_config=run_config,
+            error_handlers=error_handlers,
+            previous_response_id=previous_response_id,
+            auto_previous_response_id=auto_previous_response_id,
+            conversation_id=conversation_id,
+            session=session,
+        )
+        return result

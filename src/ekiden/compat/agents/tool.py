@@ -1,6 +1,379 @@
-"""Tools."""
+"""Tools: functions as tools, with the SDK's fields."""
 
-from ekiden.core.tool import FunctionTool, Tool
-from ekiden.tools import default_tool_error_function, function_tool
+from __future__ import annotations
 
-__all__ = ["FunctionTool", "Tool", "default_tool_error_function", "function_tool"]
+import asyncio
+import copy
+import inspect
+import json
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, TypeAlias, overload
+
+from pydantic import TypeAdapter, ValidationError
+
+from ekiden.compat.agents.exceptions import AgentsException, ModelBehaviorError, UserError
+from ekiden.compat.agents.function_schema import DocstringStyle, function_schema
+from ekiden.compat.agents.strict_schema import ensure_strict_json_schema
+from ekiden.compat.agents.tool_output import (
+    ToolOutputFileContent,
+    ToolOutputFileContentDict,
+    ToolOutputImage,
+    ToolOutputImageDict,
+    ToolOutputText,
+    ToolOutputTextDict,
+    ValidToolOutputPydanticModels,
+    ValidToolOutputPydanticModelsTypeAdapter,
+)
+from ekiden.tools.threads import in_thread
+
+__all__ = [
+    "DEFAULT_APPROVAL_REJECTION_MESSAGE",
+    "FunctionTool",
+    "FunctionToolCustomDataContext",
+    "FunctionToolCustomDataExtractor",
+    "FunctionToolResult",
+    "Tool",
+    "ToolCaller",
+    "ToolErrorFunction",
+    "ToolFunction",
+    "ToolOrigin",
+    "ToolOriginType",
+    "ToolOutputFileContent",
+    "ToolOutputFileContentDict",
+    "ToolOutputImage",
+    "ToolOutputImageDict",
+    "ToolOutputText",
+    "ToolOutputTextDict",
+    "ToolTimeoutBehavior",
+    "ValidToolOutputPydanticModels",
+    "ValidToolOutputPydanticModelsTypeAdapter",
+    "default_tool_error_function",
+    "default_tool_timeout_error_message",
+    "function_tool",
+    "get_function_tool_origin",
+    "tool_namespace",
+]
+
+ToolCaller: TypeAlias = Literal["direct", "programmatic"]
+ToolTimeoutBehavior: TypeAlias = Literal["error_as_result", "raise_exception"]
+ToolErrorFunction: TypeAlias = Callable[[Any, Exception], Any]
+ToolFunction: TypeAlias = Callable[..., Any]
+FunctionToolCustomDataExtractor: TypeAlias = Callable[["FunctionToolCustomDataContext"], Any]
+DEFAULT_APPROVAL_REJECTION_MESSAGE = "Tool execution was not approved."
+_UNSET: Any = object()
+
+
+class ToolOriginType(StrEnum):
+    """Where a tool comes from."""
+
+    FUNCTION = "function"
+    MCP = "mcp"
+    AGENT_AS_TOOL = "agent_as_tool"
+
+
+@dataclass(frozen=True)
+class ToolOrigin:
+    """Where a tool comes from, with the names of its source."""
+
+    type: ToolOriginType
+    mcp_server_name: str | None = None
+    agent_name: str | None = None
+    agent_tool_name: str | None = None
+
+    def to_json_dict(self) -> dict[str, str]:
+        """The fields that are set, as JSON."""
+        data = {"type": self.type.value}
+        for name in ("mcp_server_name", "agent_name", "agent_tool_name"):
+            if getattr(self, name) is not None:
+                data[name] = getattr(self, name)
+        return data
+
+    @classmethod
+    def from_json_dict(cls, data: Any) -> ToolOrigin | None:
+        """The inverse of `to_json_dict`; `None` for what is none."""
+        if not isinstance(data, Mapping) or data.get("type") not in {
+            t.value for t in ToolOriginType
+        }:
+            return None
+        names = ("mcp_server_name", "agent_name", "agent_tool_name")
+        return cls(type=ToolOriginType(data["type"]), **{n: data[n] for n in names if n in data})
+
+
+@dataclass(frozen=True)
+class FunctionToolCustomDataContext:
+    """What a `custom_data_extractor` is given."""
+
+    tool_context: Any
+    tool: FunctionTool
+    output: Any
+    raw_item: Mapping[str, Any]
+
+
+@dataclass
+class FunctionToolResult:
+    """What a tool gave in a turn, for a `tool_use_behavior` that is a function."""
+
+    tool: FunctionTool
+    output: Any
+    run_item: Any
+    interruptions: list[Any] = field(default_factory=list)
+    agent_run_result: Any = None
+
+
+@dataclass
+class FunctionTool:
+    """A function that the model may ask for; `function_tool` makes one."""
+
+    name: str
+    description: str
+    params_json_schema: dict[str, Any]
+    on_invoke_tool: Callable[[Any, str], Awaitable[Any]]
+    """Called with the context and the JSON text of the arguments."""
+    strict_json_schema: bool = True
+    is_enabled: bool | Callable[[Any, Any], Any] = True
+    tool_input_guardrails: list[Any] | None = None
+    tool_output_guardrails: list[Any] | None = None
+    needs_approval: bool | Callable[[Any, dict[str, Any], str], Any] = False
+    """Whether a person has to approve a call: always, or if the function says so."""
+    timeout_seconds: float | None = None
+    timeout_behavior: ToolTimeoutBehavior = "error_as_result"
+    timeout_error_function: ToolErrorFunction | None = None
+    defer_loading: bool = False
+    custom_data_extractor: FunctionToolCustomDataExtractor | None = field(
+        default=None, kw_only=True
+    )
+    allowed_callers: list[ToolCaller] | None = field(default=None, kw_only=True)
+    output_json_schema: dict[str, Any] | None = field(default=None, kw_only=True)
+    failure_error_function: ToolErrorFunction | None = field(default=None, kw_only=True, repr=False)
+    agent: Any = field(default=None, kw_only=True, repr=False)
+    """The agent that the tool runs, if it is one."""
+    namespace: str | None = field(default=None, kw_only=True, repr=False)
+    namespace_description: str | None = field(default=None, kw_only=True, repr=False)
+    title: str | None = field(default=None, kw_only=True, repr=False)
+    origin: ToolOrigin | None = field(default=None, kw_only=True, repr=False)
+    mcp_annotations: Any = field(default=None, kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.allowed_callers is not None:
+            unknown = [
+                each for each in self.allowed_callers if each not in ("direct", "programmatic")
+            ]
+            if unknown or not self.allowed_callers:
+                raise UserError(f"allowed_callers of tool {self.name!r} are direct, programmatic")
+        if self.strict_json_schema:
+            self.params_json_schema = ensure_strict_json_schema(
+                copy.deepcopy(self.params_json_schema)
+            )
+        self._check_timeout()
+
+    def _check_timeout(self) -> None:
+        limit = self.timeout_seconds
+        if limit is not None:
+            if isinstance(limit, bool) or not isinstance(limit, int | float):
+                raise TypeError(
+                    "FunctionTool timeout_seconds must be a positive number in seconds or None."
+                )
+            if not math.isfinite(limit):
+                raise ValueError("FunctionTool timeout_seconds must be a finite number.")
+            if limit <= 0:
+                raise ValueError("FunctionTool timeout_seconds must be greater than 0.")
+        if self.timeout_behavior not in ("error_as_result", "raise_exception"):
+            raise ValueError(
+                "FunctionTool timeout_behavior must be one of: 'error_as_result', "
+                "'raise_exception'."
+            )
+        if self.timeout_error_function is not None and not callable(self.timeout_error_function):
+            raise TypeError("FunctionTool timeout_error_function must be callable or None.")
+
+    @property
+    def qualified_name(self) -> str:
+        """The name with its namespace."""
+        if self.namespace and self.namespace != self.name:
+            return f"{self.namespace}.{self.name}"
+        return self.name
+
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:
+        """The function that the tool was made of."""
+        found = getattr(self.on_invoke_tool, "made_of", None)
+        if found is None:
+            raise AttributeError("__wrapped__")
+        return found  # type: ignore[no-any-return]
+
+
+Tool: TypeAlias = Any
+"""A `FunctionTool`, or one of the tools that a provider runs."""
+
+
+def default_tool_error_function(ctx: Any, error: Exception) -> str:
+    """What the model is told of a failure, without the words of the exception."""
+    return "An error occurred while running the tool. Please try again."
+
+
+def default_tool_timeout_error_message(*, tool_name: str, timeout_seconds: float) -> str:
+    """What the model is told of a tool that took too long."""
+    return f"Tool '{tool_name}' timed out after {timeout_seconds:g} seconds."
+
+
+def get_function_tool_origin(function_tool: FunctionTool) -> ToolOrigin | None:
+    """Where the tool comes from."""
+    return function_tool.origin or ToolOrigin(type=ToolOriginType.FUNCTION)
+
+
+def tool_namespace(
+    *, name: str, description: str | None, tools: list[FunctionTool]
+) -> list[FunctionTool]:
+    """Copies of the tools, in a namespace of the Responses API."""
+    if not name or not name.strip():
+        raise UserError("tool_namespace() requires a non-empty name.")
+    if description is None or not description.strip():
+        raise UserError("tool_namespace() requires a non-empty description.")
+    copies = []
+    for tool in tools:
+        if not isinstance(tool, FunctionTool):
+            raise UserError("tool_namespace() only supports FunctionTool instances.")
+        copied = copy.copy(tool)
+        copied.namespace, copied.namespace_description = name.strip(), description.strip()
+        copies.append(copied)
+    return copies
+
+
+@overload
+def function_tool(func: ToolFunction, **options: Any) -> FunctionTool: ...
+@overload
+def function_tool(**options: Any) -> Callable[[ToolFunction], FunctionTool]: ...
+def function_tool(  # type: ignore[misc]
+    func: ToolFunction | None = None,
+    *,
+    name_override: str | None = None,
+    description_override: str | None = None,
+    docstring_style: DocstringStyle | None = None,
+    use_docstring_info: bool = True,
+    failure_error_function: ToolErrorFunction | None = _UNSET,
+    strict_mode: bool = True,
+    is_enabled: bool | Callable[[Any, Any], Any] = True,
+    needs_approval: bool | Callable[[Any, dict[str, Any], str], Any] = False,
+    tool_input_guardrails: list[Any] | None = None,
+    tool_output_guardrails: list[Any] | None = None,
+    timeout: float | None = None,
+    timeout_behavior: ToolTimeoutBehavior = "error_as_result",
+    timeout_error_function: ToolErrorFunction | None = None,
+    defer_loading: bool = False,
+    custom_data_extractor: FunctionToolCustomDataExtractor | None = None,
+    allowed_callers: list[ToolCaller] | None = None,
+    output_type: Any = None,
+    output_json_schema: dict[str, Any] | None = None,
+) -> Any:
+    """Make a tool of a function; a decorator, with or without arguments.
+
+    A synchronous function runs in a thread. `needs_approval` suspends the run until somebody
+    approves the call, in the inbox or with `RunState.approve`.
+    """
+    on_failure = (
+        default_tool_error_function if failure_error_function is _UNSET else failure_error_function
+    )
+
+    def make(function: ToolFunction) -> FunctionTool:
+        schema = function_schema(
+            func=function,
+            name_override=name_override,
+            description_override=description_override,
+            docstring_style=docstring_style,
+            use_docstring_info=use_docstring_info,
+            strict_json_schema=strict_mode,
+        )
+        shape = output_json_schema
+        if output_type is not None and shape is None:
+            shape = TypeAdapter(output_type).json_schema()
+
+        async def call(ctx: Any, arguments: str) -> Any:
+            return await _called(function, schema, ctx, arguments)
+
+        invoke = handled(call, schema.name, on_failure)
+        invoke.made_of = function  # type: ignore[attr-defined]
+        return FunctionTool(
+            name=schema.name,
+            description=schema.description or "",
+            params_json_schema=schema.params_json_schema,
+            on_invoke_tool=invoke,
+            strict_json_schema=strict_mode,
+            is_enabled=is_enabled,
+            tool_input_guardrails=tool_input_guardrails,
+            tool_output_guardrails=tool_output_guardrails,
+            needs_approval=needs_approval,
+            timeout_seconds=timeout,
+            timeout_behavior=timeout_behavior,
+            timeout_error_function=timeout_error_function,
+            defer_loading=defer_loading,
+            custom_data_extractor=custom_data_extractor,
+            allowed_callers=allowed_callers,
+            output_json_schema=shape,
+            failure_error_function=on_failure,
+        )
+
+    return make if func is None else make(func)
+
+
+async def _called(function: ToolFunction, schema: Any, ctx: Any, arguments: str) -> Any:
+    given = read_arguments(schema.name, arguments)
+    try:
+        parsed = schema.params_pydantic_model(**given)
+    except ValidationError as exc:
+        raise ModelBehaviorError(f"Invalid JSON input for tool {schema.name}: {exc}") from exc
+    positional, named = schema.to_call_args(parsed)
+    if schema.takes_context:
+        positional = [ctx, *positional]
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004
+    ):
+        return await function(*positional, **named)
+    result = await in_thread(function, *positional, **named)
+    return await result if inspect.isawaitable(result) else result
+
+
+def read_arguments(tool: str, arguments: str) -> dict[str, Any]:
+    """The arguments of a call; `ModelBehaviorError` if they are no JSON object."""
+    try:
+        given = json.loads(arguments) if arguments else {}
+    except ValueError as exc:
+        raise ModelBehaviorError(f"Invalid JSON input for tool {tool}: {arguments}") from exc
+    if not isinstance(given, dict):
+        raise ModelBehaviorError(f"Invalid JSON input for tool {tool}: expected a JSON object")
+    return given
+
+
+def handled(
+    call: Callable[[Any, str], Awaitable[Any]], name: str, on_failure: ToolErrorFunction | None
+) -> Callable[[Any, str], Awaitable[Any]]:
+    """The call, with a failure worded for the model; `None` lets it through."""
+
+    async def invoke(ctx: Any, arguments: str) -> Any:
+        try:
+            return await call(ctx, arguments)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if on_failure is None or (task is not None and task.cancelling()):
+                raise
+            error: Exception = UserError(f"Tool '{name}' was cancelled.")
+        except Exception as exc:
+            if on_failure is None:
+                raise
+            error = exc
+        if hasattr(ctx, "failure"):
+            ctx.failure = error
+        told = on_failure(ctx, error)
+        return await told if inspect.isawaitable(told) else told
+
+    return invoke
+
+
+def run_error(tool: str, error: Exception) -> Exception:
+    """What a run ends with when a tool lets `error` through."""
+    if isinstance(error, AgentsException):
+        return error
+    wrapped = UserError(f"Error running tool {tool}: {error}")
+    wrapped.__cause__ = error
+    return wrapped

@@ -216,6 +216,7 @@ async def _ask(
         prompt=question(confirmation, tool.name, arguments),
         timeout_s=timeout_s,
         scope="" if grant is None else grant[2],
+        call_id=call["call_id"],
     )
     await run.outbox.until_seen()  # What happened before a question is shown before it.
     deadline = asyncio.timeout(timeout_s)

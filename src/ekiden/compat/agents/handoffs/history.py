@@ -1,5 +1,6 @@
 """Nesting the past into one message."""
 
+from ekiden.handoff import HistoryMapper as HandoffHistoryMapper
 from ekiden.handoff import (
     default_handoff_history_mapper,
     get_conversation_history_wrappers,
@@ -9,6 +10,7 @@ from ekiden.handoff import (
 )
 
 __all__ = [
+    "HandoffHistoryMapper",
     "default_handoff_history_mapper",
     "get_conversation_history_wrappers",
     "nest_handoff_history",

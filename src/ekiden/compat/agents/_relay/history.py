@@ -1,0 +1,161 @@
+"""Where a run's conversation comes from and goes to: a session of the SDK's, or one of Ekiden's."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from functools import cache
+from typing import Any
+
+from ekiden.compat.agents._relay.relay import Relay
+from ekiden.compat.agents.exceptions import UserError
+from ekiden.compat.agents.items import ItemHelpers, ToolApprovalItem
+from ekiden.compat.agents.run_state import RunState
+from ekiden.core.conversation.items import Item, to_item
+from ekiden.core.errors import SessionNotFound
+from ekiden.project.stores import open_store
+from ekiden.runtime.state.calls import settled
+from ekiden.sessions import Session
+from ekiden.sessions.progress import has_open_run
+from ekiden.storage.base import Store
+from ekiden.storage.memory import MemoryStore
+
+
+@cache
+def _store_at(url: str) -> Store:
+    return open_store(url)
+
+
+def default_store() -> Store:
+    """Where runs without a session of Ekiden's are kept: ``EKIDEN_STORE``, else in memory."""
+    url = os.environ.get("EKIDEN_STORE")
+    return _store_at(url) if url else MemoryStore()
+
+
+class History:
+    """The session of a run.
+
+    A session object that has `ekiden_session` (a `Session`) is used as it is: its conversation,
+    its unfinished runs and its approvals are in the store. Any other session object is asked for
+    its items before the run and is given the new ones turn by turn; the run itself works in a
+    session of its own.
+    """
+
+    def __init__(self, given: Any, state: RunState[Any] | None = None) -> None:
+        own = getattr(given, "ekiden_session", None)
+        self._outer = None if own is not None else given
+        if state is not None and state.session_id:
+            store = state.store
+            if store is None:
+                store = own.store if own is not None else default_store()
+            self.session = Session(state.session_id, store=store)
+        else:
+            self.session = own if own is not None else Session(store=default_store())
+        self._is_lasting = own is not None
+        self._saved = 0
+        self._new_input: list[Item] | None = None
+
+    async def open(self, relay: Relay, state: RunState[Any] | None) -> bool:
+        """Whether there is an unfinished run to resume.
+
+        A run of the same input that was killed is resumed: whoever starts the program again gets
+        the rest of it.
+        """
+        store = self.session.store
+        await store.open()
+        if state is not None:
+            self._saved = len(relay.new_items)
+            if state.snapshot is not None and not await self._exists():
+                from ekiden.runtime.history.session_import import import_session
+
+                await import_session(store, state.snapshot)
+            try:
+                row = await store.get(self.session.session_id)
+            except SessionNotFound:
+                return False
+            return has_open_run(row)
+        if not self._is_lasting or not await self._exists():
+            return False
+        row = await store.get(self.session.session_id)
+        if not has_open_run(row) or row.outcome in ("failed", "refused"):
+            return False
+        given = ItemHelpers.input_to_new_input_list(relay.input)
+        return await self._begun_with() == given
+
+    async def _exists(self) -> bool:
+        try:
+            await self.session.store.get(self.session.session_id)
+        except SessionNotFound:
+            return False
+        return True
+
+    async def _begun_with(self) -> list[Item]:
+        """The message that the session's last run began with."""
+        events = await self.session.store.events(self.session.session_id, with_items=True)
+        said = [event for event in events if event.type == "message" and event.items]
+        users = [event for event in said if event.items[0].get("role") == "user"]
+        return list(users[-1].items) if users else []
+
+    async def input(self, relay: Relay) -> list[Item]:
+        """What the loop is given: the items of the outer session, and the new ones."""
+        new = ItemHelpers.input_to_new_input_list(relay.input)
+        self._new_input = new
+        if self._outer is None or relay.has_server_state:
+            return _items(new)
+        settings = relay.config.session_settings or getattr(self._outer, "session_settings", None)
+        limit = getattr(settings, "limit", None)
+        past = await self._call(relay, "get_items", *([] if limit is None else [limit]))
+        combine = relay.config.session_input_callback
+        if combine is None:
+            return _items([*past, *new])
+        if not callable(combine):
+            raise UserError("session_input_callback must be callable")
+        combined = await settled(combine(list(past), list(new)))
+        if not isinstance(combined, list):
+            raise UserError("session_input_callback must return a list of input items")
+        known = [id(each) for each in past]
+        self._new_input = [each for each in combined if id(each) not in known]
+        return _items(combined)
+
+    async def save(self, relay: Relay, *, is_over: bool = False) -> None:
+        """Give the outer session what was said in turns that are over."""
+        if self._outer is None:
+            return
+        if self._new_input:
+            await self._call(relay, "add_items", self._new_input)
+            self._new_input = None
+        items = relay.new_items if is_over else self._whole_turns(relay.new_items)
+        fresh = [
+            each.to_input_item()
+            for each in items[self._saved :]
+            if not isinstance(each, ToolApprovalItem)
+        ]
+        self._saved = max(self._saved, len(items))
+        if fresh:
+            await self._call(relay, "add_items", fresh)
+
+    @staticmethod
+    def _whole_turns(items: list[Any]) -> list[Any]:
+        """All but the last answer, whose calls have no outputs yet."""
+        end = len(items)
+        while (
+            end
+            and not hasattr(items[end - 1], "output")
+            and items[end - 1].type not in ("handoff_output_item",)
+        ):
+            end -= 1
+        return items[:end]
+
+    async def _call(self, relay: Relay, name: str, *given: Any) -> Any:
+        method = getattr(self._outer, name)
+        more = {}
+        try:
+            if "wrapper" in inspect.signature(method).parameters:
+                more["wrapper"] = relay.context
+        except (TypeError, ValueError):
+            pass
+        return await method(*given, **more)
+
+
+def _items(items: list[Any]) -> list[Item]:
+    return [to_item(each) for each in items]

@@ -1,0 +1,257 @@
+"""The state of one run: what it was given, what it has produced, and what it shows."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ekiden.compat.agents._relay.items import EVENT_NAMES, run_item
+from ekiden.compat.agents.agent import Agent, is_enabled
+from ekiden.compat.agents.exceptions import RunErrorDetails, UserError
+from ekiden.compat.agents.handoffs import Handoff, handoff
+from ekiden.compat.agents.items import (
+    HandoffOutputItem,
+    ItemHelpers,
+    ModelResponse,
+    ToolCallOutputItem,
+    typed,
+)
+from ekiden.compat.agents.run_config import RunConfig
+from ekiden.compat.agents.run_context import RunContextWrapper
+from ekiden.compat.agents.run_error_handlers import (
+    RunErrorData,
+    RunErrorHandlerInput,
+    RunErrorHandlerResult,
+)
+from ekiden.compat.agents.stream_events import AgentUpdatedStreamEvent, RunItemStreamEvent
+from ekiden.compat.agents.tool import FunctionTool, ToolOrigin, ToolOriginType
+from ekiden.core.conversation.items import Item
+from ekiden.core.events import Event
+from ekiden.sessions import is_transfer
+
+NOTHING: Any = object()
+
+
+_REJECTED = re.compile(
+    r"The tool was not run: the person refused: (.*)\. Go on without this call; do not just "
+    r"repeat it\.",
+    re.DOTALL,
+)
+
+
+def in_sdk_words(item: Item) -> Item:
+    """An output that tells of a rejection, with nothing but what the program gave as the reason."""
+    found = _REJECTED.fullmatch(str(item.get("output")))
+    return item if found is None else {**item, "output": found[1]}
+
+
+@dataclass
+class Offered:
+    """The tools and handoffs of one turn."""
+
+    all_tools: list[Any] = field(default_factory=list)
+    """Also those that the provider runs."""
+    tools: dict[str, Any] = field(default_factory=dict)
+    handoffs: dict[str, Handoff[Any, Any]] = field(default_factory=dict)
+
+    @staticmethod
+    def origin(tool: Any) -> ToolOrigin | None:
+        """Where a function tool comes from."""
+        if not isinstance(tool, FunctionTool):
+            return None
+        return tool.origin or ToolOrigin(type=ToolOriginType.FUNCTION)
+
+
+@dataclass(eq=False, kw_only=True)
+class Relay:
+    """One run."""
+
+    agent: Agent[Any]
+    """The agent it starts with."""
+    input: str | list[Any]
+    config: RunConfig
+    context: RunContextWrapper[Any]
+    hooks: Any = None
+    max_turns: int | None = 10
+    error_handlers: Any = None
+    previous_response_id: str | None = None
+    conversation_id: str | None = None
+    auto_previous_response_id: bool = False
+    is_streamed: bool = False
+    emit: Callable[[Any], None] | None = None
+    """Shows an event to whoever reads the stream."""
+    session: Any = None
+    """Ekiden's session that the run works in."""
+
+    current: Agent[Any] = field(init=False)
+    turn: int = 0
+    new_items: list[Any] = field(default_factory=list)
+    raw_responses: list[ModelResponse] = field(default_factory=list)
+    input_guardrail_results: list[Any] = field(default_factory=list)
+    output_guardrail_results: list[Any] = field(default_factory=list)
+    tool_input_guardrail_results: list[Any] = field(default_factory=list)
+    tool_output_guardrail_results: list[Any] = field(default_factory=list)
+    final: Any = NOTHING
+    is_made_up: bool = False
+    """Whether the loop's answer is not the model's: a tool's output, or an error handler's."""
+    fatal: BaseException | None = None
+    """What ends the run: handoffs that the loop rolls back do not change that."""
+    answers: dict[str, ModelResponse] = field(default_factory=dict)
+    """By step of the loop, as the model gave them."""
+    outputs: dict[str, Any] = field(default_factory=dict)
+    """By call id: the very object that a tool returned."""
+    custom_data: dict[str, Any] = field(default_factory=dict)
+    told: dict[int, Any] = field(default_factory=dict)
+    """What the model is told of failures of tools, by the id of the exception."""
+    contexts: dict[str, Any] = field(default_factory=dict)
+    """By call id: the context of a tool's call, one for the tool, its hooks and guardrails."""
+    offered: dict[int, Offered] = field(default_factory=dict)
+    by_name: dict[str, Agent[Any]] = field(default_factory=dict)
+    """The SDK's agents by the names of Ekiden's, which are unique."""
+    used_tools: set[int] = field(default_factory=set)
+    """Agents that called tools: their `tool_choice` is not enforced again."""
+    sent: int = 0
+    """How much of the conversation the provider keeps itself."""
+    shown_calls: set[Any] = field(default_factory=set)
+    """Calls that the stream has shown before their answer was complete."""
+    interruptions: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.current = self.agent
+
+    @property
+    def has_server_state(self) -> bool:
+        """Whether the provider keeps the conversation, so that only new items are sent."""
+        return bool(
+            self.conversation_id or self.previous_response_id or self.auto_previous_response_id
+        )
+
+    def offer_of(self, agent: Agent[Any]) -> Offered:
+        """What the agent was offered in its last turn."""
+        return self.offered.get(id(agent)) or Offered()
+
+    async def refresh(self, agent: Agent[Any]) -> Offered:
+        """Find out what the agent may use now."""
+        tools = await agent.get_all_tools(self.context)
+        ways = [each if isinstance(each, Handoff) else handoff(each) for each in agent.handoffs]
+        handoffs = [each for each in ways if await is_enabled(each, self.context, agent)]
+        found = Offered(all_tools=tools)
+        for tool in tools:
+            if isinstance(tool, FunctionTool):
+                self._check_name(tool.qualified_name, found, agent)
+                found.tools[tool.name] = tool
+        for way in handoffs:
+            self._check_name(way.tool_name, found, agent)
+            found.handoffs[way.tool_name] = way
+        self.offered[id(agent)] = found
+        return found
+
+    def _check_name(self, name: str, found: Offered, agent: Agent[Any]) -> None:
+        if self.config.tool_name_collision_policy == "error" and (
+            name in found.tools or name in found.handoffs
+        ):
+            raise UserError(f"agent {agent.name!r} offers two tools that are called {name!r}")
+
+    def show(self, event: Any) -> None:
+        """Show an event of this run to whoever reads its stream."""
+        if self.emit is not None:
+            if not isinstance(event, AgentUpdatedStreamEvent):
+                event.agent = self.current
+            self.emit(event)
+
+    def show_item(self, item: Any) -> None:
+        """Show an item of this run."""
+        self.show(RunItemStreamEvent(EVENT_NAMES.get(item.type, item.type), item))
+
+    def take(self, event: Event) -> None:
+        """Read an event that the loop stored."""
+        if event.type == "agent_start":
+            self.current = self.by_name.get(event.agent or "", self.current)
+            return
+        if event.type == "guardrail" or not event.items:
+            return
+        agent = self.by_name.get(event.agent or "", self.current)
+        for item in self._items(event, agent):
+            self.new_items.append(item)
+            call = getattr(item, "call_id", None)
+            if item.type not in ("tool_call_item", "reasoning_item") or (
+                call not in self.shown_calls and id(item.raw_item) not in self.shown_calls
+            ):
+                self.show_item(item)
+
+    def _items(self, event: Event, agent: Agent[Any]) -> list[Any]:
+        if event.type == "llm_call":
+            if self.is_made_up and event.step not in self.answers:
+                return []
+            answer = self.answers.get(event.step or "")
+            output = answer.output if answer is not None else [typed(i) for i in event.items]
+            offer = self.offer_of(agent)
+            return [run_item(raw, agent, offer) for raw in output]
+        if event.type == "message":
+            return []
+        details = event.details or {}
+        if is_transfer(event):
+            source, target = (self.by_name.get(details[key], agent) for key in ("from", "to"))
+            return [
+                HandoffOutputItem(source, item, source_agent=source, target_agent=target)
+                for item in event.items
+            ]
+        return [self._output(in_sdk_words(item), agent) for item in event.items]
+
+    def _output(self, item: Item, agent: Agent[Any]) -> ToolCallOutputItem:
+        call_id = item.get("call_id") or ""
+        tool = self.offer_of(agent).tools.get(self._tool_of(call_id))
+        return ToolCallOutputItem(
+            agent,
+            item,
+            output=self.outputs.get(call_id, item.get("output")),
+            tool_origin=Offered.origin(tool),
+            custom_data=self.custom_data.get(call_id),
+        )
+
+    def _tool_of(self, call_id: str) -> str:
+        for item in reversed(self.new_items):
+            if item.type == "tool_call_item" and item.call_id == call_id:
+                return item.tool_name or ""
+        return ""
+
+    def error_details(self) -> RunErrorDetails:
+        """What the run did, for the error that ends it."""
+        return RunErrorDetails(
+            input=self.input,
+            new_items=list(self.new_items),
+            raw_responses=list(self.raw_responses),
+            last_agent=self.current,
+            context_wrapper=self.context,
+            input_guardrail_results=list(self.input_guardrail_results),
+            output_guardrail_results=list(self.output_guardrail_results),
+            tool_input_guardrail_results=list(self.tool_input_guardrail_results),
+            tool_output_guardrail_results=list(self.tool_output_guardrail_results),
+        )
+
+    async def handle(self, kind: str, error: Exception) -> RunErrorHandlerResult | None:
+        """What the handler for this kind of error gives instead; `None` if there is none."""
+        handler = (self.error_handlers or {}).get(kind)
+        if handler is None:
+            return None
+        output = [item.to_input_item() for item in self.new_items]
+        data = RunErrorData(
+            input=self.input,
+            new_items=list(self.new_items),
+            history=[*ItemHelpers.input_to_new_input_list(self.input), *output],
+            output=output,
+            raw_responses=list(self.raw_responses),
+            last_agent=self.current,
+        )
+        given = handler(RunErrorHandlerInput(error=error, context=self.context, run_data=data))
+        given = await given if inspect.isawaitable(given) else given
+        if given is None or isinstance(given, RunErrorHandlerResult):
+            return given
+        if isinstance(given, dict) and "final_output" in given:
+            unknown = set(given) - {"final_output", "include_in_history"}
+            if not unknown:
+                return RunErrorHandlerResult(**given)
+        return RunErrorHandlerResult(final_output=given)

@@ -1,1 +1,0 @@
-"""Parts of the loop that tools of this SDK reach into."""

@@ -1,5 +1,0 @@
-"""The loop's look at an agent's handoffs."""
-
-from ekiden.handoff import get_handoffs
-
-__all__ = ["get_handoffs"]

@@ -1,0 +1,5 @@
+"""JSON Schemas as the strict mode of OpenAI's API wants them."""
+
+from ekiden.core.checks.strict_schema import ensure_strict_json_schema
+
+__all__ = ["ensure_strict_json_schema"]

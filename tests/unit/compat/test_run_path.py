@@ -1,0 +1,199 @@
+"""The run path of the other SDK: its objects, its errors, its events."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from openai.types.responses import ResponseFunctionToolCall, ResponseTextDeltaEvent
+from pydantic import BaseModel
+
+from ekiden.compat.agents import (
+    Agent,
+    GuardrailFunctionOutput,
+    MaxTurnsExceeded,
+    ModelBehaviorError,
+    RunContextWrapper,
+    RunErrorHandlerResult,
+    Runner,
+    RunState,
+    ToolExecutionConfig,
+    UserError,
+    function_tool,
+    handoff,
+    input_guardrail,
+)
+from ekiden.compat.agents.testing import ScriptedModel, assistant_message, function_call
+from ekiden.testing import ScriptedModel as NativeModel
+from ekiden.testing import say
+
+
+@function_tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def _asking(*calls: Any, answer: str = "done") -> ScriptedModel:
+    return ScriptedModel([list(calls), [assistant_message(answer)]])
+
+
+async def test_items_have_the_openai_types_and_the_tools_own_output() -> None:
+    model = _asking(function_call("add", {"a": 1, "b": 2}, call_id="c1"))
+    agent: Agent[Any] = Agent(name="calc", tools=[add], model=model)
+    result = await Runner.run(agent, "1 + 2?")
+    called, returned, said = result.new_items
+    assert isinstance(called.raw_item, ResponseFunctionToolCall)
+    assert returned.output == 3
+    assert called.agent is said.agent is agent
+    assert result.to_input_list()[-2]["output"] == "3"
+    assert result.context_wrapper.usage.requests == 2
+
+
+@pytest.mark.parametrize("native", [True, False])
+async def test_a_stream_shows_openais_events_whatever_the_model(native: bool) -> None:
+    model: Any = NativeModel([say("hi")]) if native else ScriptedModel([[assistant_message("hi")]])
+    streamed = Runner.run_streamed(Agent(name="a", model=model), "hello")
+    events = [event async for event in streamed.stream_events()]
+    raw = [event.data for event in events if event.type == "raw_response_event"]
+    assert "".join(e.delta for e in raw if isinstance(e, ResponseTextDeltaEvent)) == "hi"
+    assert raw[-1].type == "response.completed"
+    assert events[0].type == "agent_updated_stream_event"
+    assert streamed.final_output == "hi"
+
+
+async def test_a_limit_is_an_error_that_a_handler_may_answer() -> None:
+    calls = [[function_call("add", {"a": 1, "b": 2}, call_id=f"c{n}")] for n in range(4)]
+    agent: Agent[Any] = Agent(name="calc", tools=[add], model=ScriptedModel(calls))
+    with pytest.raises(MaxTurnsExceeded) as got:
+        await Runner.run(agent, "go", max_turns=2)
+    assert got.value.run_data.last_agent is agent
+    assert len(got.value.run_data.raw_responses) == 2
+    agent.model = ScriptedModel(calls)
+    handled = await Runner.run(
+        agent,
+        "go",
+        max_turns=2,
+        error_handlers={"max_turns": lambda data: RunErrorHandlerResult(final_output="enough")},
+    )
+    assert handled.final_output == "enough"
+
+
+async def test_what_a_guardrail_raises_reaches_the_caller() -> None:
+    @input_guardrail
+    def broken(ctx: Any, agent: Any, given: Any) -> GuardrailFunctionOutput:
+        raise LookupError("no list")
+
+    agent: Agent[Any] = Agent(
+        name="a", model=ScriptedModel([[assistant_message("hi")]]), input_guardrails=[broken]
+    )
+    with pytest.raises(LookupError, match="no list"):
+        await Runner.run(agent, "hello")
+
+
+async def test_input_guardrails_are_those_of_the_first_agent_only() -> None:
+    seen: list[str] = []
+
+    @input_guardrail
+    def note(ctx: Any, agent: Any, given: Any) -> GuardrailFunctionOutput:
+        seen.append(agent.name)
+        return GuardrailFunctionOutput()
+
+    second: Agent[Any] = Agent(name="second", input_guardrails=[note])
+    first: Agent[Any] = Agent(name="first", handoffs=[second], input_guardrails=[note])
+    first.model = second.model = _asking(function_call("transfer_to_second", "{}", call_id="1"))
+    result = await Runner.run(first, "hello")
+    assert (seen, result.last_agent) == (["first"], second)
+
+
+async def test_a_tools_output_can_be_the_answer_without_another_turn() -> None:
+    model = ScriptedModel([[function_call("add", {"a": 1, "b": 2}, call_id="1")]])
+    agent: Agent[Any] = Agent(
+        name="calc", tools=[add], model=model, tool_use_behavior="stop_on_first_tool"
+    )
+    result = await Runner.run(agent, "go", max_turns=1)
+    assert result.final_output == 3
+    assert [item.type for item in result.new_items] == ["tool_call_item", "tool_call_output_item"]
+
+
+async def test_a_handoff_asks_the_target_with_its_own_prompt_only() -> None:
+    told: list[Any] = []
+
+    class Why(BaseModel):
+        reason: str
+
+    async def on_handoff(ctx: RunContextWrapper[Any], why: Why) -> None:
+        told.append(why.reason)
+
+    target: Agent[Any] = Agent(name="target", instructions="You are the target.")
+    way = handoff(target, on_handoff=on_handoff, input_type=Why)
+    source: Agent[Any] = Agent(name="source", handoffs=[way])
+    model = _asking(function_call("transfer_to_target", '{"reason": "money"}', call_id="1"))
+    source.model = target.model = model
+    await Runner.run(source, "help")
+    assert told == ["money"]
+    assert model.last_call is not None
+    assert model.last_call.system_instructions == "You are the target."
+
+
+async def test_a_tool_that_does_not_exist_ends_the_run() -> None:
+    agent: Agent[Any] = Agent(name="a", model=_asking(function_call("gone", "{}", call_id="1")))
+    with pytest.raises(ModelBehaviorError, match="gone"):
+        await Runner.run(agent, "go")
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("approved", [False, True])
+async def test_an_approval_suspends_the_run_until_it_is_decided(
+    stored: bool, approved: bool
+) -> None:
+    paid: list[int] = []
+
+    @function_tool(needs_approval=True)
+    async def pay(cents: int) -> str:
+        paid.append(cents)
+        return "paid"
+
+    model = _asking(function_call("pay", {"cents": 5}, call_id="1"))
+    agent: Agent[Any] = Agent(name="a", tools=[pay], model=model)
+    result = await Runner.run(agent, "pay 5")
+    [waiting] = result.interruptions
+    assert (waiting.tool_name, json.loads(waiting.arguments or "")) == ("pay", {"cents": 5})
+    state = result.to_state()
+    if stored:
+        state = await RunState.from_string(agent, state.to_string())
+        [waiting] = state.get_interruptions()
+    if approved:
+        state.approve(waiting)
+    else:
+        state.reject(waiting, rejection_message="not today")
+    result = await Runner.run(agent, state)
+    assert (result.final_output, result.interruptions) == ("done", [])
+    assert paid == ([5] if approved else [])
+    output = next(item.output for item in result.new_items if item.type == "tool_call_output_item")
+    assert output == ("paid" if approved else "not today")
+    assert model.last_call is not None
+    assert model.last_call.input[-1]["output"] == output
+
+
+async def test_events_of_an_agent_as_a_tool_are_in_the_stream() -> None:
+    inner: Agent[Any] = Agent(name="inner", model=ScriptedModel([[assistant_message("7")]]))
+    tool = inner.as_tool("ask_inner", "Ask it.")
+    model = _asking(function_call("ask_inner", {"input": "what?"}, call_id="1"))
+    outer: Agent[Any] = Agent(name="outer", tools=[tool], model=model)
+    streamed = Runner.run_streamed(outer, "go")
+    events = [event async for event in streamed.stream_events()]
+    deep = [event for event in events if event.depth == 1]
+    assert {event.agent.name for event in deep} == {"inner"}
+    assert "message_output_created" in [getattr(event, "name", "") for event in deep]
+    assert streamed.new_items[1].output == "7"
+
+
+async def test_wrong_options_are_named() -> None:
+    with pytest.raises(UserError, match="starts with an Agent"):
+        await Runner.run("agent", "hello")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Agent name must be a string"):
+        Agent(name=1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at least 1"):
+        ToolExecutionConfig(max_function_tool_concurrency=0)
