@@ -243,6 +243,12 @@ def _make_local(options: ModelOptions) -> Model:
     return make_local_model(options)
 
 
+def _make_demo(options: ModelOptions) -> Model:
+    from ekiden.models.demo import DemoModel
+
+    return DemoModel()
+
+
 def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
@@ -253,3 +259,4 @@ def _is_installed(module: str) -> bool:
 for _prefix, _backend in BUILT_IN.items():
     register_provider(_prefix, partial(_make, _backend))
 register_provider(LOCAL, _make_local)
+register_provider("demo", _make_demo)

@@ -25,7 +25,6 @@ from ekiden.project.agent_files.edges import declared_edge
 from ekiden.project.agent_files.guardrails import FileGuardrails
 from ekiden.project.agent_files.mcp import serve
 from ekiden.project.defaults import DEMO_TEAM
-from ekiden.project.demo_model import register_demo
 from ekiden.project.settings import LoadedSettings, Settings, check_default_agent, load_settings
 from ekiden.project.teams import load_team
 from ekiden.routing import Router
@@ -140,7 +139,6 @@ def load_project(
     somebody, such as an `AgentWatcher`, has read them already. `SettingsInvalid` for the settings,
     `UserError` for agents of which none can get a request.
     """
-    register_demo()
     root = Path.cwd() if root is None else root
     loaded = load_settings(root, overrides=overrides, home=home)
     _set_up_local_models(loaded.settings)

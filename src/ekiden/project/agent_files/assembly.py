@@ -24,9 +24,9 @@ from ekiden.core.plan import PlanSettings
 from ekiden.core.profile import Confirmation, MemorySettings
 from ekiden.core.text.suggest import suggestion
 from ekiden.core.tool import FunctionTool
+from ekiden.models.demo import is_demo
 from ekiden.project.agent_files.edges import Edges, is_mcp_name
 from ekiden.project.agent_files.guardrails import FileGuardrails, file_guardrails
-from ekiden.project.demo_model import is_demo
 from ekiden.project.settings.model import MemoryDefaults
 
 ResolveTool: TypeAlias = Callable[[str], FunctionTool]

@@ -46,7 +46,7 @@ def unknown_provider(name: str) -> str | None:
         return None
     from ekiden.models import known_providers
 
-    known = sorted({*known_providers(), *BUILT_IN_PROVIDERS} - {"demo"})
+    known = known_providers()
     if provider in known:
         return None
     return (

@@ -24,7 +24,7 @@ from ekiden.core.conversation.model import (
 from ekiden.core.errors import UserError
 from ekiden.core.values.jsonio import loads
 from ekiden.models import resolve_model
-from ekiden.project.demo_model import DemoModel, register_demo
+from ekiden.models.demo import DemoModel
 
 REASON = {"type": "string"}
 MAYBE = {"type": ["string", "null"]}
@@ -187,5 +187,4 @@ async def test_json_is_refused_with_the_way_out() -> None:
 
 
 def test_it_is_found_by_its_name() -> None:
-    register_demo()
     assert isinstance(resolve_model("demo:offline"), DemoModel)

@@ -1,8 +1,8 @@
-"""``demo:offline``: a model without a model, so that a fresh team can be tried with no key.
+"""``demo:offline``: answers by rule, so that you can try a team without a key.
 
-It compares words and fills in sentences; it understands nothing, and every answer says so. What it
-does is the same every time: it hands on what the text calls for, calls a tool whose arguments
-stand in the text, and else tells who it is and what it was asked.
+It compares words and fills in sentences; every answer says so. It always does the same: it hands
+off to the agent that the text names, calls a tool whose arguments are in the text, or repeats the
+question.
 """
 
 from __future__ import annotations
@@ -90,13 +90,6 @@ class DemoModel:
             for piece in re.findall(r"\s*\S+\s*", text):
                 yield ModelDelta(kind="text", text=piece)
         yield ModelResponse(output=[assistant_message(text)], model=NAME)
-
-
-def register_demo() -> None:
-    """Let ``demo:offline`` be the name of a model."""
-    from ekiden.models import register_provider
-
-    register_provider(PROVIDER, lambda options: DemoModel())
 
 
 def transfer_for(request: ModelRequest, asked: str) -> _Call | None:
