@@ -114,15 +114,21 @@ lock: setup  ## Resolve the locks anew; core.lock has the versions of dev.lock
 	$(RESOLVE) --extra dev pyproject.toml -o requirements/dev.lock
 	$(RESOLVE) --constraint requirements/dev.lock pyproject.toml -o requirements/core.lock
 	echo "uv>=0.9,<1" | $(RESOLVE) - -o requirements/uv.lock
+	$(RESOLVE) --constraint requirements/dev.lock requirements/docs.in -o requirements/docs.lock
 
 bench: setup  ## Ekiden and the floor, as JSON
 	@$(BIN)/ekiden bench --json
 
-docs: setup  ## Check that the pages and the code say the same
-	$(PYTEST) -q tests/docs
+$(VENV)/.docs: requirements/docs.lock $(VENV)/.installed
+	@$(PIP) --require-hashes -r requirements/docs.lock
+	@touch $@
+
+docs: $(VENV)/.docs  ## Build the documentation site into site/, warnings are errors
+	$(BIN)/python -m tests.docs.python_page > docs/python.md
+	$(BIN)/zensical build --strict --clean
 
 openapi: setup  ## Write docs/openapi.json anew
 	$(BIN)/python -m ekiden.server.document > docs/openapi.json
 
 clean:  ## Remove what the other targets made
-	rm -rf $(VENV) .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
+	rm -rf $(VENV) .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build site docs/python.md

@@ -70,7 +70,8 @@ class Page:
 
 def pages() -> list[Page]:
     """Every page that readers are given."""
-    return [Page(path) for path in (ROOT / "README.md", *sorted(DOCS.glob("*.md")))]
+    written = [path for path in sorted(DOCS.glob("*.md")) if path.name != "python.md"]
+    return [Page(path) for path in (ROOT / "README.md", *written)]
 
 
 def page(name: str) -> Page:

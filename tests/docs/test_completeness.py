@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 from typing import get_args, get_type_hints
@@ -155,3 +156,9 @@ def _resolves(link: str, source: Path) -> bool:
     if not target.exists() or ROOT not in target.parents:
         return False
     return not anchor or (target.suffix == ".md" and anchor in Page(target).anchors)
+
+
+def test_the_site_has_every_page_once() -> None:
+    config = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))
+    named = re.findall(r"[\w-]+\.md", str(config["project"]["nav"]))
+    assert sorted(named) == sorted({*(path.name for path in DOCS.glob("*.md")), "python.md"})
