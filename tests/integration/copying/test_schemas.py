@@ -32,8 +32,8 @@ NOT_IN_SCHEMAS = {
 """Columns that mean nothing elsewhere, and the words, which are made anew."""
 
 
-async def test_every_column_of_a_file_is_known(position: Place) -> None:
-    path = Path(position("sqlite"))
+async def test_every_column_of_a_file_is_known(place: Place) -> None:
+    path = Path(place("sqlite"))
     async with open_store(str(path)) as store:
         await store.info()
     tables = {
@@ -48,8 +48,8 @@ async def test_every_column_of_a_file_is_known(position: Place) -> None:
         assert there == known, table
 
 
-async def test_every_column_of_a_schema_is_known(position: Place) -> None:
-    url = position("postgresql")
+async def test_every_column_of_a_schema_is_known(place: Place) -> None:
+    url = place("postgresql")
     async with open_store(url) as store:
         schema = (await store.info())["schema"]
     connection = await asyncpg.connect(re.sub("[?&]schema=[a-z0-9_]+", "", url))

@@ -275,7 +275,7 @@ async def test_a_wire_that_falls_silent_delays_a_commit_and_locks_no_session(
 ) -> None:
     for name in (
         "writing.commits.ANSWER_S",
-        "writing.gathering.ANSWER_S",
+        "writing.statements.ANSWER_S",
         "connection.database._RELEASE_S",
     ):
         monkeypatch.setattr(f"ekiden.storage.postgres.{name}", 0.2)
