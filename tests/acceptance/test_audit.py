@@ -122,7 +122,7 @@ def test_the_first_broken_link_is_named(desk: Ekiden, sql: str, record: str, tol
 
 
 def test_a_deleted_session_is_found_with_an_earlier_export(desk: Ekiden) -> None:
-    desk("session", "delete", "s2")
+    desk("session", "delete", "s2", "--yes")
     assert desk("audit", "verify").code == 0
     verified = desk("audit", "verify", "--against", "audit.jsonl", "--json")
     assert verified.code == 8

@@ -52,9 +52,9 @@ def test_keys_as_json(ekiden: Ekiden) -> None:
 @pytest.mark.slow
 def test_a_revoked_key_is_listed_as_such(ekiden: Ekiden) -> None:
     made = ekiden("keys", "create", "old", "--scope", "admin", "--json").json
-    said = ekiden("keys", "revoke", made["id"])
+    said = ekiden("keys", "revoke", "--yes", made["id"])
     assert said.out == f"{made['id']} (old) is revoked\n"
-    revoked = ekiden("keys", "revoke", f"ek_{made['id']}", "--json").json
+    revoked = ekiden("keys", "revoke", "--yes", f"ek_{made['id']}", "--json").json
     assert revoked["status"] == "revoked"
     [listed] = ekiden("keys", "list", "--json").json
     assert listed == revoked
@@ -91,7 +91,7 @@ def test_what_makes_no_sense_is_refused(
 @pytest.mark.slow
 def test_a_key_that_is_not_there_is_not_found(ekiden: Ekiden) -> None:
     ekiden("keys", "create", "x", "--scope", "read")
-    ran = ekiden("keys", "revoke", "nonesuch", "--json")
+    ran = ekiden("keys", "revoke", "--yes", "nonesuch", "--json")
     assert ran.error["code"] == "auth.unknown_key"
     assert ran.code == 5
 

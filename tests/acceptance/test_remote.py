@@ -78,7 +78,7 @@ def test_a_session_is_run_looked_at_and_removed(remote: Ekiden) -> None:
     assert "desk: you said: hello there" in remote("session", "show", "a").out
     assert remote("chain", "a").out.startswith("a: user → triage → desk")
     assert "transfer" in remote("trace", "a").out or "triage" in remote("trace", "a").out
-    assert remote("session", "delete", "a").code == 0
+    assert remote("session", "delete", "a", "--yes").code == 0
     assert remote("session", "show", "a").code == 5
     assert not list(remote.folder.iterdir()), "nothing is stored here"
 

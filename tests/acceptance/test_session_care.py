@@ -137,7 +137,7 @@ def test_sessions_are_found_by_what_was_said(desk: Ekiden) -> None:
     assert {hit["where"] for hit in hits} == {"title", "message"}
     assert "1042" in desk("session", "search", "1042").out
     assert desk("session", "search", "1042", "--user", "ada").out == ""
-    desk("session", "delete", "s2")
+    desk("session", "delete", "s2", "--yes")
     assert desk("session", "search", "退款", "--json").json == []
 
 
@@ -146,8 +146,8 @@ def test_old_sessions_are_removed(desk: Ekiden) -> None:
     would = desk("session", "prune", "--keep", "1", "--dry-run", "--json").json
     assert (would["sessions"], would["dry_run"]) == (1, True)
     assert len(desk("session", "list", "--json").json) == 2
-    assert "0 sessions" in desk("session", "prune", "--older-than", "30d").out
-    ran = desk("session", "prune", EKIDEN_RETENTION_COUNT="1")
+    assert "0 sessions" in desk("session", "prune", "--older-than", "30d", "--yes").out
+    ran = desk("session", "prune", "--yes", EKIDEN_RETENTION_COUNT="1")
     assert ran.out.startswith("1 session, ")
     assert ran.err.strip() == "s1"
     assert [each["session_id"] for each in desk("session", "list", "--json").json] == ["s2"]

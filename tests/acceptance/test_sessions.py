@@ -165,8 +165,11 @@ def test_an_export_to_a_file_never_overwrites(desk: Ekiden) -> None:
 
 @pytest.mark.slow
 def test_a_deleted_session_is_gone(desk: Ekiden) -> None:
-    assert desk("session", "delete", "s1").out == "s1 is deleted\n"
-    assert desk("session", "delete", "s2", "--json").json == {"session_id": "s2", "deleted": True}
+    assert desk("session", "delete", "s1", "--yes").out == "s1 is deleted\n"
+    assert desk("session", "delete", "s2", "--yes", "--json").json == {
+        "session_id": "s2",
+        "deleted": True,
+    }
     assert [each["session_id"] for each in desk("session", "list", "--json").json] == ["s3"]
 
 
@@ -181,14 +184,14 @@ def test_a_session_that_is_not_there_is_exit_5(desk: Ekiden, command: str) -> No
 def test_a_chain_of_nothing_is_exit_5(desk: Ekiden) -> None:
     assert desk("chain", "s9").code == 5
     for session in ("s1", "s2", "s3"):
-        desk("session", "delete", session)
+        desk("session", "delete", session, "--yes")
     assert "the store has no sessions yet" in desk("chain").err
 
 
 async def test_a_session_that_somebody_runs_is_exit_6(desk: Ekiden, tmp_path: Path) -> None:
     async with open_store(str(tmp_path / ".ekiden" / "ekiden.db")) as store:
         claim, _ = await store.claim("s1", owner="somebody", lease_s=60)
-        deleted = desk("session", "delete", "s1", "--json")
+        deleted = desk("session", "delete", "s1", "--yes", "--json")
         told = desk("run", "--no-wait", "--session", "s1", "hello")
         await store.release(claim)
     assert (deleted.code, deleted.error["code"]) == (6, "session.busy")

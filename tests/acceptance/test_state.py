@@ -61,9 +61,9 @@ def test_state_is_set_and_deleted_with_versions(desk: Ekiden) -> None:
         "--by", "bob", "--json",
     )  # fmt: skip
     assert changed.code == 0
-    stale = desk("state", "delete", "s", "colour", "--expect", str(seen), "--json")
+    stale = desk("state", "delete", "--yes", "s", "colour", "--expect", str(seen), "--json")
     assert (stale.code, stale.error["code"]) == (1, "state.stale")
-    assert desk("state", "delete", "s", "colour", "--by", "bob").code == 0
+    assert desk("state", "delete", "--yes", "s", "colour", "--by", "bob").code == 0
     variables = desk("state", "show", "s", "--json").json["variables"]
     assert variables == {"size": 3, "tags": [1, 2], "note": "plain text"}
     assert said(desk, "s", "ada", "?").startswith("note=plain text, size=3")
@@ -84,7 +84,7 @@ def test_state_of_users_and_apps_has_its_own_doors(desk: Ekiden) -> None:
     assert done.out == "language has version 2\n"
     again = desk("state", "set", "--user", "ada", "language=it", "--expect", "1", "--by", "x")
     assert (again.code, again.err.startswith("error[state.stale]")) == (1, True)
-    gone = desk("state", "delete", "--user", "ada", "language", "--by", "x")
+    gone = desk("state", "delete", "--yes", "--user", "ada", "language", "--by", "x")
     assert gone.out == "language is deleted\n"
     assert said(desk, "w", "ada", "?") == "app:greeting=hello"
 

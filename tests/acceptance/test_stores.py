@@ -29,7 +29,7 @@ def test_everything_works_on_postgres(ekiden: Ekiden, postgres_url: str) -> None
     assert ekiden("chain", "--json").json["chain"] == ["user", "triage", "orders"]
     assert f"user: {ORDER}\n" in ekiden("session", "show", "s1").out
     assert ekiden("doctor", "--json").json["ok"] is True
-    assert ekiden("session", "delete", "s1").code == 0
+    assert ekiden("session", "delete", "s1", "--yes").code == 0
 
 
 @pytest.mark.slow

@@ -9,12 +9,15 @@ import pytest
 
 from ekiden.cli import errors
 from ekiden.cli.exits import Exit
-from ekiden.cli.main import build
+from ekiden.cli.parser import build
 from ekiden.core.errors import EkidenError
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 
-EVERYWHERE = {"--json", "--server", "--store"}
+EVERYWHERE = {
+    *("--json", "--json-lines", "--server", "--store"),
+    *("--limit", "--cursor", "--wide", "--yes"),
+}
 """Options that the page explains once for all commands."""
 
 
@@ -59,6 +62,7 @@ def test_every_option_is_in_the_section_of_its_command(
         errors.BadInput,
         errors.Interrupted,
         errors.NobodyCapable,
+        errors.NotConfirmed,
         errors.NoRecord,
     ],
 )

@@ -17,6 +17,12 @@ class BadInput(UserError):
     code = "cli.bad_input"
 
 
+class NotConfirmed(UserError):
+    """Something was to be removed for good, and nobody agreed."""
+
+    code = "cli.not_confirmed"
+
+
 class Interrupted(EkidenError):
     """Ctrl-C."""
 

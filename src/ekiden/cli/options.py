@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ekiden.api.runs import LimitOptions
 
 STORE: str | None = None
+STATUS = ("--status", "--state")
+"""The filter of every list, and its older name, which help pages leave out."""
 TEAM: str | None = None
 
 
@@ -197,6 +199,9 @@ UserOption: TypeAlias = Annotated[
         "the setting `user`.",
     ),
 ]
+SessionArgument: TypeAlias = Annotated[
+    str, Parameter(help="The session's id, or its beginning if no other begins so.")
+]
 MoreWords: TypeAlias = Annotated[str, Parameter(show=False)]
 """Further words where one text belongs: taken in order to explain what is wrong."""
 JsonOption: TypeAlias = Annotated[
@@ -249,7 +254,17 @@ JsonLinesOption: TypeAlias = Annotated[
 ]
 
 LimitOption: TypeAlias = Annotated[
-    int, Parameter(name="--limit", validator=Number(gte=1, lte=1000), help="How many.")
+    int | None,
+    Parameter(name="--limit", validator=Number(gte=1, lte=1000), help="How many; all by default."),
+]
+WideOption: TypeAlias = Annotated[
+    bool,
+    Parameter(
+        name="--wide",
+        negative="",
+        show_default=False,
+        help="Show all columns, whole ids and texts, and times of the clock, as in a pipe.",
+    ),
 ]
 CursorOption: TypeAlias = Annotated[
     str | None, Parameter(name="--cursor", help="Go on where the last page ended.")

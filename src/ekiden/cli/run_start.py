@@ -10,6 +10,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from ekiden.cli.approval_prompt import ApproveWhere, TerminalApprover, ask_on_terminal, is_attended
+from ekiden.cli.ids import begun_session_id, sessions_of
+from ekiden.cli.ids import session_id as find_session
 from ekiden.cli.options import LimitFlags
 from ekiden.cli.place import Place
 from ekiden.cli.projects import title_of
@@ -104,9 +106,10 @@ async def begin_run(flags: RunFlags, message: OpeningMessage) -> int:
     project = _project(flags)
     check_addressee(project, said)
     async with _opened(flags, project, create=True) as here:
-        await check_owner(here.store, message.session, message.user)
+        chosen = await begun_session_id(sessions_of(here.store, project), message.session)
+        await check_owner(here.store, chosen, message.user)
         session = Session(
-            message.session,
+            chosen,
             store=here.store,
             user_id=project.settings.user if message.user is None else message.user,
             title=title_of(said.text),
@@ -137,8 +140,10 @@ async def resume_run(flags: RunFlags, session_id: str) -> int:
 
     check_arguments(Runs, "resume", session_id=session_id, **flags.limits.options())
 
-    async with _opened(flags, _project(flags), create=False) as here:
-        return await here.watch(Session(session_id, store=here.store), None)
+    project = _project(flags)
+    async with _opened(flags, project, create=False) as here:
+        chosen = await find_session(sessions_of(here.store, project), session_id)
+        return await here.watch(Session(chosen, store=here.store), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,18 +232,19 @@ async def _begin_at_server(flags: RunFlags, message: OpeningMessage) -> int:
 
     flags.check_for_server()
     async with flags.place.connected() as client:
-        await check_owner(client.sessions, message.session, message.user)
+        chosen = await begun_session_id(client.ekiden.sessions, message.session)
+        await check_owner(client.sessions, chosen, message.user)
         observer = _observer(flags, client.url)
         said = message.said
         run = ServerRun(
             ekiden=client.ekiden,
             observer=observer,
             approver=flags.approver_at_server,
-            session_id=message.session or "",
+            session_id=chosen or "",
             waits=not flags.no_wait,
             start=lambda on_busy: client.runs.stream(
                 said.text,
-                session_id=message.session,
+                session_id=chosen,
                 agent=said.to,
                 strategy=said.strategy or flags.strategy,
                 user_id=user_here(message.user),
@@ -258,6 +264,7 @@ async def _resume_at_server(flags: RunFlags, session_id: str) -> int:
 
     flags.check_for_server()
     async with flags.place.connected() as client:
+        session_id = await find_session(client.ekiden.sessions, session_id)
         observer = _observer(flags, client.url)
         observer.begun = True
 

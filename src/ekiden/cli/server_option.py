@@ -10,6 +10,8 @@ from ekiden.cli.errors import UsageError
 LOCAL_ONLY: Final[Mapping[str, str]] = {
     "init": "it writes files into this folder",
     "trust": "it is about a folder of this machine",
+    "completion install": "it is about the shell of this machine",
+    "completion show": "it is about the shell of this machine",
     "serve": "it is the server",
     "mcp": "it serves the team of this folder",
     "doctor": "it checks this installation",

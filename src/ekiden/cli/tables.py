@@ -2,23 +2,71 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ekiden.cli.output import is_terminal, safe
+from ekiden.core.values.ids import generated_part
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+_UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60))
+_KEPT_DIGITS: Final = 12
+"""Digits that stay of an id that Ekiden made: its millisecond, and 12 random bits."""
+_WHOLE: Final = 24
+"""Ids that somebody chose are shown whole up to this length."""
+_NARROWEST: Final = 6
 
-def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table of short texts."""
-    if is_terminal():
+
+class Whole(str):
+    """A cell that is never cut, because it is typed again."""
+
+    __slots__ = ()
+
+
+class Id(Whole):
+    """A cell with an id; a terminal shows as much of it as is unique."""
+
+    __slots__ = ()
+
+
+class Moment(float):
+    """A cell with a time, in seconds since the epoch; a terminal shows how long ago it was."""
+
+    __slots__ = ()
+
+
+class Extra(str):
+    """A header whose column a terminal shows only with `--wide`."""
+
+    __slots__ = ()
+
+
+Cell: TypeAlias = str | Moment
+Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[Cell]]]
+"""Headers and rows."""
+
+
+def print_table(
+    headers: Sequence[str], rows: Iterable[Sequence[Cell]], *, wide: bool | None = None
+) -> None:
+    """A table of short texts.
+
+    A terminal gets one line for each row: long texts are cut, unless `wide`. Without `wide`, for a
+    table that is read as a whole, they continue on the next line. A pipe gets everything.
+    """
+    if not is_terminal() or wide:
+        sys.stdout.write(plain_table(headers, rows))
+    elif wide is None:
         _print_rich(rich_table(headers, rows))
     else:
-        sys.stdout.write(plain_table(headers, rows))
+        width = shutil.get_terminal_size().columns
+        sys.stdout.write(narrow_table(headers, rows, width=width))
 
 
 def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
@@ -29,19 +77,34 @@ def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
         sys.stdout.write(plain_pairs(pairs))
 
 
-def plain_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def plain_table(headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
     """Columns aligned with spaces; a cell is one line."""
+    return _aligned([[_one_line(_text(cell)) for cell in row] for row in (headers, *rows)])
+
+
+def narrow_table(headers: Sequence[str], rows: Iterable[Sequence[Cell]], *, width: int) -> str:
+    """One line for each row, at most `width` wide: ids are shortened, texts are cut."""
     from rich.cells import cell_len
 
-    table = [[" ".join(safe(cell).split()) for cell in row] for row in (headers, *rows)]
-    widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
-    lines = (
-        "  ".join(
-            cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)
-        ).rstrip()
-        for row in table
+    table = list(rows)
+    columns = [
+        (header, [row[place] for row in table])
+        for place, header in enumerate(headers)
+        if not isinstance(header, Extra)
+    ]
+    texts = [[header, *_short(cells)] for header, cells in columns]
+    widths = [max(map(cell_len, column)) for column in texts]
+    gives = [not any(isinstance(cell, Whole | Moment) for cell in cells) for _, cells in columns]
+    caps = _caps(widths, gives, width - 2 * (len(widths) - 1))
+    return _aligned(
+        zip(
+            *(
+                [_cut(text, cap) for text in column]
+                for column, cap in zip(texts, caps, strict=True)
+            ),
+            strict=True,
+        )
     )
-    return "".join(f"{line}\n" for line in lines)
 
 
 def plain_pairs(pairs: Iterable[tuple[str, str]]) -> str:
@@ -54,18 +117,54 @@ def plain_pairs(pairs: Iterable[tuple[str, str]]) -> str:
     return "".join(out)
 
 
+def moment(seconds: float | None) -> Cell:
+    """The cell of a time that may be missing."""
+    return "" if seconds is None else Moment(seconds)
+
+
 def clock_time(seconds: float) -> str:
     """A time for people, in their own zone."""
     return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def rich_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> RenderableType:
+def ago(seconds: float, *, now: float | None = None) -> str:
+    """How long ago a time was, or how far ahead it is: ``3m ago``, ``in 2d``."""
+    passed = (time.time() if now is None else now) - seconds
+    return f"in {span(-passed)}" if passed < -1 else f"{span(passed)} ago"
+
+
+def span(seconds: float) -> str:
+    """A time for people: ``45s``, ``12m``, ``3h``, ``2d``."""
+    for unit, size in _UNITS:
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(int(seconds), 0)}s"
+
+
+def short_ids(ids: Sequence[str]) -> list[str]:
+    """Each id as short as it is unique among `ids`.
+
+    One that Ekiden made keeps enough digits to be unique also among those that are not listed.
+    """
+    heads = {each: generated_part(each) or each for each in ids}
+    every = sorted(set(heads.values()))
+    shorts = {}
+    for place, head in enumerate(every):
+        least = _WHOLE - 4 if len(head) > _WHOLE else len(head)
+        if generated_part(head):
+            least = head.index("_") + 1 + _KEPT_DIGITS
+        beside = [*every[max(place - 1, 0) : place], *every[place + 1 : place + 2]]
+        shorts[head] = head[: max([least, *(_common(head, other) + 1 for other in beside)])]
+    return [shorts[heads[each]] + each[len(heads[each]) :] for each in ids]
+
+
+def rich_table(headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> RenderableType:
     """The table as Rich draws it."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    cells = [[safe(cell) for cell in row] for row in rows]
+    cells = [[safe(_text(cell)) for cell in row] for row in rows]
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for place, header in enumerate(headers):
         # Names and ids stay whole, so that they can be copied; texts give way.
@@ -87,6 +186,76 @@ def rich_pairs(pairs: Iterable[tuple[str, str]]) -> RenderableType:
     for label, text in pairs:
         grid.add_row(Text(safe(label)), Text(safe(text)))
     return grid
+
+
+def _short(cells: Sequence[Cell]) -> list[str]:
+    """The cells of one column as a terminal shows them."""
+    ids = iter(short_ids([cell for cell in cells if isinstance(cell, Id)]))
+    return [
+        ago(cell)
+        if isinstance(cell, Moment)
+        else next(ids)
+        if isinstance(cell, Id)
+        else _text(cell)
+        for cell in cells
+    ]
+
+
+def _text(cell: Cell) -> str:
+    return clock_time(cell) if isinstance(cell, Moment) else cell
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    return next(
+        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
+    )
+
+
+def _caps(widths: Sequence[int], gives: Sequence[bool], room: int) -> list[int]:
+    """How wide each column may be: the widest that give way become equally wide."""
+    cap = max(widths)
+    while cap > _NARROWEST and _total(widths, gives, cap) > room:
+        cap -= 1
+    left = max(room - _total(widths, gives, cap), 0)
+    caps = []
+    for width, does in reversed(list(zip(widths, gives, strict=True))):
+        wanted = min(width, cap + left) if does else width
+        left -= max(wanted - cap, 0) if does else 0
+        caps.append(wanted)
+    return caps[::-1]
+
+
+def _total(widths: Sequence[int], gives: Sequence[bool], cap: int) -> int:
+    return sum(
+        min(width, cap) if does else width for width, does in zip(widths, gives, strict=True)
+    )
+
+
+def _cut(text: str, width: int) -> str:
+    from rich.cells import cell_len, set_cell_size
+
+    line = _one_line(text)
+    return line if cell_len(line) <= width else f"{set_cell_size(line, width - 1).rstrip()}…"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(safe(text).split())
+
+
+def _aligned(rows: Iterable[Sequence[str]]) -> str:
+    from rich.cells import cell_len
+
+    table = list(rows)
+    widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
+    lines = (
+        "  ".join(
+            cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in table
+    )
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _print_rich(renderable: RenderableType) -> None:

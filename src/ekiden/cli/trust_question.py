@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ekiden.agents.definition import printable
-from ekiden.cli.approval_prompt import forget_typed_ahead, is_attended, is_yes
+from ekiden.cli.approval_prompt import is_attended, is_yes
+from ekiden.cli.confirming import ask_line
 from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import FolderNotTrusted
 
@@ -55,12 +53,7 @@ def check_trust(found: Workspace, *, trust: bool = False, asks: bool = True) -> 
         return False
     if not (asks and is_person and is_attended()):
         raise NotTrustedYet(found)
-    forget_typed_ahead()
-    sys.stderr.write(f"{introduction(found)}\n{QUESTION}")
-    sys.stderr.flush()
-    with _interruptible():
-        line = sys.stdin.readline()
-    if not is_yes(line):
+    if not is_yes(ask_line(f"{introduction(found)}\n{QUESTION}")):
         raise NotTrustedYet(found)
     found.trust()
     return True
@@ -105,17 +98,3 @@ def check_some(found: Workspace, *keys: str, trust: bool = False) -> None:
     """As `check_trust`, for a command that uses only these settings and those in them."""
     if any(each.key.startswith(keys) for each in found.risks):
         check_trust(found, trust=trust)
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C end the waiting for a line; a running event loop would hear it afterwards."""
-    try:
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    except ValueError:  # not the main thread
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

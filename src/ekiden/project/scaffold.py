@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias, get_args
 
 from ekiden.core.errors import UserError
 from ekiden.core.text.suggest import suggestion
+from ekiden.core.values.jsonio import dumps
 
 Template: TypeAlias = Literal["support", "coding", "research"]
 TEMPLATES: tuple[Template, ...] = get_args(Template)
@@ -20,6 +21,8 @@ TEMPLATES: tuple[Template, ...] = get_args(Template)
 FOLDER = ".ekiden"
 
 _COMMON = "common"
+_MODEL = "demo:offline"
+_SETTINGS = "settings.json"
 _RENAMED = {"gitignore": ".gitignore"}
 """Files whose own name would mean something where the templates are kept."""
 
@@ -35,8 +38,9 @@ class Scaffold:
     """Were there before, and are as they were."""
 
 
-def scaffold(root: Path, template: str = "support") -> Scaffold:
-    """Write the team called `template` below `root`, which is made if it is not there.
+def scaffold(root: Path, template: str = "support", *, model: str = _MODEL) -> Scaffold:
+    """Write the team called `template` below `root`, which is made if it is not there; its settings
+    name the `model`.
 
     A file that exists already, whatever is in it, stays as it is. Each new file appears whole or
     not at all; after a crash a second call writes what is missing. `UserError` for an unknown
@@ -49,7 +53,10 @@ def scaffold(root: Path, template: str = "support") -> Scaffold:
         path = root / FOLDER / below
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            (written if _write_new(path, source.read_bytes()) else kept).append(path)
+            data = source.read_bytes()
+            if path.name == _SETTINGS:
+                data = data.replace(dumps(_MODEL).encode(), dumps(model).encode())
+            (written if _write_new(path, data) else kept).append(path)
         except OSError as exc:
             raise UserError(
                 f"cannot write {path}: {exc.strerror or exc}; name another folder"

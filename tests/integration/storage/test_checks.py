@@ -206,7 +206,7 @@ def test_a_store_that_nobody_may_write_to_can_be_read(
             assert main([*command, "--store", str(path)]) == 0, command
         main(["doctor", "--store", str(path)])
         assert "it can only be read" in capsys.readouterr().out
-        assert main(["session", "delete", "s1", "--store", str(path), "--json"]) == 7
+        assert main(["session", "delete", "s1", "--store", str(path), "--yes", "--json"]) == 7
         assert json.loads(capsys.readouterr().err)["error"]["code"] == "store.read_only"
     assert [each.name for each in path.parent.iterdir()] == ["desk.db"]
 

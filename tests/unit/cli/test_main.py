@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from ekiden import __version__
-from ekiden.cli.main import build, main, wants_json
+from ekiden.cli.main import main, wants_json
+from ekiden.cli.parser import build
 
 Captured = pytest.CaptureFixture[str]
 

@@ -5,10 +5,23 @@ from __future__ import annotations
 import io
 import re
 import sys
+import time
 
 import pytest
+from rich.cells import cell_len
 
-from ekiden.cli.tables import plain_pairs, plain_table, print_pairs, print_table
+from ekiden.cli.tables import (
+    Extra,
+    Id,
+    Moment,
+    narrow_table,
+    plain_pairs,
+    plain_table,
+    print_pairs,
+    print_table,
+    short_ids,
+)
+from ekiden.core.values.ids import new_id
 
 
 class Terminal(io.StringIO):
@@ -73,3 +86,40 @@ def test_a_pipe_gets_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("a", "b"), [("1", "2")])
     print_pairs([("a", "1")])
     assert capsys.readouterr().out == "a  b\n1  2\na: 1\n"
+
+
+def test_a_row_of_a_list_is_one_line_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = terminal(monkeypatch)
+    rows = [("訂單" * 9, "👨‍👩‍👧 " + "long " * 30, "1"), ("orders", "b", "2")]
+    print_table(("agent", "why", Extra("number")), rows, wide=False)
+    header, wide, narrow = screen.lines()
+    assert header.split() == ["agent", "why"], "the number is for --wide"
+    assert cell_len(wide) <= 40
+    assert cell_len(wide.partition("👨")[0]) == narrow.index("b")
+    assert wide.endswith("…")
+
+
+def test_wide_shows_everything_on_a_terminal_as_in_a_pipe(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = terminal(monkeypatch)
+    table = (("session", Extra("why")), [(Id(new_id("ses")), "word " * 30)])
+    print_table(*table, wide=True)
+    assert screen.getvalue() == plain_table(*table)
+
+
+def test_times_are_relative_on_a_terminal_and_absolute_in_a_pipe() -> None:
+    moment = Moment(time.time() - 7300)
+    assert narrow_table(("time",), [(moment,)], width=80) == "time\n2h ago\n"
+    assert re.fullmatch(
+        r"time\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n", plain_table(("time",), [(moment,)])
+    )
+
+
+def test_ids_are_as_short_as_they_are_unique() -> None:
+    made = "ses_06gys83gccfsxnhty551"
+    near = "ses_06gys83gccfsxnhtz000"
+    assert short_ids([made, f"{made}.h1"]) == ["ses_06gys83gccfs", "ses_06gys83gccfs.h1"]
+    assert short_ids([made, near]) == ["ses_06gys83gccfsxnhty", "ses_06gys83gccfsxnhtz"]
+    assert short_ids(["web-1", "web-2"]) == ["web-1", "web-2"]
+    assert short_ids(["customer-42-of-the-shop-in-Kyoto"]) == ["customer-42-of-the-s"]

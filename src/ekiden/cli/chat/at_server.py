@@ -12,6 +12,7 @@ from ekiden.cli.chat.typed.reader import Reader, Status, StatusOf
 from ekiden.cli.chat.typed.terminal import quiet_keys
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
+from ekiden.cli.ids import begun_session_id
 from ekiden.cli.options import LimitFlags
 from ekiden.cli.output import say
 
@@ -28,7 +29,8 @@ async def open_chat_at_server(client: AsyncClient, options: Options) -> int:
 
     if options.resume:
         raise UsageError("--resume is for chats without --server: give --session or --continue")
-    session, name = options.session, user_here(options.user)
+    name = user_here(options.user)
+    session = await begun_session_id(client.ekiden.sessions, options.session)
     if options.newest:
         found = (await client.sessions.list(user=name).page(limit=1)).items
         if not found:

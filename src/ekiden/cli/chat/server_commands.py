@@ -10,7 +10,8 @@ from ekiden.cli.chat.commands.inbox import answer_reply, item_reply, list_reply
 from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Pairs, Shape, Table, told
 from ekiden.cli.errors import UsageError
 from ekiden.cli.exits import Exit
-from ekiden.cli.tables import clock_time
+from ekiden.cli.ids import session_id
+from ekiden.cli.tables import Id, Moment
 from ekiden.cli.views.sessions import CHAIN_HEADERS, chain_line, chain_rows
 from ekiden.core.values.documents import to_json
 
@@ -119,10 +120,15 @@ async def entered(chat: RemoteChat, argument: str = "") -> CommandReply:
 async def _sessions(chat: RemoteChat, argument: str) -> CommandReply:
     page = await chat.client.sessions.list(user=chat.user).page(limit=_LISTED)
     rows = [
-        (each.session_id, each.agent, each.status, clock_time(each.created_at),
-         each.title or "")
+        (
+            Id(each.session_id),
+            each.agent,
+            each.status,
+            Moment(each.created_at),
+            each.title or "",
+        )
         for each in page.items
-    ]  # fmt: skip
+    ]
     headers = ("session", "agent", "status", "created", "title")
     return CommandReply(
         type="sessions",
@@ -139,15 +145,16 @@ async def _new(chat: RemoteChat, argument: str) -> CommandReply:
 async def _other(chat: RemoteChat, argument: str) -> CommandReply:
     if not argument:
         raise UsageError("say which session: /session resume ID; /session list has them")
-    await chat.client.sessions.get(argument)
-    await chat.enter(argument)
+    session = await session_id(chat.client.ekiden.sessions, argument)
+    await chat.client.sessions.get(session)
+    await chat.enter(session)
     return await entered(chat)
 
 
 async def _shown(chat: RemoteChat, argument: str) -> CommandReply:
     from ekiden.cli.transcript import transcript
 
-    session = argument or _session(chat)
+    session = await session_id(chat.client.ekiden.sessions, argument or _session(chat))
     found = await chat.client.sessions.get(session)
     lines = transcript([each.event async for each in chat.client.sessions.events(session)])
     pairs = [(line.who, line.what) for line in lines]

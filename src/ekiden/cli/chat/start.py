@@ -334,10 +334,13 @@ def _screen(manner: Manner, project: Project) -> Screen:
 
 async def _enter(chat: Chat, options: Options) -> bool:
     """Go into the session that the options name; `False` if the person picked none."""
+    from ekiden.cli.ids import begun_session_id, sessions_of
     from ekiden.sessions import Session
     from ekiden.storage.base import SessionFilter
 
-    session_id = options.session
+    session_id = await begun_session_id(
+        sessions_of(chat.store, chat.roster.project), options.session
+    )
     if options.newest:
         newest = (await chat.store.list(SessionFilter(user_id=chat.user), limit=1)).sessions
         if not newest:

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from ekiden.agents import AgentDefinition, Problem, origin_of, read_agent_file
 from ekiden.cli.errors import NobodyCapable, UsageError
-from ekiden.cli.options import JsonLinesOption, JsonOption, TrustOption
-from ekiden.cli.output import emit, note, say
+from ekiden.cli.listing import LISTING, WHOLE, Listing, WholeListing
+from ekiden.cli.options import JsonOption, LimitOption, TrustOption, WideOption
+from ekiden.cli.output import emit, say
 from ekiden.cli.place import AT_WORK, HERE, THE_TEAM, Place, TeamAtWork, TeamPlace
 from ekiden.cli.projects import relative
+from ekiden.cli.tables import print_table
 from ekiden.tools import is_project_function
 
 _T = TypeVar("_T")
@@ -142,25 +143,15 @@ def _counted(number: int, noun: str) -> str:
 
 async def agents_list(
     *,
+    listing: WholeListing = WHOLE,
     place: TeamPlace = THE_TEAM,
-    json_lines: JsonLinesOption = False,
-    as_json: JsonOption = False,
 ) -> None:
     """List the agents: what each is for, where it comes from, what it may use and hand to."""
-    from ekiden.cli.views.agents import print_agents
-    from ekiden.core.values.documents import to_json
+    from ekiden.cli.views.agents import agent_table
 
-    as_json = as_json or json_lines
-    demo = "" if as_json else "this is the demo team; `ekiden init` writes one of your own"
-    async with place.open(as_json=as_json, demo=demo) as ekiden:
-        found = [each async for each in ekiden.agents.list()]
-        if json_lines:
-            for each in found:
-                emit(to_json(each))
-        elif as_json:
-            emit(to_json(found))
-        else:
-            print_agents(found)
+    demo = "" if listing.is_json else "this is the demo team; `ekiden init` writes one of your own"
+    async with place.open(as_json=listing.is_json, demo=demo) as ekiden:
+        await listing.show(ekiden.agents.list(), agent_table, none="no agents")
 
 
 async def agents_show(
@@ -183,48 +174,35 @@ async def agents_show(
         print_pairs(detail_pairs(found))
 
 
-async def agents_ps(*, place: TeamAtWork = AT_WORK, as_json: JsonOption = False) -> None:
+async def agents_ps(*, listing: WholeListing = WHOLE, place: TeamAtWork = AT_WORK) -> None:
     """Show how many sessions each agent has, who is running them, and who waits for whom.
 
     An agent waits for an agent (internal) or for a person (user). Agents that
     the team does not have are listed too, if they have sessions or wait.
     """
-    from ekiden.cli.views.agents import print_presences
-    from ekiden.core.values.documents import to_json
+    from ekiden.cli.views.agents import presence_table, print_busy
 
-    async with place.open(as_json=as_json) as ekiden:
-        found = [each async for each in ekiden.agents.ps()]
-    if as_json:
-        emit(to_json(found))
-    else:
-        print_presences(found)
+    async with place.open(as_json=listing.is_json) as ekiden:
+        found = ekiden.agents.ps()
+        shown = await listing.show(found, presence_table, none="no agents")
+    if not listing.is_json:
+        print_busy(shown, wide=listing.wide)
 
 
 async def agents_deadlocks(
     *,
-    limit: Annotated[int, Parameter(validator=Number(gte=1, lte=1000), help="How many.")] = 50,
-    cursor: Annotated[str | None, Parameter(help="Go on where the last page ended.")] = None,
+    listing: Listing = LISTING,
     place: Place = HERE,
-    as_json: JsonOption = False,
 ) -> None:
     """List agents that wait, or waited, for each other in a circle, the newest first.
 
     Each was broken by letting one of them give up, the victim; one that nobody
     has broken yet comes before all others.
     """
-    from ekiden.cli.views.agents import print_deadlocks
-    from ekiden.core.values.documents import to_json
-    from ekiden.core.values.jsonio import dumps
+    from ekiden.cli.views.agents import deadlock_table
 
     async with place.open() as ekiden:
-        page = await ekiden.agents.deadlocks().page(limit=limit, cursor=cursor)
-    if as_json:
-        emit(to_json(page.items))
-    else:
-        print_deadlocks(page.items)
-    if page.next_cursor is not None:
-        more = page.next_cursor
-        note(dumps({"next_cursor": more}) if as_json else f"more: --cursor {more}")
+        await listing.show(ekiden.agents.deadlocks(), deadlock_table, none="no deadlocks")
 
 
 async def agents_match(
@@ -245,7 +223,9 @@ async def agents_match(
         bool,
         Parameter(name="--all", negative="", show_default=False, help="List those with less, too."),
     ] = False,
+    limit: LimitOption = None,
     place: TeamPlace = THE_TEAM,
+    wide: WideOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find the agents that have certain capabilities, the best first.
@@ -256,7 +236,7 @@ async def agents_match(
 
     The exit code is 5 when nobody has a score of --min-score.
     """
-    from ekiden.cli.views.agents import nobody, print_matches
+    from ekiden.cli.views.agents import match_table, nobody
     from ekiden.core.values.documents import to_json
     from ekiden.project.routing import parse_names
 
@@ -269,11 +249,11 @@ async def agents_match(
         everyone = ekiden.agents.match(required, exclude=parse_names(exclude), min_score=0)
         found = [each async for each in everyone]
         enough = [match for match in found if match.score >= min_score]
-        shown = found if everybody else enough
+        shown = (found if everybody else enough)[:limit]
         if as_json:
             emit(to_json(shown))
         elif shown:
-            print_matches(shown)
+            print_table(*match_table(shown), wide=wide)
         if not enough:
             team = [each async for each in ekiden.agents.list()]
             raise NobodyCapable(nobody(found, team, min_score, is_remote=place.is_server))

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from ekiden.api.audit import AuditedType, HandoffMove
+from ekiden.cli.ids import record_id, session_id
+from ekiden.cli.listing import LISTING, Listing
 from ekiden.cli.options import JsonOption
 from ekiden.cli.place import HERE, Place
 
@@ -55,22 +56,20 @@ OutputOption: TypeAlias = Annotated[
 async def audit_list(
     filters: Filters = EVERYTHING,
     *,
-    limit: Annotated[int, Parameter(validator=Number(gte=1, lte=1000), help="How many.")] = 50,
-    cursor: Annotated[str | None, Parameter(help="Go on where the last page ended.")] = None,
     oldest_first: Annotated[
         bool, Parameter(negative="", show_default=False, help="Begin with the oldest.")
     ] = False,
+    listing: Listing = LISTING,
     place: Place = HERE,
-    as_json: JsonOption = False,
 ) -> None:
     """List who handed what to whom, who decided and why, newest first."""
-    from ekiden.cli.views.audit import print_page
+    from ekiden.cli.views.audit import record_table
 
     wanted = filters.given()
     async with place.open() as ekiden:
+        wanted["session"] = await session_id(ekiden.sessions, wanted["session"] or "") or None
         found = ekiden.audit.list(**wanted, oldest_first=oldest_first)
-        page = await found.page(limit=limit, cursor=cursor)
-    print_page(page, as_json=as_json)
+        await listing.show(found, record_table, none="no records")
 
 
 async def audit_show(
@@ -92,7 +91,7 @@ async def audit_show(
         raise NoRecord(record)
     async with place.open() as ekiden:
         try:
-            found = [each async for each in ekiden.audit.get(record)]
+            found = [each async for each in ekiden.audit.get(await record_id(ekiden, record))]
         except AuditRecordNotFound:
             raise NoRecord(record) from None
     if as_json:
@@ -127,7 +126,8 @@ async def audit_verify(
         lines = None if against is None else files.enter_context(export_lines(against))
         async with place.open(progress=progress) as ekiden:
             try:
-                found = await ekiden.audit.verify(session_id=session, against=lines)
+                chosen = await session_id(ekiden.sessions, session or "") or None
+                found = await ekiden.audit.verify(session_id=chosen, against=lines)
             finally:
                 progress.close()
     if as_json:

@@ -6,19 +6,20 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ekiden.cli.commands.trace import newest_session
-from ekiden.cli.options import JsonOption
+from ekiden.cli.commands.trace import session_or_newest
+from ekiden.cli.options import JsonOption, WideOption
 from ekiden.cli.output import emit
 from ekiden.cli.place import HERE, Place
 
 
 async def chain(
     session: Annotated[
-        str | None, Parameter(help="The session; the newest if none is given.")
+        str | None, Parameter(help="The session's id, or its beginning; else the newest session.")
     ] = None,
     /,
     *,
     place: Place = HERE,
+    wide: WideOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show who handed a session to whom, and why."""
@@ -26,9 +27,9 @@ async def chain(
     from ekiden.core.values.documents import to_json
 
     async with place.open() as ekiden:
-        chosen = await newest_session(ekiden) if session is None else session
+        chosen = await session_or_newest(ekiden, session)
         found = await ekiden.sessions.chain(chosen)
     if as_json:
         emit(to_json(found))
     else:
-        print_chain(found)
+        print_chain(found, wide=wide)

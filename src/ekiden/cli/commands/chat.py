@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -20,6 +22,7 @@ from ekiden.cli.options import (
     TrustOption,
     UserOption,
 )
+from ekiden.cli.output import say
 from ekiden.cli.place import HERE, Place
 
 
@@ -85,6 +88,8 @@ async def chat(
         as_json=as_json,
     )
     if not place.is_server:
+        if team is None and not as_json:
+            _offer_team()
         return await open_chat(options)
     place.check_for_server(
         {"--team": team, "--model": model, "--allow": allow, "--keep-going": keep_going}
@@ -93,3 +98,29 @@ async def chat(
 
     async with place.connected() as client:
         return await open_chat_at_server(client, options)
+
+
+def _offer_team() -> None:
+    """Ask the person whether to write a team, if this folder has none and no settings."""
+    from ekiden.agents import load_agent_files
+    from ekiden.cli.approval_prompt import is_attended, is_yes
+    from ekiden.core.current_agent import acting_agent
+    from ekiden.project.settings import load_settings, settings_files
+
+    root = Path.cwd()
+    if not (is_attended() and sys.stdout.isatty()) or acting_agent() is not None:
+        return
+    if settings_files().project.exists():
+        return
+    settings = load_settings(root).settings
+    foreign = settings.agents.foreign_user_folders
+    found = load_agent_files(root, foreign_user_folders=foreign)
+    if settings.team or found.definitions or found.problems:
+        return
+    from ekiden.cli.commands.init import ask_model, ask_template, set_up
+    from ekiden.cli.confirming import ask_line
+
+    say("There are no agents in this folder.")
+    if is_yes(ask_line("Write a team of your own? [y]es, or [n]o for the demo team: ")):
+        set_up(Path(), ask_template(), ask_model())
+        say()

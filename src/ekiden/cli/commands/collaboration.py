@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ekiden.cli.options import CursorOption, JsonOption, LimitOption
+from ekiden.cli.ids import collaboration_id
+from ekiden.cli.listing import LISTING, Listing
+from ekiden.cli.options import JsonOption
 from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
 from ekiden.collaboration.protocol.moves import Phase
 
 if TYPE_CHECKING:
     from ekiden.api.collaborations import CollaborationDetails
 
-IdArgument: TypeAlias = Annotated[str, Parameter(help="The collaboration's id.")]
+IdArgument: TypeAlias = Annotated[
+    str, Parameter(help="The collaboration's id, or its beginning if no other begins so.")
+]
 AsOption: TypeAlias = Annotated[
     str, Parameter(name="--as", help="In whose name: an agent that takes part.")
 ]
@@ -64,35 +68,27 @@ async def collaboration_list(
             help="Only those in this phase; may be given more than once.",
         ),
     ] = (),
-    limit: LimitOption = 50,
-    cursor: CursorOption = None,
+    listing: Listing = LISTING,
     place: Place = HERE,
-    as_json: JsonOption = False,
 ) -> None:
-    """List collaborations of agents, the oldest first.
-
-    For example: ekiden collaboration list --phase negotiation
-    """
-    from ekiden.cli.views.collaborations import print_collaborations
+    """List collaborations of agents, the oldest first."""
+    from ekiden.cli.views.collaborations import collaboration_table
 
     async with place.open() as ekiden:
         found = ekiden.collaborations.list(agent=agent, phase=phase)
-        page = await found.page(limit=limit, cursor=cursor)
-    print_collaborations(page.items, next_cursor=page.next_cursor, as_json=as_json)
+        await listing.show(found, collaboration_table, none="no collaborations")
 
 
 async def collaboration_show(
     collaboration: IdArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
-    """Show a collaboration as it stands, with what was said in it.
-
-    For example: ekiden collaboration show col_06gxw
-    """
+    """Show a collaboration as it stands, with what was said in it."""
     from ekiden.cli.output import emit
     from ekiden.cli.views.collaborations import print_collaboration
     from ekiden.core.values.documents import to_json
 
     async with place.open() as ekiden:
+        collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.get(collaboration)
     if as_json:
         emit(to_json(found))
@@ -113,10 +109,7 @@ async def collaboration_request(
     place: TeamWithStore = WITH_STORE,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask another agent to take work over.
-
-    For example: ekiden collaboration request billing "Refund order 7." --as triage
-    """
+    """Ask another agent to take work over."""
     from ekiden.cli.options import json_object, json_or_text
 
     along = json_object(context, "--context")
@@ -153,10 +146,7 @@ async def collaboration_propose(
     place: TeamWithStore = WITH_STORE,
     as_json: JsonOption = False,
 ) -> None:
-    """Propose terms to another agent; both sides must accept them.
-
-    For example: ekiden collaboration propose billing '{"task": "Refund 7", "by": 5}' --as triage
-    """
+    """Propose terms to another agent; both sides must accept them."""
     from ekiden.cli.options import json_object, json_or_text
 
     along = json_object(context, "--context")
@@ -199,8 +189,6 @@ async def collaboration_call(
 
     Agents that a server or a worker runs bid by what they can do, how much they have to do, and
     whether they take anything.
-
-    For example: ekiden collaboration call refunds --as triage --task "Refund order 7."
     """
     from ekiden.cli.options import json_object, json_or_text
 
@@ -228,11 +216,9 @@ async def collaboration_acknowledge(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Say yes to a request, as it is.
-
-    For example: ekiden collaboration acknowledge col_06gxw --as billing
-    """
+    """Say yes to a request, as it is."""
     async with place.open() as ekiden:
+        collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.acknowledge(collaboration, agent, key=key)
     _tell(found, as_json)
 
@@ -247,11 +233,9 @@ async def collaboration_accept(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Accept the terms on the table; agreed when both sides have.
-
-    For example: ekiden collaboration accept col_06gxw --as billing --version 1
-    """
+    """Accept the terms on the table; agreed when both sides have."""
     async with place.open() as ekiden:
+        collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.accept(collaboration, agent, version, key=key)
     _tell(found, as_json)
 
@@ -270,13 +254,11 @@ async def collaboration_counter(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Propose other terms.
-
-    For example: ekiden collaboration counter col_06gxw '{"by": "Friday"}' --as billing
-    """
+    """Propose other terms."""
     from ekiden.cli.options import json_or_text
 
     async with place.open() as ekiden:
+        collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.counter(
             collaboration, agent, json_or_text(terms), version=version, reason=reason, key=key
         )
@@ -293,11 +275,9 @@ async def collaboration_reject(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Reject a request, or the terms on the table.
-
-    For example: ekiden collaboration reject col_06gxw --as billing --reason "too busy"
-    """
+    """Reject a request, or the terms on the table."""
     async with place.open() as ekiden:
+        collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.reject(collaboration, agent, reason=reason, key=key)
     _tell(found, as_json)
 
@@ -317,13 +297,11 @@ async def collaboration_bid(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Bid for a call.
-
-    For example: ekiden collaboration bid col_06gxw --as billing --score 0.8
-    """
+    """Bid for a call."""
     from ekiden.cli.options import json_or_text
 
     async with place.open() as ekiden:
+        collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.bid(
             collaboration, agent, score, offer=json_or_text(offer), key=key
         )
@@ -340,11 +318,9 @@ async def collaboration_decline(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Decline a call, or take a bid back.
-
-    For example: ekiden collaboration decline col_06gxw --as billing
-    """
+    """Decline a call, or take a bid back."""
     async with place.open() as ekiden:
+        collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.decline(collaboration, agent, reason=reason, key=key)
     _tell(found, as_json)
 
@@ -359,11 +335,9 @@ async def collaboration_award(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Take a bid as it is: agreed.
-
-    For example: ekiden collaboration award col_06gxw --as triage --bidder billing
-    """
+    """Take a bid as it is: agreed."""
     async with place.open() as ekiden:
+        collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.award(collaboration, agent, bidder, key=key)
     _tell(found, as_json)
 
@@ -378,11 +352,9 @@ async def collaboration_select(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Negotiate with a bidder; its offer lies on the table.
-
-    For example: ekiden collaboration select col_06gxw --as triage --bidder billing
-    """
+    """Negotiate with a bidder; its offer lies on the table."""
     async with place.open() as ekiden:
+        collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.select(collaboration, agent, bidder, key=key)
     _tell(found, as_json)
 
@@ -397,11 +369,9 @@ async def collaboration_cancel(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """End a collaboration before it is completed.
-
-    For example: ekiden collaboration cancel col_06gxw --as triage --reason "not needed"
-    """
+    """End a collaboration before it is completed."""
     async with place.open() as ekiden:
+        collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.cancel(collaboration, agent, reason=reason, key=key)
     _tell(found, as_json)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from ekiden.cli.listing import WHOLE, WholeListing
 from ekiden.cli.options import JsonOption
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import THIS_MACHINE, Machine
@@ -27,17 +28,12 @@ UserOption = Annotated[
 ]
 
 
-async def config_list(*, place: Machine = THIS_MACHINE, as_json: JsonOption = False) -> None:
+async def config_list(*, listing: WholeListing = WHOLE, place: Machine = THIS_MACHINE) -> None:
     """List every setting with its value and where that comes from; secrets are hidden."""
-    from ekiden.cli.views.settings import print_settings
-    from ekiden.core.values.documents import to_json
+    from ekiden.cli.views.settings import setting_table
 
     async with place.open() as settings:
-        found = [each async for each in settings.list()]
-    if as_json:
-        emit(to_json(found))
-    else:
-        print_settings(found)
+        await listing.show(settings.list(), setting_table, none="no settings")
 
 
 async def config_get(

@@ -7,7 +7,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
-from ekiden.cli.options import JsonOption
+from ekiden.cli.ids import session_id
+from ekiden.cli.options import JsonOption, WideOption
 from ekiden.cli.output import emit
 from ekiden.cli.place import HERE, Place
 from ekiden.sessions.costs import CostKey
@@ -34,6 +35,7 @@ async def cost(
         ),
     ] = (),
     place: Place = HERE,
+    wide: WideOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show what model calls used and cost.
@@ -49,8 +51,9 @@ async def cost(
     if len(set(by)) < len(by):
         raise UsageError("--by names something twice")
     async with place.open() as ekiden:
-        found = await ekiden.costs.get(session=session, since=start, by=by)
+        chosen = await session_id(ekiden.sessions, session or "") or None
+        found = await ekiden.costs.get(session=chosen, since=start, by=by)
     if as_json:
         emit(to_json(found))
     else:
-        print_costs(found, is_remote=place.is_server)
+        print_costs(found, is_remote=place.is_server, wide=wide)

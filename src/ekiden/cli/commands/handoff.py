@@ -8,17 +8,18 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from ekiden.cli.ids import handoff_id, session_id, sessions_of
+from ekiden.cli.listing import LISTING, Listing
 from ekiden.cli.options import (
     NO_LIMITS,
     TEAM,
     AllowOption,
-    CursorOption,
     JsonOption,
     KeepGoingOption,
     LimitFlags,
-    LimitOption,
     ModelOption,
     MoreWords,
+    SessionArgument,
     TeamOption,
     TrustOption,
 )
@@ -26,8 +27,12 @@ from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
 
 _WAIT_S: Final = 55.0
 """How long a server lets wait for the agent's answer."""
-SessionArgument = Annotated[str, Parameter(help="The session's id.")]
-HandoffArgument = Annotated[str, Parameter(help="The handoff's id, or that of a request.")]
+HandoffArgument = Annotated[
+    str,
+    Parameter(
+        help="The handoff's id, or that of a request, or its beginning if no other begins so."
+    ),
+]
 ByOption: TypeAlias = Annotated[
     str | None, Parameter(name="--by", help="Who asks for it; else this machine's user.")
 ]
@@ -137,7 +142,7 @@ async def handoff_start(
     ) as (ekiden, hint):
         try:
             end = await ekiden.handoffs.start(
-                session,
+                await session_id(ekiden.sessions, session),
                 to,
                 reason=reason,
                 summary=summary,
@@ -156,18 +161,16 @@ async def handoff_start(
 async def handoff_list(
     filters: Filters = EVERYTHING,
     *,
-    limit: LimitOption = 50,
-    cursor: CursorOption = None,
+    listing: Listing = LISTING,
     place: Place = HERE,
-    as_json: JsonOption = False,
 ) -> None:
     """List handoffs, newest first; those come before all that wait for whoever runs a session."""
-    from ekiden.cli.views.handoffs import print_handoffs
+    from ekiden.cli.views.handoffs import handoff_table
 
     chosen = filters.chosen()
     async with place.open() as ekiden:
-        page = await ekiden.handoffs.list(**chosen).page(limit=limit, cursor=cursor)
-    print_handoffs(page.items, next_cursor=page.next_cursor, as_json=as_json)
+        chosen["session"] = await session_id(ekiden.sessions, chosen["session"] or "") or None
+        await listing.show(ekiden.handoffs.list(**chosen), handoff_table, none="no handoffs")
 
 
 async def handoff_show(
@@ -179,7 +182,7 @@ async def handoff_show(
     from ekiden.core.values.documents import to_json
 
     async with place.open() as ekiden:
-        details = await ekiden.handoffs.get(handoff)
+        details = await ekiden.handoffs.get(await handoff_id(ekiden, handoff))
     if as_json:
         emit(to_json(details))
     else:
@@ -204,7 +207,7 @@ async def handoff_cancel(
     plain_text(reason, "--reason")
     async with place.work(by=by, as_json=as_json) as (ekiden, _):
         try:
-            told = await ekiden.handoffs.cancel(handoff, reason=reason)
+            told = await ekiden.handoffs.cancel(await handoff_id(ekiden, handoff), reason=reason)
         except HandoffSettled as exc:
             told = from_json(CancelledHandoff, exc.handoff)
     return report_cancel(told, as_json=as_json)
@@ -270,6 +273,7 @@ async def handoff_answer(
     address = place.address(project.settings.store)
     async with open_store(address, create=False) as opened, project:
         tell_notes(project, as_json=as_json)
+        session = await session_id(sessions_of(opened, project), session)
         hint = resume_command(session, store=opened, store_option=place.store, team=team)
         controller = HandoffController(project.team, opened, run_config=config)
         try:
@@ -301,6 +305,7 @@ async def _answer_at_server(
     from ekiden.cli.run.observer import RunView
 
     async with place.connected() as client:
+        session = await session_id(client.ekiden.sessions, session)
         run = await client.handoffs.answer(session, text, back=back, by=by, **limits.options())
         if run.is_active:
             run = await client.runs.wait(run.run_id)

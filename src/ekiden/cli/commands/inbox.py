@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
+from ekiden.cli.ids import session_id
+from ekiden.cli.listing import LISTING, Listing
 from ekiden.cli.options import JsonOption
 from ekiden.cli.place import HERE, Place
 
@@ -55,23 +56,20 @@ OPEN = Filters()
 async def inbox_list(
     filters: Filters = OPEN,
     *,
-    limit: Annotated[
-        int, Parameter(name="--limit", validator=Number(gte=1, lte=1000), help="How many.")
-    ] = 50,
-    cursor: Annotated[
-        str | None, Parameter(name="--cursor", help="Go on where the last page ended.")
-    ] = None,
+    listing: Listing = LISTING,
     place: Place = HERE,
-    as_json: JsonOption = False,
 ) -> None:
     """List what waits for people: the most urgent first, then the newest."""
     from dataclasses import asdict
+    from functools import partial
 
-    from ekiden.cli.views.inbox import print_items
+    from ekiden.cli.views.inbox import item_table
 
     async with place.open(is_shared=True) as ekiden:
-        page = await ekiden.inbox.list(**asdict(filters)).page(limit=limit, cursor=cursor)
-    print_items(page.items, now_us=_now_us(), next_cursor=page.next_cursor, as_json=as_json)
+        session = await session_id(ekiden.sessions, filters.session or "")
+        found = ekiden.inbox.list(**{**asdict(filters), "session": session or None})
+        table = partial(item_table, now_us=_now_us())
+        await listing.show(found, table, none="nothing waits for people")
 
 
 async def inbox_show(

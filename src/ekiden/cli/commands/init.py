@@ -2,37 +2,80 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
+from ekiden.cli.approval_prompt import is_attended
+from ekiden.cli.confirming import ask_line
 from ekiden.cli.options import JsonOption
-from ekiden.cli.output import emit, say
+from ekiden.cli.output import emit, note, say
+from ekiden.project.scaffold import TEMPLATES, Template
+
+if TYPE_CHECKING:
+    from ekiden.project.scaffold import Scaffold
+
+_DEMO: Final = "demo:offline"
+_ABOUT: Final = {
+    "support": "a shop's help desk",
+    "coding": "developers",
+    "research": "people who find things out",
+}
+_MODELS: Final = {
+    "openai": "gpt-5-mini",
+    "anthropic": "claude-sonnet-4-5",
+    "google": "gemini-2.5-flash",
+}
+"""What is proposed for a provider whose key is in the environment."""
+_REQUESTS: Final = {
+    "support": "Where is my order 1042?",
+    "coding": "Why does the build crash with a TypeError?",
+    "research": "Find papers on heat pumps",
+}
 
 
 def init(
     *,
     template: Annotated[
-        Literal["support", "coding", "research"],
-        Parameter(help="A shop's help desk, developers, or people who find things out."),
-    ] = "support",
+        Template | None,
+        Parameter(
+            help="A shop's help desk, developers, or people who find things out; else support."
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        Parameter(help="The model of all agents, as provider:model; else demo:offline."),
+    ] = None,
     folder: Annotated[
         Path, Parameter(name="--dir", help="The project's folder; made if it is not there.")
     ] = Path(),
+    yes: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Ask nothing: take what is usual."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write a working team of agents into a folder: files, settings, .gitignore.
 
-    It runs at once and without a key: the settings name a demo model, and say
-    how to change it. Files that are there already are kept as they are. What
-    it writes is trusted; what was there before is not.
+    At a terminal it asks for the template and the model, and proposes providers whose key is in
+    the environment. The usual model is a demo, which needs no key. Files that are there already
+    are kept as they are. What it writes is trusted; what was there before is not.
     """
+    if is_attended() and not (yes or as_json):
+        template, model = template or ask_template(), model or ask_model()
+    set_up(folder, template or TEMPLATES[0], model or _DEMO, as_json=as_json)
+
+
+def set_up(folder: Path, template: Template, model: str, *, as_json: bool = False) -> None:
+    """Write the team, and say what was written and what to do next."""
     from ekiden.project.scaffold import scaffold
     from ekiden.project.trust import trust_written, was_trusted
 
     before = was_trusted(folder)
-    made = scaffold(folder, template)
+    made = scaffold(folder, template, model=model)
     is_trusted = trust_written(folder.absolute(), made.written, before=before)
     if as_json:
         emit(
@@ -42,6 +85,7 @@ def init(
                 "written": [str(path) for path in made.written],
                 "kept": [str(path) for path in made.kept],
                 "trusted": is_trusted,
+                "model": model,
             }
         )
         return
@@ -52,27 +96,76 @@ def init(
     if not is_trusted:
         say("files that were here before are not trusted: see `ekiden trust --show`")
     say()
-    say(_next_steps(template, folder))
+    say("\n".join(_next_steps(made, model)))
 
 
-_REQUESTS = {
-    "support": "Where is my order 1042?",
-    "coding": "Why does the build crash with a TypeError?",
-    "research": "Find papers on heat pumps",
-}
+def ask_template() -> Template:
+    """Which team the person wants."""
+    options = [f"{name}: {_ABOUT[name]}" for name in TEMPLATES]
+    return TEMPLATES[int(_choose("Which team?", options))]
 
 
-def _next_steps(template: str, folder: Path) -> str:
-    request = _REQUESTS[template]
-    lines = [] if folder == Path() else [f"  cd {folder}"]
-    return "\n".join(
-        [
-            "Try it:",
-            *lines,
-            "  ekiden agents list",
-            f'  ekiden route "{request}"',
-            f'  ekiden run "@auto {request}"',
-            "The model is demo:offline, which understands nothing; for real answers:",
-            "  ekiden config set model openai:gpt-5-mini",
-        ]
-    )
+def ask_model() -> str:
+    """Which model the person wants: one whose key is there, the demo, or another that is typed."""
+    found = _models_with_key()
+    options = [
+        *(f"{name} ({variable} is set)" for name, variable in found.items()),
+        f"{_DEMO}: needs no key, and understands nothing",
+    ]
+    place = _choose("Which model? A number, or provider:model", options, other=True)
+    return place if isinstance(place, str) else [*found, _DEMO][place]
+
+
+def _models_with_key() -> dict[str, str]:
+    """Models of providers whose key is in the environment, with the variable that has it."""
+    from ekiden.models.providers import BUILT_IN
+
+    return {
+        f"{name}:{model}": variable
+        for name, model in _MODELS.items()
+        for variable in BUILT_IN[name].key_variables
+        if os.environ.get(variable)
+    }
+
+
+def _choose(question: str, options: Sequence[str], *, other: bool = False) -> int | str:
+    """The place of the option that the person picks, the first by default; with `other` also
+    something else that they type."""
+    note(question)
+    for number, option in enumerate(options, 1):
+        note(f"  {number}  {option}")
+    while True:
+        line = ask_line(f"[1-{len(options)}, Enter is 1]: ")
+        if not line:
+            return 0
+        if line.isdecimal() and 1 <= int(line) <= len(options):
+            return int(line) - 1
+        if other and ":" in line:
+            return line
+        named = [place for place, each in enumerate(options) if each.startswith(line)]
+        if len(named) == 1:
+            return named[0]
+
+
+def _next_steps(made: Scaffold, model: str) -> list[str]:
+    from importlib.util import find_spec
+
+    request = _REQUESTS[made.template]
+    lines = []
+    if made.root / ".ekiden" / "settings.json" in made.kept:
+        lines.append("The settings were here before, so the model is the one that they name.")
+    elif model == _DEMO:
+        lines.append(
+            f"The model is {_DEMO}, which understands nothing. For real answers set the key of a "
+            "provider, then: ekiden config set model openai:gpt-5-mini"
+        )
+    elif not model.startswith("local:") and find_spec("pydantic_ai") is None:
+        lines.append(f"{model} needs a package: pip install 'ekiden[models]'")
+    return [
+        *lines,
+        "Next:",
+        *([] if made.root == Path() else [f"  cd {made.root}"]),
+        f'  ekiden route "{request}"',
+        f'  ekiden run "@auto {request}"',
+        "  ekiden chat",
+    ]

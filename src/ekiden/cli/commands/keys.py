@@ -7,7 +7,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ekiden.api.endpoint import Scope
+from ekiden.cli.confirming import YesOption, confirm
 from ekiden.cli.errors import UsageError
+from ekiden.cli.ids import key_id
+from ekiden.cli.listing import WHOLE, WholeListing
 from ekiden.cli.options import JsonOption
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import HERE, Place
@@ -63,25 +66,21 @@ async def keys_list(
     tenant: Annotated[
         str | None, Parameter(name="--tenant", help="Only those of this tenant.")
     ] = None,
+    listing: WholeListing = WHOLE,
     place: Place = HERE,
-    as_json: JsonOption = False,
 ) -> None:
     """List the keys, the oldest first, without their secrets."""
-    from ekiden.cli.views.keys import print_keys
-    from ekiden.core.values.documents import to_json
+    from ekiden.cli.views.keys import key_table
 
     async with place.open(kept="keys") as ekiden:
-        found = [each async for each in ekiden.keys.list(tenant=tenant)]
-    if as_json:
-        emit(to_json(found))
-    else:
-        print_keys(found)
+        await listing.show(ekiden.keys.list(tenant=tenant), key_table, none="there are no keys")
 
 
 async def keys_revoke(
     key: Annotated[str, Parameter(help="The key's id, as `ekiden keys list` shows it.")],
     /,
     *,
+    yes: YesOption = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
@@ -89,6 +88,10 @@ async def keys_revoke(
     from ekiden.core.values.documents import to_json
 
     async with place.open(kept="keys") as ekiden:
+        key = await key_id(ekiden, key)
+        known = {each.id: each.name async for each in ekiden.keys.list()}
+        if key in known:
+            confirm(f"revoke the key {key} ({known[key]})", yes=yes)
         revoked = await ekiden.keys.revoke(key)
     if as_json:
         emit(to_json(revoked))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from ekiden.cli.confirming import YesOption, confirm
 from ekiden.cli.errors import UsageError
-from ekiden.cli.options import JsonLinesOption, JsonOption
+from ekiden.cli.ids import memory_key
+from ekiden.cli.listing import Listing
+from ekiden.cli.options import JsonLinesOption, JsonOption, WideOption
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.tables import print_pairs, print_table
@@ -30,7 +34,21 @@ SharedOption: TypeAlias = Annotated[
         help="What the whole app remembers, instead of one user's memory.",
     ),
 ]
-KeyArgument = Annotated[str, Parameter(help="The key it is remembered under.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyListing(Listing):
+    """The options of a list whose cursors are keys."""
+
+    cursor: Annotated[
+        str | None,
+        Parameter(name=("--cursor", "--after"), help="Only keys above this one: the last page's."),
+    ] = None
+
+
+BY_KEY = KeyListing()
+KeyArgument = Annotated[str, Parameter(help="The key it is remembered under, or its beginning.")]
 
 
 async def memory_list(
@@ -38,39 +56,16 @@ async def memory_list(
     user: UserOption = None,
     app: AppOption = None,
     shared: SharedOption = False,
-    after: Annotated[str, Parameter(help="Only keys above this one.")] = "",
-    limit: Annotated[
-        int | None,
-        Parameter(validator=Number(gte=1, lte=1000), help="How many; 50, or all as JSON lines."),
-    ] = None,
+    listing: KeyListing = BY_KEY,
     place: Place = HERE,
-    json_lines: JsonLinesOption = False,
-    as_json: JsonOption = False,
 ) -> None:
     """List what is remembered, by key."""
-    from ekiden.cli.views.memory import HEADERS, memory_rows
-    from ekiden.core.values.documents import to_json
+    from ekiden.cli.views.memory import memory_table
 
     name = _whose(user, shared)
     async with place.open(app=app) as ekiden:
         found = ekiden.memory.list(user=name, shared=shared)
-        if json_lines and limit is None:
-            async for each in found.rest(cursor=after or None):
-                emit(to_json(each))
-            return
-        page = await found.page(limit=limit or 50, cursor=after or None)
-    if json_lines:
-        for each in page.items:
-            emit(to_json(each))
-    elif as_json:
-        emit(to_json(page.items))
-    elif page.items:
-        print_table(HEADERS, memory_rows(page.items))
-    else:
-        say("nothing is remembered")
-    if page.next_cursor is not None:
-        last = page.next_cursor
-        note(dumps({"after": last}) if as_json or json_lines else f"more: --after {last}")
+        await listing.show(found, memory_table, none="nothing is remembered")
 
 
 async def memory_show(
@@ -89,6 +84,7 @@ async def memory_show(
 
     name = _whose(user, shared)
     async with place.open(app=app) as ekiden:
+        key = await memory_key(ekiden, key, user=name, shared=shared)
         found = await ekiden.memory.get(key, user=name, shared=shared)
     if as_json:
         emit(to_json(found))
@@ -121,11 +117,12 @@ async def memory_search(
         Parameter(validator=Number(gte=0, lte=1), help="How near; else as the settings say."),
     ] = None,
     place: Place = HERE,
+    wide: WideOption = False,
     json_lines: JsonLinesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find memories, the best first, as agents do with the tool recall."""
-    from ekiden.cli.views.memory import FOUND_HEADERS, found_rows
+    from ekiden.cli.views.memory import found_table
     from ekiden.core.values.documents import to_json
 
     name = _whose(user, shared)
@@ -141,7 +138,7 @@ async def memory_search(
     elif as_json:
         emit(to_json(answer.items))
     elif answer.items:
-        print_table(FOUND_HEADERS, found_rows(answer.items))
+        print_table(*found_table(answer.items), wide=wide)
     else:
         say("nothing like that is remembered")
 
@@ -181,12 +178,16 @@ async def memory_forget(
     user: UserOption = None,
     app: AppOption = None,
     shared: SharedOption = False,
+    yes: YesOption = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Forget one memory."""
     name = _whose(user, shared)
     async with place.open(app=app) as ekiden:
+        key = await memory_key(ekiden, key, user=name, shared=shared)
+        await ekiden.memory.get(key, user=name, shared=shared)
+        confirm(f"forget {key}", yes=yes)
         await ekiden.memory.forget(key, user=name, shared=shared)
     if as_json:
         emit({"key": key, "forgotten": True})
@@ -232,12 +233,7 @@ async def memory_clear(
     user: UserOption = None,
     app: AppOption = None,
     shared: SharedOption = False,
-    yes: Annotated[
-        bool,
-        Parameter(
-            name="--yes", negative="", show_default=False, help="Do it; without, only count."
-        ),
-    ] = False,
+    yes: YesOption = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
@@ -249,7 +245,7 @@ async def memory_clear(
         if not yes:
             async for _ in ekiden.memory.list(user=name, shared=shared):
                 count += 1
-            raise UsageError(f"this would forget {count} memories for good; say --yes to do it")
+            confirm(f"forget {count} memories", yes=False)
         done = await ekiden.memory.clear(user=name, shared=shared)
     if as_json:
         emit(to_json(done))

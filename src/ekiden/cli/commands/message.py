@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ekiden.cli.options import CursorOption, JsonOption, LimitOption, MoreWords
+from ekiden.cli.ids import message_id, session_id
+from ekiden.cli.listing import LISTING, Listing
+from ekiden.cli.options import STATUS, JsonOption, MoreWords
 from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
 from ekiden.storage.messages import MessageState
 
@@ -18,8 +20,8 @@ async def message_list(
     sender: Annotated[
         str | None, Parameter(name="--from", help="Only those from this sender.")
     ] = None,
-    state: Annotated[
-        MessageState | None, Parameter(name="--state", help="Only those in this state.")
+    status: Annotated[
+        MessageState | None, Parameter(name=STATUS, help="Only those with this status.")
     ] = None,
     task: Annotated[str | None, Parameter(help="Only those about this task.")] = None,
     correlation: Annotated[str | None, Parameter(help="Only those of this correlation id.")] = None,
@@ -27,47 +29,42 @@ async def message_list(
         str | None, Parameter(help="Only those whose answer this agent waits for.")
     ] = None,
     session: Annotated[str | None, Parameter(help="Only those that this session asked.")] = None,
-    limit: LimitOption = 50,
-    cursor: CursorOption = None,
+    listing: Listing = LISTING,
     place: Place = HERE,
-    as_json: JsonOption = False,
 ) -> None:
-    """List messages between agents, the oldest first.
-
-    For example: ekiden message list --agent billing --state open
-    """
-    from ekiden.cli.views.messages import print_messages
+    """List messages between agents, the oldest first."""
+    from ekiden.cli.views.messages import message_table
 
     async with place.open() as ekiden:
-        page = await ekiden.messages.list(
+        asked_in = await session_id(ekiden.sessions, session or "")
+        found = ekiden.messages.list(
             agent=agent,
             sender=sender,
             task=task,
             correlation=correlation,
-            state=state,
+            state=status,
             waiter=waiter,
-            session=session,
-        ).page(limit=limit, cursor=cursor)
-    print_messages(page.items, next_cursor=page.next_cursor, as_json=as_json)
+            session=asked_in or None,
+        )
+        await listing.show(found, message_table, none="no messages")
 
 
 async def message_show(
-    message: Annotated[str, Parameter(help="The message's id.")],
+    message: Annotated[
+        str, Parameter(help="The message's id, or its beginning if no other begins so.")
+    ],
     /,
     *,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a message and what became of it.
-
-    For example: ekiden message show msg_06gxw
-    """
+    """Show a message and what became of it."""
     from ekiden.cli.output import emit
     from ekiden.cli.views.messages import print_message
     from ekiden.core.values.documents import to_json
 
     async with place.open() as ekiden:
-        found = await ekiden.messages.get(message)
+        found = await ekiden.messages.get(await message_id(ekiden, message))
     if as_json:
         emit(to_json(found))
     else:
@@ -103,8 +100,6 @@ async def message_send(
 
     The message is stored, with the session in which the agent sees to it; a server or a worker runs
     that session. The exit code is 4 while there is no answer.
-
-    For example: ekiden message send billing "Is order 1042 paid?"
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.options import json_or_text
@@ -140,21 +135,21 @@ async def message_send(
 
 
 async def message_requeue(
-    message: Annotated[str, Parameter(help="The message's id.")],
+    message: Annotated[
+        str, Parameter(help="The message's id, or its beginning if no other begins so.")
+    ],
     /,
     *messages: Annotated[str, Parameter(help="Further ids.")],
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Deliver messages again that are dead or expired; others are passed over.
-
-    For example: ekiden message requeue msg_06gxw
-    """
+    """Deliver messages again that are dead or expired; others are passed over."""
     from ekiden.cli.output import emit, say
     from ekiden.core.values.documents import to_json
 
     async with place.open() as ekiden:
-        found = await ekiden.messages.requeue([message, *messages])
+        ids = [await message_id(ekiden, each) for each in (message, *messages)]
+        found = await ekiden.messages.requeue(ids)
     if as_json:
         emit(to_json(found))
     else:

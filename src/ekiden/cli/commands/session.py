@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from ekiden.cli.commands.session_admin import session_fork as session_fork
 from ekiden.cli.commands.session_admin import session_import as session_import
 from ekiden.cli.commands.session_admin import session_prune as session_prune
 from ekiden.cli.commands.session_admin import session_rewind as session_rewind
 from ekiden.cli.commands.session_admin import session_search as session_search
+from ekiden.cli.confirming import YesOption, confirm
 from ekiden.cli.errors import UsageError
+from ekiden.cli.ids import session_id
+from ekiden.cli.listing import LISTING, Listing
 from ekiden.cli.options import (
     NO_LIMITS,
+    STATUS,
     TEAM,
     AllowOption,
     ApproveOption,
-    JsonLinesOption,
     JsonOption,
     KeepGoingOption,
     LimitFlags,
     ModelOption,
     NoWaitOption,
+    SessionArgument,
     StreamOption,
     TeamOption,
     TrustOption,
@@ -33,23 +36,19 @@ from ekiden.cli.options import (
 )
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import HERE, Place
-from ekiden.cli.tables import print_pairs, print_table
+from ekiden.cli.tables import print_pairs
 from ekiden.core.values.jsonio import dumps
-
-if TYPE_CHECKING:
-    from ekiden.api.sessions import SessionSummary
-
-SessionArgument = Annotated[str, Parameter(help="The session's id.")]
 
 
 async def session_list(
     *,
-    state: Annotated[
+    status: Annotated[
         tuple[Literal["working", "waiting_agent", "waiting_person", "failed", "idle"], ...],
         Parameter(
+            name=STATUS,
             negative="",
             show_default=False,
-            help="Filter by state; may be given more than once.",
+            help="Filter by status; may be given more than once.",
         ),
     ] = (),
     agent: Annotated[str | None, Parameter(help="Only those that this agent has.")] = None,
@@ -64,50 +63,17 @@ async def session_list(
             show_default=False, help="Only those with this in their title, id, user or agent."
         ),
     ] = "",
-    limit: Annotated[
-        int | None,
-        Parameter(validator=Number(gte=1, lte=1000), help="How many; 50, or all as JSON lines."),
-    ] = None,
-    cursor: Annotated[str | None, Parameter(help="Go on where the last page ended.")] = None,
+    listing: Listing = LISTING,
     place: Place = HERE,
-    json_lines: JsonLinesOption = False,
-    as_json: JsonOption = False,
 ) -> None:
     """List the sessions, newest first."""
-    from ekiden.cli.views.sessions import SESSION_HEADERS, session_rows
-    from ekiden.core.values.documents import to_json
+    from ekiden.cli.views.sessions import session_table
 
     async with place.open() as ekiden:
         found = ekiden.sessions.list(
-            state=state, agent=agent, user=user, outcome=outcome, text=text or None
+            state=status, agent=agent, user=user, outcome=outcome, text=text or None
         )
-        if json_lines and limit is None:
-            async for each in found.rest(cursor=cursor):
-                emit(to_json(each))
-            return
-        sessions: list[SessionSummary] = []
-        wanted = limit or 50
-        while True:
-            # A page is short if very many sessions had to be looked at for it.
-            page = await found.page(limit=wanted - len(sessions), cursor=cursor)
-            sessions += page.items
-            cursor = page.next_cursor
-            if cursor is None or len(sessions) == wanted:
-                break
-    if json_lines:
-        for each in sessions:
-            emit(to_json(each))
-    elif as_json:
-        emit(to_json(sessions))
-    elif sessions:
-        print_table(SESSION_HEADERS, session_rows(sessions))
-    else:
-        say("no sessions")
-    if cursor is not None:
-        more = (
-            dumps({"next_cursor": cursor}) if as_json or json_lines else f"more: --cursor {cursor}"
-        )
-        note(more)
+        await listing.show(found, session_table, none="no sessions")
 
 
 async def session_show(
@@ -119,6 +85,7 @@ async def session_show(
     from ekiden.core.values.documents import to_json
 
     async with place.open() as ekiden:
+        session = await session_id(ekiden.sessions, session)
         found = await ekiden.sessions.get(session)
         if as_json:
             emit(to_json(found))
@@ -184,6 +151,7 @@ async def session_export(
 ) -> None:
     """Write a session with all its events as JSON, which it is with or without --json."""
     async with place.open() as ekiden:
+        session = await session_id(ekiden.sessions, session)
         record = await ekiden.sessions.export(session)
     if output is None:
         emit(record)
@@ -197,13 +165,21 @@ async def session_export(
 
 
 async def session_delete(
-    session: SessionArgument, /, *, place: Place = HERE, as_json: JsonOption = False
+    session: SessionArgument,
+    /,
+    *,
+    yes: YesOption = False,
+    place: Place = HERE,
+    as_json: JsonOption = False,
 ) -> None:
     """Remove a session with everything that was said in it.
 
     What it asks people and agents is withdrawn, and who waits for its answer is told.
     """
     async with place.open() as ekiden:
+        session = await session_id(ekiden.sessions, session)
+        await ekiden.sessions.events(session).page(limit=1)
+        confirm(f"delete the session {session}", yes=yes)
         await ekiden.sessions.delete(session)
     if as_json:
         emit({"session_id": session, "deleted": True})

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sys
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from ekiden.cli.confirming import YesOption, confirm
 from ekiden.cli.errors import UsageError
-from ekiden.cli.options import JsonOption
+from ekiden.cli.ids import session_id
+from ekiden.cli.options import JsonOption, SessionArgument, WideOption
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.tables import print_table
 
-SessionArgument = Annotated[str, Parameter(help="The session's id.")]
 _EVENT = Number(gte=1)
 
 
@@ -47,6 +49,7 @@ async def session_fork(
             f"before event 1 of {session} there is nothing: begin with `ekiden run` instead"
         )
     async with place.open() as ekiden:
+        session = await session_id(ekiden.sessions, session)
         made = await ekiden.sessions.fork(session, at=at, before=before, session_id=id)
     if as_json:
         emit(to_json(made))
@@ -73,6 +76,7 @@ async def session_rewind(
     from ekiden.core.values.documents import to_json
 
     async with place.open() as ekiden:
+        session = await session_id(ekiden.sessions, session)
         done = await ekiden.sessions.rewind(session, to)
     if as_json:
         emit(to_json(done))
@@ -116,6 +120,7 @@ async def session_search(
     user: Annotated[str | None, Parameter(help="Only in sessions of this user.")] = None,
     limit: Annotated[int, Parameter(validator=Number(gte=1, lte=1000), help="How many.")] = 20,
     place: Place = HERE,
+    wide: WideOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find sessions by their titles and by what was said in them, the best first."""
@@ -127,7 +132,7 @@ async def session_search(
     if as_json:
         emit(to_json(hits))
     elif hits:
-        print_table(HIT_HEADERS, hit_rows(hits))
+        print_table(HIT_HEADERS, hit_rows(hits), wide=wide)
     else:
         note("nothing is found")
 
@@ -150,6 +155,7 @@ async def session_prune(
         Parameter(help="Also those in this state; only idle ones by default.", negative=()),
     ] = (),
     dry_run: Annotated[bool, Parameter(help="Only tell what would go.", negative=())] = False,
+    yes: YesOption = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
@@ -166,9 +172,12 @@ async def session_prune(
     if then is not None and then > now:
         raise UsageError(f"--older-than {str(older_than)[:40]!r} is in the future")
     async with place.open(progress=None if as_json else note) as ekiden:
-        pruned = await ekiden.sessions.prune(
-            older_than=then, keep=keep, user=user, status=status, dry_run=dry_run
-        )
+        prune = partial(ekiden.sessions.prune, older_than=then, keep=keep, user=user, status=status)
+        pruned = await prune(dry_run=dry_run or not yes)
+        if not dry_run and not yes:
+            if pruned.sessions or pruned.messages or pruned.questions:
+                confirm(f"remove {pruned.counts()}", yes=False)
+            pruned = await prune()
     if as_json:
         emit(to_json(pruned))
     else:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from ekiden.cli.confirming import YesOption, confirm
 from ekiden.cli.errors import UsageError
+from ekiden.cli.ids import session_id
 from ekiden.cli.options import JsonOption, NoWaitOption
 from ekiden.cli.output import emit, say
 from ekiden.cli.place import HERE, Place
@@ -60,7 +62,7 @@ async def state_show(
     if owner is None:
         assert session is not None
         async with place.open() as ekiden:
-            state = await ekiden.state.session(session, at=at)
+            state = await ekiden.state.session(await session_id(ekiden.sessions, session), at=at)
         if as_json:
             emit(to_json(state))
         else:
@@ -118,11 +120,14 @@ async def state_delete(
     expect: ExpectOption = None,
     by: ByOption = None,
     no_wait: NoWaitOption = False,
+    yes: YesOption = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Delete variables of a session, a user or an app."""
     session, given = _split(words, user, app)
+    _whose(session, user, app)
+    confirm(f"delete {', '.join(given)} of {session or user or app}", yes=yes)
     await _change(
         session, {}, given, user=user, app=app, expect=expect, by=by, no_wait=no_wait,
         place=place, as_json=as_json,
@@ -153,6 +158,7 @@ async def _change(
     if owner is None:
         assert session is not None
         async with place.open() as ekiden:
+            session = await session_id(ekiden.sessions, session)
             done = await ekiden.state.update_session(
                 session,
                 changes,

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
+from ekiden.cli.ids import session_id
 from ekiden.cli.options import JsonOption
 from ekiden.cli.output import complain, emit, note, safe, say
 from ekiden.cli.place import HERE, Place
@@ -63,7 +64,7 @@ def _flag(name: str, text: str) -> Parameter:
 
 async def trace(
     session: Annotated[
-        str | None, Parameter(help="The session; the newest if none is given.")
+        str | None, Parameter(help="The session's id, or its beginning; else the newest session.")
     ] = None,
     /,
     *,
@@ -124,7 +125,7 @@ async def trace(
     if follow and place.is_server:
         raise UsageError("--follow is not for servers; `ekiden watch --session ID` shows events")
     async with place.open() as ekiden:
-        chosen = await newest_session(ekiden) if session is None else session
+        chosen = await session_or_newest(ekiden, session)
         if format is not None:
             lines = await _exported(ekiden, chosen, format, children=children, content=content)
             _write_lines(lines, output)
@@ -143,8 +144,10 @@ async def trace(
     return Exit.OK
 
 
-async def newest_session(ekiden: Ekiden) -> str:
-    """The id of the newest session; `NoSessions`."""
+async def session_or_newest(ekiden: Ekiden, given: str | None) -> str:
+    """The session that is named, else the newest; `NoSessions`."""
+    if given is not None:
+        return await session_id(ekiden.sessions, given)
     newest = (await ekiden.sessions.list().page(limit=1)).items
     if not newest:
         raise NoSessions

@@ -50,11 +50,6 @@ def trust(
     ask once; where nobody can be asked they refuse. After a change of the
     settings, the agent files, or the code that these name, they ask again.
 
-    Look at the lines, then trust them, in a folder that you cloned:
-
-        ekiden trust --show
-        ekiden trust
-
     The list of trusted folders is ~/.ekiden/trusted.json.
     """
     if sum((show, listed, revoke)) > 1:

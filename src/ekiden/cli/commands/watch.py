@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 from cyclopts import Parameter
 
+from ekiden.cli.ids import session_ids
 from ekiden.cli.options import JsonOption
 from ekiden.cli.output import emit, say
 from ekiden.cli.place import HERE, Place
@@ -51,8 +52,9 @@ async def watch(
         asked = (("--session", session), ("--agent", agent), ("--type", type))
         words = [word for name, values in asked for each in values for word in (name, each)]
         spectator.words = [*words, *place.words(ekiden.url)]
+        chosen = await session_ids(ekiden.sessions, session)
         stream = ekiden.events.subscribe(
-            sessions=session or None,
+            sessions=chosen or None,
             agents=agent or None,
             types=type or None,
             after="" if once and after is None else after,

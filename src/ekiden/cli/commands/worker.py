@@ -14,11 +14,13 @@ from ekiden.cli.options import (
     JsonOption,
     KeepGoingOption,
     LabelOption,
+    LimitOption,
     LogOption,
     ModelOption,
     StoreOption,
     TeamOption,
     TrustOption,
+    WideOption,
 )
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.process.temporal import TemporalOptions
@@ -160,7 +162,13 @@ async def worker_run(
     return Exit.OK
 
 
-async def worker_list(*, place: Place = HERE, as_json: JsonOption = False) -> None:
+async def worker_list(
+    *,
+    limit: LimitOption = None,
+    place: Place = HERE,
+    wide: WideOption = False,
+    as_json: JsonOption = False,
+) -> None:
     """List the workers of the store, and agents that nobody runs.
 
     Those that died stand there as gone for an hour.
@@ -174,7 +182,7 @@ async def worker_list(*, place: Place = HERE, as_json: JsonOption = False) -> No
     if as_json:
         emit(to_json(found))
     else:
-        print_workers(found)
+        print_workers(found, limit=limit, wide=wide)
 
 
 def _names(given: Sequence[str]) -> list[str] | None:

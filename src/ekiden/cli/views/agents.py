@@ -10,7 +10,7 @@ from ekiden.api.agents import AgentDetails, AgentPresence, AgentSummary
 from ekiden.bus.waits.deadlocks import Deadlock
 from ekiden.capabilities import Fit, Match, missing_capabilities
 from ekiden.cli.output import say
-from ekiden.cli.tables import clock_time, print_table
+from ekiden.cli.tables import Cell, Extra, Id, Moment, Table, Whole, moment, print_table
 from ekiden.core.handoff_terms import DEFAULT_TERMS
 from ekiden.core.profile import Capability
 from ekiden.core.text.suggest import suggestion
@@ -32,83 +32,74 @@ _CHECKED = (
 )
 
 
-def print_agents(found: Sequence[AgentSummary]) -> None:
-    """The agents as a table."""
-    print_table(
-        ("agent", "description", "scope", "model", "tools", "hands to", "from"),
-        [
-            (
-                each.name,
-                each.title or each.description or "",
-                each.scope,
-                each.model or "",
-                ", ".join(each.tools),
-                # That everybody may give up, and so hand to the router, goes without saying.
-                ", ".join(name for name in each.handoffs if name != ROUTER_NAME),
-                _short(each.path) if each.path else each.origin,
-            )
-            for each in found
-        ],
-    )
+def agent_table(found: Sequence[AgentSummary]) -> Table:
+    """Agents, one on each line."""
+    names = ("model", Extra("tools"), "hands to", Extra("from"))
+    return ("agent", "description", Extra("scope"), *names), [
+        (
+            Whole(each.name),
+            each.title or each.description or "",
+            each.scope,
+            each.model or "",
+            ", ".join(each.tools),
+            # That everybody may give up, and so hand to the router, goes without saying.
+            ", ".join(name for name in each.handoffs if name != ROUTER_NAME),
+            _short(each.path) if each.path else each.origin,
+        )
+        for each in found
+    ]
 
 
-def print_presences(found: Sequence[AgentPresence]) -> None:
-    """The sessions of each agent; then everybody who works or waits, if there is somebody."""
-    print_table(
-        ("agent", "idle", "ready", "waiting", "run by"),
-        [
-            (
-                _with_standing(each),
-                str(each.idle),
-                str(each.ready),
-                str(each.waiting),
-                ", ".join(f"{run.owner} ({run.session_id})" for run in each.running),
-            )
-            for each in found
-        ],
-    )
+def presence_table(found: Sequence[AgentPresence]) -> Table:
+    """How many sessions each agent has, and who runs them."""
+    return ("agent", "idle", "ready", "waiting", "run by"), [
+        (
+            _with_standing(each),
+            str(each.idle),
+            str(each.ready),
+            str(each.waiting),
+            ", ".join(f"{run.owner} ({run.session_id})" for run in each.running),
+        )
+        for each in found
+    ]
+
+
+def print_busy(found: Sequence[AgentPresence], *, wide: bool) -> None:
+    """Everybody who works or waits, if there is somebody."""
     busy = [row for each in found for row in _busy_rows(each)]
     if busy:
         say()
-        print_table(("agent", "status", "waits for", "why", "since", "session"), busy)
+        print_table(("agent", "status", "waits for", "why", "since", "session"), busy, wide=wide)
 
 
-def print_deadlocks(found: Sequence[Deadlock]) -> None:
+def deadlock_table(found: Sequence[Deadlock]) -> Table:
     """Who waited for whom, and who gave up."""
-    if not found:
-        say("no deadlocks")
-        return
-    print_table(
-        ("found", "cycle", "state", "victim", "policy", "given up"),
-        [
-            (
-                clock_time(each.found_at),
-                " → ".join(each.cycle),
-                "resolved" if each.resolved else "present",
-                each.victim or "",
-                each.policy or "",
-                ", ".join(each.given_up),
-            )
-            for each in found
-        ],
-    )
+    headers = ("found", "cycle", "state", "victim", Extra("policy"), Extra("given up"))
+    return headers, [
+        (
+            Moment(each.found_at),
+            " → ".join(each.cycle),
+            "resolved" if each.resolved else "present",
+            each.victim or "",
+            each.policy or "",
+            ", ".join(each.given_up),
+        )
+        for each in found
+    ]
 
 
-def print_matches(found: Sequence[Match]) -> None:
+def match_table(found: Sequence[Match]) -> Table:
     """Who is how good for what is required."""
-    print_table(
-        ("agent", "score", "matched", "missing", "how"),
-        [
-            (
-                match.agent,
-                f"{match.score:.2f}",
-                ", ".join(match.matched),
-                ", ".join(match.missing),
-                ", ".join(filter(None, map(_how, match.fits))) or ("name" if match.fits else ""),
-            )
-            for match in found
-        ],
-    )
+    return ("agent", "score", "matched", "missing", "how"), [
+        (
+            Whole(match.agent),
+            f"{match.score:.2f}",
+            ", ".join(match.matched),
+            ", ".join(match.missing),
+            ", ".join(filter(None, map(_how, match.fits))) or ("name" if match.fits else ""),
+        )
+        for match in found
+    ]
 
 
 def nobody(
@@ -170,16 +161,15 @@ def _short(path: str) -> str:
         return path
 
 
-def _busy_rows(presence: AgentPresence) -> Iterator[tuple[str, ...]]:
+def _busy_rows(presence: AgentPresence) -> Iterator[tuple[Cell, ...]]:
     """One for each wait, and for each session that is being run and waits for nothing."""
     held = {wait.session_id for wait in presence.waits}
     for run in presence.running:
         if run.session_id not in held:
-            yield presence.agent, "none", "", "at work", "", run.session_id
+            yield presence.agent, "none", "", "at work", "", Id(run.session_id)
     for wait in presence.waits:
-        since = "" if wait.started_at is None else clock_time(wait.started_at)
-        whom = ", ".join(wait.waiting_for)
-        yield wait.agent, wait.status, whom, wait.reason, since, wait.session_id or ""
+        whom, since = ", ".join(wait.waiting_for), moment(wait.started_at)
+        yield wait.agent, wait.status, whom, wait.reason, since, Id(wait.session_id or "")
 
 
 def _with_standing(presence: AgentPresence) -> str:

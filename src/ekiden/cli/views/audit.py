@@ -5,49 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ekiden.api.audit import AuditEntry, AuditVerification
-from ekiden.api.pages import Page
 from ekiden.audit import Verification
-from ekiden.cli.output import StatusLine, emit, note, say
-from ekiden.cli.tables import clock_time, print_table
-from ekiden.core.values.documents import to_json
+from ekiden.cli.output import StatusLine, say
+from ekiden.cli.tables import Extra, Id, Moment, Table, clock_time
 from ekiden.core.values.jsonio import dumps
 
 _LINKS_SHOWN = 20
 
 
-def print_page(page: Page[AuditEntry], *, as_json: bool) -> None:
-    """One page of records, with the cursor of the next one on standard error."""
-    if as_json:
-        emit(to_json(page.items))
-    elif page.items:
-        print_records(page.items)
-    else:
-        say("no records")
-    if page.next_cursor is not None:
-        note(
-            dumps({"next_cursor": page.next_cursor})
-            if as_json
-            else f"more: --cursor {page.next_cursor}"
+def record_table(records: Sequence[AuditEntry]) -> Table:
+    """Records, one on each line."""
+    return ("time", "record", "what", "from", "to", Extra("who"), "why"), [
+        (
+            Moment(record.timestamp),
+            Id(record.id),
+            record.move or record.type,
+            record.source or "",
+            record.target or "",
+            str(record.actor),
+            why(record),
         )
-
-
-def print_records(records: Sequence[AuditEntry]) -> None:
-    """A table, one line for each record."""
-    print_table(
-        ("time", "record", "what", "from", "to", "who", "why"),
-        [
-            (
-                clock_time(record.timestamp),
-                record.id,
-                record.move or record.type,
-                record.source or "",
-                record.target or "",
-                str(record.actor),
-                why(record),
-            )
-            for record in records
-        ],
-    )
+        for record in records
+    ]
 
 
 def record_pairs(record: AuditEntry) -> list[tuple[str, str]]:

@@ -5,27 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ekiden.api.collaborations import CollaborationDetails
-from ekiden.cli.output import emit, note, say
-from ekiden.cli.tables import clock_time, print_pairs, print_table
+from ekiden.cli.output import emit, say
+from ekiden.cli.tables import Cell, Extra, Id, Moment, Table, clock_time, print_pairs, print_table
 from ekiden.core.values.documents import to_json
 from ekiden.core.values.jsonio import dumps
 
 
-def print_collaborations(
-    found: Sequence[CollaborationDetails], *, next_cursor: str | None, as_json: bool
-) -> None:
-    """One page of collaborations, with the cursor of the next one on standard error."""
-    if as_json:
-        emit(to_json(found))
-    elif found:
-        print_table(
-            ("collaboration", "time", "pattern", "initiator", "partner", "phase", "outcome"),
-            [_row(each) for each in found],
-        )
-    else:
-        say("no collaborations")
-    if next_cursor is not None:
-        note(dumps({"next_cursor": next_cursor}) if as_json else f"more: --cursor {next_cursor}")
+def collaboration_table(found: Sequence[CollaborationDetails]) -> Table:
+    """Collaborations, one on each line."""
+    names = ("initiator", "partner", "phase", "outcome")
+    headers = ("collaboration", "time", Extra("pattern"), *names)
+    return headers, [_row(each) for each in found]
 
 
 def print_collaboration(found: CollaborationDetails) -> None:
@@ -67,10 +57,10 @@ def print_move(found: CollaborationDetails, *, as_json: bool) -> None:
     say(f"{found.id}: {found.phase}{outcome or table}")
 
 
-def _row(found: CollaborationDetails) -> tuple[str, ...]:
+def _row(found: CollaborationDetails) -> tuple[Cell, ...]:
     return (
-        found.id,
-        clock_time(found.created_at),
+        Id(found.id),
+        Moment(found.created_at),
         found.pattern,
         found.initiator,
         found.partner or "",

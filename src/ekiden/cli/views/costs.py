@@ -9,14 +9,14 @@ from ekiden.cli.output import note, say
 from ekiden.cli.tables import print_table
 
 
-def print_costs(report: CostSummary, *, is_remote: bool) -> None:
+def print_costs(report: CostSummary, *, is_remote: bool, wide: bool) -> None:
     """A table, and what is missing in the money."""
     from ekiden.models.prices import has_price_list
 
     if not report.lines:
         say("no model was called")
         return
-    print_table(cost_headers(report), cost_rows(report))
+    print_table(cost_headers(report), cost_rows(report), wide=wide)
     missing = unpriced_note(report, has_list=is_remote or has_price_list())
     if missing:
         note(missing)

@@ -6,27 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ekiden.api.handoffs import HandoffDetails, HandoffSummary
-from ekiden.cli.output import emit, note, say
-from ekiden.cli.tables import clock_time, print_pairs, print_table
-from ekiden.core.values.documents import to_json
+from ekiden.cli.output import say
+from ekiden.cli.tables import Cell, Extra, Id, Moment, Table, clock_time, print_pairs, print_table
 from ekiden.core.values.jsonio import dumps
 
 
-def print_handoffs(
-    records: Sequence[HandoffSummary], *, next_cursor: str | None, as_json: bool
-) -> None:
-    """One page of handoffs, with the cursor of the next one on standard error."""
-    if as_json:
-        emit(to_json(records))
-    elif records:
-        print_table(
-            ("handoff", "time", "from", "to", "status", "by", "policy", "why"),
-            [_row(record) for record in records],
-        )
-    else:
-        say("no handoffs")
-    if next_cursor is not None:
-        note(dumps({"next_cursor": next_cursor}) if as_json else f"more: --cursor {next_cursor}")
+def handoff_table(records: Sequence[HandoffSummary]) -> Table:
+    """Handoffs, one on each line."""
+    headers = ("handoff", "time", "from", "to", "status", Extra("by"), Extra("policy"), "why")
+    return headers, [_row(record) for record in records]
 
 
 def print_details(details: HandoffDetails) -> None:
@@ -43,10 +31,10 @@ def why(record: HandoffSummary) -> str:
     return ": ".join(part for part in parts if part)
 
 
-def _row(record: HandoffSummary) -> tuple[str, ...]:
+def _row(record: HandoffSummary) -> tuple[Cell, ...]:
     return (
-        record.id,
-        clock_time(record.started_at),
+        Id(record.id),
+        Moment(record.started_at),
         record.source,
         record.target,
         record.status,

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from ekiden.cli.approval_prompt import Question, marked
-from ekiden.cli.output import emit, note, say
-from ekiden.cli.tables import clock_time, print_pairs, print_table
+from ekiden.cli.output import emit, say
+from ekiden.cli.tables import Cell, Id, Table, clock_time, print_pairs, span
 from ekiden.cli.transcript import shorten
 from ekiden.core.conversation.messages import PRIORITIES
 from ekiden.core.errors import StoreError
@@ -26,23 +26,16 @@ from ekiden.tools.text import spelled_out
 _LONGEST_SUBJECT = 80
 _LONGEST_TEXT = 20_000
 _NAMES = {number: name for name, number in PRIORITIES.items()}
-_UNITS = (("d", 86_400), ("h", 3_600), ("m", 60))
 _LONGEST = 120
 _KEEP_TIME_S = 1.0
 
 
-def print_items(
-    items: Sequence[InboxItem], *, now_us: int, next_cursor: str | None, as_json: bool
-) -> None:
-    """One page, with the cursor of the next one on standard error."""
-    if as_json:
-        emit(to_json(items))
-    elif items:
-        _print_table(items, now_us)
-    else:
-        say("nothing waits for people")
-    if next_cursor is not None:
-        note(dumps({"next_cursor": next_cursor}) if as_json else f"more: --cursor {next_cursor}")
+def item_table(items: Sequence[InboxItem], *, now_us: int) -> Table:
+    """Items, one on each line, with their deadlines if all of them are open."""
+    headers = ("item", "age", "kind", "from", "role", "subject")
+    if all(item.status == "open" for item in items):
+        return (*headers, "deadline"), [(*_row(it, now_us), _deadline(it, now_us)) for it in items]
+    return (*headers, "status"), [(*_row(item, now_us), _end(item)) for item in items]
 
 
 def print_item(item: InboxItem, *, now_us: int) -> None:
@@ -94,28 +87,11 @@ def difference(before: str, after: str) -> str:
     return "\n".join(line for line in lines[2:] if not line.startswith("@@"))
 
 
-def span(seconds: float) -> str:
-    """A time for people: ``45s``, ``12m``, ``3h``, ``2d``."""
-    for unit, size in _UNITS:
-        if seconds >= size:
-            return f"{int(seconds // size)}{unit}"
-    return f"{max(int(seconds), 0)}s"
-
-
-def _print_table(items: Sequence[InboxItem], now_us: int) -> None:
-    if all(item.status == "open" for item in items):
-        headers = ("item", "age", "kind", "from", "role", "subject", "deadline")
-        print_table(headers, [(*_row(item, now_us), _deadline(item, now_us)) for item in items])
-    else:
-        headers = ("item", "age", "kind", "from", "role", "subject", "status")
-        print_table(headers, [(*_row(item, now_us), _end(item)) for item in items])
-
-
-def _row(item: InboxItem, now_us: int) -> tuple[str, ...]:
+def _row(item: InboxItem, now_us: int) -> tuple[Cell, ...]:
     urgency = f" ({_NAMES[item.priority]})" if item.priority != PRIORITIES["normal"] else ""
     whose = item.role if item.assignee is None else f"{item.role}: {item.assignee}"
     return (
-        item.id,
+        Id(item.id),
         span((now_us - item.created_at_us) / 1e6),
         f"{item.kind}{urgency}",
         item.from_agent,

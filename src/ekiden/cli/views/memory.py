@@ -6,22 +6,21 @@ from collections.abc import Sequence
 
 from ekiden.api.memory import FoundMemory, MemoryDelivery, MemoryEntry
 from ekiden.cli.output import say
-from ekiden.cli.tables import clock_time, print_table
+from ekiden.cli.tables import Cell, Id, Moment, Table, clock_time, print_table
 from ekiden.core.values.jsonio import dumps
 
-HEADERS = ("key", "stored", "by", "content")
-FOUND_HEADERS = ("score", *HEADERS)
+_HEADERS = ("key", "stored", "by", "content")
 _SHOWN = 120
 
 
-def memory_rows(entries: Sequence[MemoryEntry]) -> list[Sequence[str]]:
-    """The rows of a table with `HEADERS`."""
-    return [_row(each) for each in entries]
+def memory_table(entries: Sequence[MemoryEntry]) -> Table:
+    """Memories, one on each line."""
+    return _HEADERS, [_row(each) for each in entries]
 
 
-def found_rows(found: Sequence[FoundMemory]) -> list[Sequence[str]]:
-    """The rows of a table with `FOUND_HEADERS`."""
-    return [(f"{each.score:.2f}", *_row(each)) for each in found]
+def found_table(found: Sequence[FoundMemory]) -> Table:
+    """Memories that were found, one on each line."""
+    return ("score", *_HEADERS), [(f"{each.score:.2f}", *_row(each)) for each in found]
 
 
 def memory_pairs(each: MemoryEntry) -> list[tuple[str, str]]:
@@ -50,7 +49,7 @@ def print_deliveries(done: Sequence[MemoryDelivery]) -> None:
     )
 
 
-def _row(each: MemoryEntry) -> tuple[str, ...]:
+def _row(each: MemoryEntry) -> tuple[Cell, ...]:
     content = " ".join(each.content.split())
     short = content if len(content) <= _SHOWN else content[: _SHOWN - 1] + "…"
-    return (each.key, clock_time(each.stored_at), each.agent or "", short)
+    return (Id(each.key), Moment(each.stored_at), each.agent or "", short)

@@ -5,30 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ekiden.api.messages import MessageDetails
-from ekiden.cli.output import emit, note, say
-from ekiden.cli.tables import clock_time, print_pairs, print_table
+from ekiden.cli.tables import Cell, Id, Moment, Table, clock_time, print_pairs
 from ekiden.core.conversation.messages import PRIORITIES
-from ekiden.core.values.documents import to_json
 from ekiden.core.values.jsonio import dumps
 
 _NAMES = {number: name for name, number in PRIORITIES.items()}
 
 
-def print_messages(
-    messages: Sequence[MessageDetails], *, next_cursor: str | None, as_json: bool
-) -> None:
-    """One page of messages, with the cursor of the next one on standard error."""
-    if as_json:
-        emit(to_json(messages))
-    elif messages:
-        print_table(
-            ("message", "time", "type", "from", "to", "state", "subject"),
-            [_row(each) for each in messages],
-        )
-    else:
-        say("no messages")
-    if next_cursor is not None:
-        note(dumps({"next_cursor": next_cursor}) if as_json else f"more: --cursor {next_cursor}")
+def message_table(messages: Sequence[MessageDetails]) -> Table:
+    """Messages, one on each line."""
+    headers = ("message", "time", "type", "from", "to", "state", "subject")
+    return headers, [_row(each) for each in messages]
 
 
 def print_message(details: MessageDetails) -> None:
@@ -62,11 +49,11 @@ def answer_text(details: MessageDetails) -> str:
     return _text(details.answer)
 
 
-def _row(details: MessageDetails) -> tuple[str, ...]:
+def _row(details: MessageDetails) -> tuple[Cell, ...]:
     said = details.message
     return (
-        said.id,
-        clock_time(details.stored_at),
+        Id(said.id),
+        Moment(details.stored_at),
         said.type,
         said.from_agent,
         said.to_agent or "all",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.output import say
-from ekiden.cli.tables import clock_time, print_table
+from ekiden.cli.tables import Cell, Extra, Id, Moment, Table, clock_time, print_table
 from ekiden.cli.views.traces import duration_text
 from ekiden.core.conversation.messages import PRIORITIES
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from ekiden.api.sessions import SessionChain, SessionSummary
     from ekiden.sessions.search import SessionHit
 
-SESSION_HEADERS = ("session", "agent", "status", "outcome", "events", "created", "title")
 HIT_HEADERS = ("session", "event", "text")
-CHAIN_HEADERS = ("time", "from", "to", "status", "policy", "took", "why")
+CHAIN_HEADERS = ("time", "from", "to", "status", Extra("policy"), "took", "why")
 
 
-def session_rows(sessions: Sequence[SessionSummary]) -> list[tuple[str, ...]]:
+def session_table(sessions: Sequence[SessionSummary]) -> Table:
     """Sessions, without what was said in them."""
-    return [
+    headers = ("session", "agent", "status", "outcome", Extra("events"), "created", "title")
+    return headers, [
         (
-            each.session_id,
+            Id(each.session_id),
             each.agent,
             each.status,
             last_outcome(each) or "",
             str(each.events),
-            clock_time(each.created_at),
+            Moment(each.created_at),
             each.title or "",
         )
         for each in sessions
@@ -68,16 +68,16 @@ def session_heading(session: SessionSummary) -> list[tuple[str, str]]:
     return pairs
 
 
-def hit_rows(hits: Sequence[SessionHit]) -> list[tuple[str, ...]]:
+def hit_rows(hits: Sequence[SessionHit]) -> list[tuple[Cell, ...]]:
     """Places in sessions that were found."""
-    return [(each.session_id, str(each.seq or "title"), each.excerpt) for each in hits]
+    return [(Id(each.session_id), str(each.seq or "title"), each.excerpt) for each in hits]
 
 
-def print_chain(chain: SessionChain) -> None:
+def print_chain(chain: SessionChain, *, wide: bool = False) -> None:
     """Who had a session, each handoff, and whom it waits for."""
     say(chain_line(chain))
     if chain.handoffs:
-        print_table(CHAIN_HEADERS, chain_rows(chain))
+        print_table(CHAIN_HEADERS, chain_rows(chain), wide=wide)
     if chain.waiting_for:
         say(f"it waits for {chain.waiting_for}")
 
@@ -87,11 +87,11 @@ def chain_line(chain: SessionChain) -> str:
     return f"{chain.session_id}: {' → '.join(chain.chain)}"
 
 
-def chain_rows(chain: SessionChain) -> list[tuple[str, ...]]:
+def chain_rows(chain: SessionChain) -> list[tuple[Cell, ...]]:
     """The handoffs, also those that were refused or undone."""
     return [
         (
-            clock_time(each["timestamp"]),
+            Moment(each["timestamp"]),
             str(each.get("from", "")),
             str(each.get("to", "")),
             str(each.get("status", "")),

@@ -4,37 +4,38 @@ from __future__ import annotations
 
 from ekiden.api.workers import WorkerOverview
 from ekiden.cli.output import note, say
-from ekiden.cli.tables import clock_time, print_table
+from ekiden.cli.tables import Cell, Extra, Moment, Whole, print_table
 from ekiden.engine.registry import WorkerRecord
 
 _MOST_AGENTS = 4
 
 
-def print_workers(found: WorkerOverview) -> None:
+def print_workers(found: WorkerOverview, *, limit: int | None = None, wide: bool = False) -> None:
     """The workers as a table, and behind it whom nobody runs."""
     if not found.workers:
         say("no worker is there; `ekiden worker` starts one")
         return
-    headers = ("worker", "state", "engine", "running", "finished", "agents", "labels", "seen")
-    print_table(headers, [_row(each) for each in found.workers])
+    names = ("running", "finished", "agents", Extra("labels"), "seen")
+    headers = ("worker", "state", Extra("engine"), *names)
+    print_table(headers, [_row(each) for each in found.workers[:limit]], wide=wide)
     for each in found.unserved:
         needs = ", ".join(each.needs)
         told = f": it needs a worker with the label {needs}" if needs else ""
         note(f"no worker runs {each.agent}, {each.sessions} ready{told}")
 
 
-def _row(worker: WorkerRecord) -> tuple[str, ...]:
+def _row(worker: WorkerRecord) -> tuple[Cell, ...]:
     names = worker.agents
     shown = ", ".join(names[:_MOST_AGENTS])
     if len(names) > _MOST_AGENTS:
         shown += f" and {len(names) - _MOST_AGENTS} more"
     return (
-        f"{worker.host}-{worker.pid}",
+        Whole(f"{worker.host}-{worker.pid}"),
         worker.state,
         worker.engine,
         f"{worker.running} of {worker.concurrency}",
         str(worker.finished),
         shown,
         ", ".join(worker.labels),
-        clock_time(worker.seen_at),
+        Moment(worker.seen_at),
     )

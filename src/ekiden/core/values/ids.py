@@ -13,6 +13,7 @@ _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _VALID = re.compile(r"[A-Za-z0-9_\-.:@]{1,128}")
 NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """What no name and no id has: control characters, line breaks and lone surrogates."""
+_GENERATED = re.compile(r"[a-z]+_[0-9a-z]{20}(?![0-9a-z])")
 _TENANT = re.compile(r"[a-z0-9](?:[a-z0-9_]{0,30}[a-z0-9])?")
 
 
@@ -21,6 +22,12 @@ def new_id(prefix: str) -> str:
     value = (time.time_ns() // 1_000_000) << 52 | int.from_bytes(os.urandom(7), "big") >> 4
     digits = "".join([_PAIRS[value >> at & 1023] for at in range(90, -1, -10)])
     return f"{prefix}_{digits}"
+
+
+def generated_part(value: str) -> str:
+    """The id of `new_id` that `value` begins with; empty if it begins with none."""
+    found = _GENERATED.match(value)
+    return "" if found is None else found.group()
 
 
 def check_id(value: str, *, what: str) -> str:

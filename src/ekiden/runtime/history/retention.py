@@ -42,15 +42,19 @@ class Pruned(Value):
     """Sessions that somebody ran just then: they are left for the next time."""
     dry_run: bool = False
 
-    def __str__(self) -> str:
+    def counts(self) -> str:
+        """How many of what, in words."""
         parts = [
             _many(self.sessions, "session"),
             _many(self.messages, "settled message"),
             _many(self.questions, "closed question"),
         ]
+        return ", ".join(parts)
+
+    def __str__(self) -> str:
         verb = "would be removed" if self.dry_run else "removed"
         left = f"; {_many(self.busy, 'session')} in use left alone" if self.busy else ""
-        return f"{', '.join(parts)} {verb}{left}"
+        return f"{self.counts()} {verb}{left}"
 
 
 async def prune_sessions(

@@ -59,18 +59,20 @@ def test_what_is_remembered_is_listed_shown_searched_and_forgotten(anna: Desk) -
     assert anna("memory", "search", "zebra", "--user", "anna").out == (
         "nothing like that is remembered\n"
     )
-    assert anna("memory", "forget", "colour", "--user", "anna").out == "colour is forgotten\n"
-    gone = anna("memory", "forget", "colour", "--user", "anna", "--json")
+    assert (
+        anna("memory", "forget", "colour", "--yes", "--user", "anna").out == "colour is forgotten\n"
+    )
+    gone = anna("memory", "forget", "colour", "--yes", "--user", "anna", "--json")
     assert (gone.code, gone.error["code"]) == (5, "memory.not_found")
 
 
 def test_pages_go_on_where_the_last_one_ended(anna: Desk) -> None:
     first = anna("memory", "list", "--user", "anna", "--limit", "1")
-    assert first.err == "more: --after colour\n"
+    assert first.err == "more: --cursor colour\n"
     rest = anna("memory", "list", "--user", "anna", "--after", "colour", "--json")
     assert len(rest.json) == 1
     told = anna("memory", "list", "--user", "anna", "--limit", "1", "--json-lines")
-    assert json.loads(told.err) == {"after": "colour"}
+    assert json.loads(told.err) == {"next_cursor": "colour"}
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_no_command_shows_or_changes_what_is_another_s(anna: Desk, other: list[s
     assert anna("memory", "list", *other).out == "nothing is remembered\n"
     assert anna("memory", "show", "colour", *other).code == 5
     assert anna("memory", "search", "blue", *other, "--json").json == []
-    assert anna("memory", "forget", "colour", *other).code == 5
+    assert anna("memory", "forget", "colour", "--yes", *other).code == 5
     assert anna("memory", "clear", *other, "--yes", "--json").json == {"forgotten": 0}
     assert anna("memory", "export", *other).out == ""
     assert len(anna("memory", "list", "--user", "anna", "--json").json) == 2
@@ -169,7 +171,7 @@ def test_what_waits_for_a_back_end_is_sent(bare: Desk) -> None:
 
     asyncio.run(away())
     assert shelf.keys() == ["colour"]
-    assert bare("memory", "forget", "colour", "--user", "anna").code == 0
+    assert bare("memory", "forget", "colour", "--yes", "--user", "anna").code == 0
     assert shelf.keys() == ["colour"]
     done = bare("memory", "sync", "--json")
     assert done.json == [{"backend": "shelf", "delivered": 1, "waiting": 0, "problem": None}]

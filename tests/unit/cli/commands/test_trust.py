@@ -241,7 +241,7 @@ def test_a_change_while_the_question_is_open_is_asked_about(
         lines.append(clone.function())
 
     monkeypatch.setattr("ekiden.cli.trust_question.is_attended", lambda: True)
-    monkeypatch.setattr("ekiden.cli.trust_question.forget_typed_ahead", meanwhile)
+    monkeypatch.setattr("ekiden.cli.confirming.forget_typed_ahead", meanwhile)
     ran = clone.desk("run", "hello", input=b"y\nn\n")
     assert ran.code == Exit.NOT_TRUSTED
     assert len(lines) == 2

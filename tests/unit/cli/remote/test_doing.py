@@ -153,9 +153,9 @@ def test_sessions_are_looked_after(ekiden: Callable[..., Told], tmp_path: Path) 
     assert "s4 is imported" in told.out
     assert ekiden("session", "import", str(file), "--id", "s5", "--json").json["events"] == 1
     assert ekiden("session", "import", str(file), "--user", "").code == 2
-    assert ekiden("session", "delete", "s4").out == "s4 is deleted\n"
-    assert ekiden("session", "delete", "s5", "--json").json["deleted"]
-    assert ekiden("session", "delete", "s5").code == 5
+    assert ekiden("session", "delete", "s4", "--yes").out == "s4 is deleted\n"
+    assert ekiden("session", "delete", "s5", "--yes", "--json").json["deleted"]
+    assert ekiden("session", "delete", "s5", "--yes").code == 5
     assert "would be removed" in ekiden("session", "prune", "--keep", "0", "--dry-run").out
 
 
@@ -163,7 +163,7 @@ def test_state_is_changed(ekiden: Callable[..., Told]) -> None:
     ekiden("run", "hi", "--session", "v1")
     version = ekiden("state", "set", "v1", "a=1", "b=x", "--json").json["version"]
     assert ekiden("state", "set", "v1", "a=2", "--expect", str(version - 1)).code != 0
-    assert "v1 has version" in ekiden("state", "delete", "v1", "a").out
+    assert "v1 has version" in ekiden("state", "delete", "--yes", "v1", "a").out
     assert ekiden("state", "set", "--user", "u", "x=1").out == "x has version 1\n"
     assert ekiden("state", "set", "--user", "u", "x=1", "y=2", "--expect", "1").code == 2
     assert ekiden("state", "set", "v1", "a=1", "--by", "me").code == 2
@@ -183,8 +183,8 @@ def test_memory_is_changed(ekiden: Callable[..., Told], tmp_path: Path) -> None:
     assert ekiden("memory", "search", "zebra", *whose).out == "nothing like that is remembered\n"
     assert ekiden("memory", "export", "-o", str(tmp_path / "m.jsonl"), *whose).code == 0
     assert ekiden("memory", "export", "-o", str(tmp_path / "m.jsonl"), *whose).code == 2
-    assert ekiden("memory", "forget", "k", *whose).out == "k is forgotten\n"
-    assert ekiden("memory", "forget", "k", "--json", *whose).code == 5
+    assert ekiden("memory", "forget", "k", "--yes", *whose).out == "k is forgotten\n"
+    assert ekiden("memory", "forget", "k", "--yes", "--json", *whose).code == 5
     assert "would forget 1 memories" in ekiden("memory", "clear", *whose).err
     assert ekiden("memory", "clear", "--yes", "--json", *whose).json == {"forgotten": 1}
 
@@ -230,7 +230,7 @@ def test_workers_are_listed(ekiden: Callable[..., Told]) -> None:
 def test_keys_are_looked_after(ekiden: Callable[..., Told]) -> None:
     assert ekiden("keys", "list").out == "there are no keys\n"
     assert ekiden("keys", "create", "me").code == 2
-    assert ekiden("keys", "revoke", "abcdefgh").code != 0
+    assert ekiden("keys", "revoke", "--yes", "abcdefgh").code != 0
 
 
 def test_traces_are_exported(ekiden: Callable[..., Told], tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ekiden.cli.errors import UsageError
-from ekiden.cli.main import _COMMANDS, _GROUPS, main
+from ekiden.cli.main import main
+from ekiden.cli.parser import COMMANDS, GROUPS
 from ekiden.cli.place import AT_WORK, HERE, THE_TEAM, THIS_MACHINE, WITH_STORE
 from ekiden.cli.server_option import LOCAL_ONLY, put_server
 from tests.support.cases import each_case
@@ -17,10 +18,10 @@ from tests.support.cases import each_case
 OPTIONS = (HERE, THIS_MACHINE, THE_TEAM, AT_WORK, WITH_STORE)
 URL = "http://127.0.0.1:1"
 ALL = [
-    *((name, name, name) for name in _COMMANDS),
+    *((name, name, name) for name in COMMANDS),
     *(
         (f"{group} {name}", group, f"{group}_{name}")
-        for group, (_, members) in _GROUPS.items()
+        for group, (_, members) in GROUPS.items()
         for name in members
     ),
 ]
@@ -69,7 +70,7 @@ def test_what_is_decided_at_the_server_is_refused(
     ],
 )
 def test_the_option_may_stand_anywhere_before_two_dashes(words: list[str], left: list[str]) -> None:
-    put_server(words, _GROUPS)
+    put_server(words, GROUPS)
     assert words == left
 
 
@@ -84,7 +85,7 @@ def test_the_option_may_stand_anywhere_before_two_dashes(words: list[str], left:
 )
 def test_an_option_without_one_address_is_a_mistake(words: list[str]) -> None:
     with pytest.raises(UsageError, match="--server needs"):
-        put_server(words, _GROUPS)
+        put_server(words, GROUPS)
 
 
 def test_the_environment_names_a_server_for_what_can_be_remote(

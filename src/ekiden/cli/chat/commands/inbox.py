@@ -54,7 +54,7 @@ async def answer(chat: Chat, argument: str) -> CommandReply:
 
 async def list_reply(inbox: Inbox, own: Sequence[InboxItem]) -> CommandReply | None:
     """What waits for people, first the session's `own`; `None` if nothing does."""
-    from ekiden.cli.views.inbox import span
+    from ekiden.cli.tables import Id, span
 
     page = await inbox.list().page(limit=_LISTED)
     mine = {item.id for item in own}
@@ -64,7 +64,7 @@ async def list_reply(inbox: Inbox, own: Sequence[InboxItem]) -> CommandReply | N
     rows = [
         (
             "*" if item.id in mine else "",
-            item.id,
+            Id(item.id),
             span(time.time() - item.created_at_us / 1e6),
             item.role if item.assignee is None else f"{item.role}: {item.assignee}",
             question_line(item, with_role=False),

@@ -17,12 +17,13 @@ _LISTED = 50
 async def listed(chat: Chat, argument: str) -> CommandReply:
     """`/memory`."""
     from ekiden.api.local.memory import entry_of
-    from ekiden.cli.views.memory import HEADERS, memory_rows
+    from ekiden.cli.views.memory import memory_table
     from ekiden.core.values.documents import to_json
 
     found = await _memory(chat).list(limit=_LISTED + 1)
     page = [entry_of(each) for each in found[:_LISTED]]
-    table = Table(headers=HEADERS, rows=memory_rows(page), empty="nothing is remembered")
+    headers, rows = memory_table(page)
+    table = Table(headers=headers, rows=rows, empty="nothing is remembered")
     shapes: list[Shape] = [table]
     if len(found) > _LISTED:
         shapes.append(Lines(text="there is more: /memory search TEXT finds it"))
@@ -33,18 +34,15 @@ async def listed(chat: Chat, argument: str) -> CommandReply:
 async def search(chat: Chat, argument: str) -> CommandReply:
     """`/memory search TEXT`."""
     from ekiden.api.local.memory import found_of
-    from ekiden.cli.views.memory import FOUND_HEADERS, found_rows
+    from ekiden.cli.views.memory import found_table
     from ekiden.core.values.documents import to_json
 
     if not argument:
         raise UsageError("say what it is about: /memory search TEXT")
     answer = await _memory(chat).recall(argument)
     found = [found_of(each) for each in answer.found]
-    table = Table(
-        headers=FOUND_HEADERS,
-        rows=found_rows(found),
-        empty="nothing like that is remembered",
-    )
+    headers, rows = found_table(found)
+    table = Table(headers=headers, rows=rows, empty="nothing like that is remembered")
     record = {"memories": to_json(found)}
     shapes: list[Shape] = [table, *(Lines(text=text) for text in answer.notes)]
     return CommandReply(type="memories", record=record, shapes=shapes)

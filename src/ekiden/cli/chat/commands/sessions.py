@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ekiden.cli.chat.screens.screen import CommandReply, Lines, Pairs, Table, told
 from ekiden.cli.chat.typed.picker import session_options
 from ekiden.cli.errors import UsageError
+from ekiden.cli.ids import session_id as find_session
+from ekiden.cli.ids import sessions_of
 from ekiden.cli.transcript import shorten, transcript
 from ekiden.cli.views.sessions import session_heading
 from ekiden.core.conversation.items import is_message, text_of
@@ -50,17 +52,17 @@ async def current(chat: Chat, argument: str) -> CommandReply:
 async def listed(chat: Chat, argument: str) -> CommandReply:
     """`/session list`."""
     from ekiden.api.local.sessions import summary_of
-    from ekiden.cli.tables import clock_time
+    from ekiden.cli.tables import Id, Moment
     from ekiden.storage.base import SessionFilter
 
     page = await chat.store.list(SessionFilter(user_id=chat.user), limit=_LISTED)
     rows = [
         (
             "*" if row.id == chat.session.session_id else "",
-            row.id,
+            Id(row.id),
             row.agent,
             row.outcome or row.status,
-            clock_time(row.updated_at_us / 1e6),
+            Moment(row.updated_at_us / 1e6),
             str(row.meta.get("title", "")),
         )
         for row in page.sessions
@@ -93,8 +95,9 @@ async def resume(chat: Chat, argument: str) -> CommandReply | None:
         session_id = await choose_session(chat)
         if session_id is None:
             return None
-    await chat.check_owner(str(session_id))
-    row = await chat.store.get(str(session_id))
+    found = await find_session(sessions_of(chat.store, chat.roster.project), str(session_id))
+    await chat.check_owner(found)
+    row = await chat.store.get(found)
     await chat.enter(Session(row.id, store=chat.store))
     return await entered(chat, f"session {row.id}, with {row.agent}")
 
@@ -117,6 +120,7 @@ async def show(chat: Chat, argument: str) -> CommandReply:
     if not argument and chat.row is None:
         return await current(chat, "")
     session_id = argument or chat.session.session_id
+    session_id = await find_session(sessions_of(chat.store, chat.roster.project), session_id)
     await chat.check_owner(session_id)
     row = await chat.store.get(session_id)
     events = await chat.store.events(row.id)

@@ -14,7 +14,7 @@ from ekiden.cli.chat.screens.lines import beside_line, event_line, said_by_agent
 from ekiden.cli.chat.screens.markdown import Block, blocks, clean, drawn, finished_part, tail
 from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Shape, Table
 from ekiden.cli.output import safe
-from ekiden.cli.tables import rich_pairs, rich_table
+from ekiden.cli.tables import Id, Moment, narrow_table, rich_pairs, rich_table
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
 
@@ -169,7 +169,10 @@ class RichScreen:
             case Table(headers=headers, rows=rows, heading=heading):
                 if heading:
                     self._line(heading)
-                self._console.print(rich_table(headers, rows))
+                if any(isinstance(cell, Id | Moment) for cell in rows[0]):
+                    self._line(narrow_table(headers, rows, width=self._console.width).rstrip())
+                else:
+                    self._console.print(rich_table(headers, rows))
             case Cleared():
                 self._console.clear()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from ekiden.cli.run.observer import Reported
+    from ekiden.cli.tables import Cell
     from ekiden.core.conversation.model import ModelDelta
     from ekiden.core.events import Event
 
@@ -38,7 +39,7 @@ class Table:
     """Columns of short texts, under a heading."""
 
     headers: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[Cell]]
     heading: str = ""
     empty: str = ""
     """Said instead of a table without rows."""

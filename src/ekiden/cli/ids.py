@@ -1,0 +1,145 @@
+"""Ids as people type them: whole, or the beginning that a table shows, if only one begins so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from ekiden.cli.errors import UsageError
+from ekiden.core.errors import EkidenError
+from ekiden.core.values.ids import generated_part
+
+if TYPE_CHECKING:
+    from ekiden.api.sessions import Sessions
+    from ekiden.client.ekiden import Ekiden
+    from ekiden.project.project import Project
+    from ekiden.storage.base import Store
+
+_BEGUN: Final = re.compile(r"([a-z]+_[0-9a-z]{4,19})([^0-9a-z].*)?")
+"""The beginning of an id that Ekiden made, and what is below it, such as ``.h1``."""
+_LISTED: Final = 5
+
+
+async def session_id(sessions: Sessions, given: str) -> str:
+    """The session that `given` names; `UsageError` if it is the beginning of several ids.
+
+    What is the beginning of none comes back as it is, so that the command says so.
+    """
+    found = (each.session_id async for each in sessions.list(text=given))
+
+    async def first_event(session: str) -> None:
+        await sessions.events(session).page(limit=1)
+
+    return await _find(given, first_event, found, what="sessions")
+
+
+def sessions_of(store: Store, project: Project) -> Sessions:
+    """The sessions of a store that a command has opened for a team."""
+    from ekiden.api.local.place import Here
+    from ekiden.client.ekiden import at_store
+
+    return at_store(
+        Here(store=store, settings=project.settings, origins=project.loaded.origins)
+    ).sessions
+
+
+async def begun_session_id(sessions: Sessions, given: str | None) -> str | None:
+    """As `session_id`, for a command that begins a session if there is none: only the beginning of
+    an id that Ekiden made is completed."""
+    if given is None or not given.startswith("ses_") or not _BEGUN.fullmatch(given):
+        return given
+    return await session_id(sessions, given)
+
+
+async def session_ids(sessions: Sessions, given: Sequence[str]) -> list[str]:
+    """As `session_id`, for several."""
+    return [await session_id(sessions, each) for each in given]
+
+
+async def handoff_id(ekiden: Ekiden, given: str) -> str:
+    """As `session_id`, for a handoff or a request of one."""
+    below = await _below_session(ekiden, given)
+    if below is not None:
+        return below
+    found = (each.id async for each in ekiden.handoffs.list())
+    return await _find(given, ekiden.handoffs.get, found, what="handoffs")
+
+
+async def record_id(ekiden: Ekiden, given: str) -> str:
+    """As `session_id`, for a record of the audit, or a handoff."""
+    below = await _below_session(ekiden, given)
+    return given if below is None else below
+
+
+async def message_id(ekiden: Ekiden, given: str) -> str:
+    """As `session_id`, for a message between agents."""
+    found = (each.message_id async for each in ekiden.messages.list())
+    return await _find(given, ekiden.messages.get, found, what="messages")
+
+
+async def collaboration_id(ekiden: Ekiden, given: str) -> str:
+    """As `session_id`, for a collaboration."""
+    found = (each.id async for each in ekiden.collaborations.list())
+    return await _find(given, ekiden.collaborations.get, found, what="collaborations")
+
+
+async def key_id(ekiden: Ekiden, given: str) -> str:
+    """As `session_id`, for the key of a server's caller."""
+    return await only(given, (each.id async for each in ekiden.keys.list()), what="keys")
+
+
+async def memory_key(ekiden: Ekiden, given: str, *, user: str | None, shared: bool) -> str:
+    """As `session_id`, for the key of a memory."""
+    get = partial(ekiden.memory.get, user=user, shared=shared)
+    found = (each.key async for each in ekiden.memory.list(user=user, shared=shared))
+    return await _find(given, get, found, what="memories")
+
+
+async def _find(
+    given: str, get: Callable[[str], Awaitable[object]], ids: AsyncIterable[str], *, what: str
+) -> str:
+    if not given or generated_part(given):
+        return given
+    try:
+        await get(given)
+    except EkidenError as exc:
+        if exc.code.endswith("not_found"):
+            return await only(given, ids, what=what)
+        # The command itself says what is wrong.
+    return given
+
+
+async def only(given: str, ids: AsyncIterable[str], *, what: str) -> str:
+    """The only one of `ids` that is `given` or begins so; `given` if none does."""
+    found = {each async for each in ids if given and _is_meant(each, given)}
+    if given in found or not found:
+        return given
+    if len(found) > 1:
+        some = ", ".join(sorted(found)[:_LISTED])
+        more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+        raise UsageError(
+            f"{given[:80]!r} is the beginning of {len(found)} {what}: {some}{more}; type more of it"
+        )
+    return found.pop()
+
+
+def _is_meant(whole: str, given: str) -> bool:
+    if whole.startswith(given):
+        return True
+    begun, made = _BEGUN.fullmatch(given), generated_part(whole)
+    return (
+        begun is not None
+        and bool(made)
+        and made.startswith(begun[1])
+        and whole[len(made) :] == (begun[2] or "")
+    )
+
+
+async def _below_session(ekiden: Ekiden, given: str) -> str | None:
+    """An id below a session's, such as ``ses_….h1``, whole; `None` if it does not begin so."""
+    begun = _BEGUN.fullmatch(given)
+    if begun is None or not begun[2]:
+        return None
+    return f"{await session_id(ekiden.sessions, begun[1])}{begun[2]}"
