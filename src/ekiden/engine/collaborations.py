@@ -12,7 +12,7 @@ from ekiden.core.conversation.messages import agent_queue
 from ekiden.core.errors import EkidenError, SessionError
 from ekiden.core.team import Team
 from ekiden.runtime import RunConfig
-from ekiden.storage.base import MessageFilter, Store
+from ekiden.storage.base import MESSAGES, MessageFilter, Store
 
 if TYPE_CHECKING:
     from ekiden.bus import Bus
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("ekiden.worker")
 
 _EVERY_S = 1.0
+_LONGEST_S = 20.0
+"""Without any hint, while there is nothing to be done."""
 _AT_ONCE = 64
 _PAGE = 100
 
@@ -89,6 +91,7 @@ class Agreeing:
     async def _look(self) -> None:
         from ekiden.bus import Bus, BusSettings
         from ekiden.collaboration import Collaborations
+        from ekiden.collaboration.ledger import EXECUTIONS
         from ekiden.runtime.agreements import HandoffExecutor
 
         executor = HandoffExecutor(self._team, self._store, run_config=self._config, run=False)
@@ -97,9 +100,14 @@ class Agreeing:
             reading: dict[str, BusServer] = {}
             try:
                 while True:
-                    await collaborations.resume()
+                    agreed = await self._store.list_documents(EXECUTIONS, limit=1)
+                    if agreed:
+                        await collaborations.resume()
                     await self._attend(bus, collaborations, reading)
                     await asyncio.sleep(_EVERY_S)
+                    if not (agreed or reading):
+                        about = {EXECUTIONS, MESSAGES}
+                        await self._store.wait_for_change(_LONGEST_S, about=about)
             finally:
                 for each in reading.values():
                     await each.__aexit__()

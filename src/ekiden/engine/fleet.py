@@ -15,16 +15,15 @@ from ekiden.storage.base import Claim, SessionRow
 
 _log = logging.getLogger("ekiden.worker")
 
-LOOK_S = 0.5
-"""After so long it is looked for work without any hint: expired leases send none."""
 _FEW = 20
 """With more stores than that, each is looked at less often."""
 
 Beside = Callable[[], Coroutine[Any, Any, None]]
 """Something that goes on, for one store, as long as it is served."""
 
-_WIDEST = 8
-"""So many claims at a time while each finds something."""
+_NARROWEST, _WIDEST = 2, 8
+"""So many claims at a time, more while each finds something. Of two the second tells that there is
+no more, and stores that take several sessions at once need not be asked again."""
 _SHORTEST_S = 0.005
 _LONGEST_S = 0.04
 """Between looks that find nothing, while hints keep coming."""
@@ -48,16 +47,17 @@ class SessionQueue:
         self.is_troubled = False
         """Whether the last claim failed, so that the store needs a rest."""
         self.is_gone = False
+        self.claims = 0
+        """Under way."""
         self._taken = 0
-        self._claims = 0
-        self._width = 1
+        self._width = _NARROWEST
         self._pause_s = _SHORTEST_S
         self._last_turn = 0
         self._tasks: list[asyncio.Task[None]] = []
 
     def wants_more(self, now: float) -> bool:
         """Whether another claim may find something."""
-        return self.may_have and self._claims < self._width and self.rest_until <= now
+        return self.may_have and self.claims < self._width and self.rest_until <= now
 
     def turn(self) -> tuple[int, int]:
         """The lowest has the next turn: who has the fewest places, and among these who had none for
@@ -67,12 +67,12 @@ class SessionQueue:
     def begin(self) -> None:
         """A place is taken, for a claim to begin with."""
         self._taken += 1
-        self._claims += 1
+        self.claims += 1
         self._last_turn = next(_turns)
 
     def claimed(self) -> None:
         """A claim is over, whether or not it found something."""
-        self._claims -= 1
+        self.claims -= 1
 
     def end(self) -> None:
         """A place is free again."""
@@ -88,7 +88,7 @@ class SessionQueue:
     def missed(self, hints: int) -> float:
         """A claim that began when there were so many `hints` found nothing; gives the seconds after
         which to look again, should there be another hint."""
-        self._width = 1
+        self._width = _NARROWEST
         self.is_troubled = False
         self.may_have = self.hints != hints
         pause_s, self._pause_s = self._pause_s, min(self._pause_s * 2, _LONGEST_S)
@@ -96,14 +96,13 @@ class SessionQueue:
 
     def failed(self) -> None:
         """A claim could not be made."""
-        self._width = 1
+        self._width = _NARROWEST
         self.is_troubled = True
 
-    def may_have_more(self) -> None:
-        """Something was done here that may have left work behind: look at once."""
+    def hurry(self) -> None:
+        """Something was done here that may have left work behind: a hint of it counts at once."""
         if not self.is_troubled:
             self._pause_s, self.rest_until = _SHORTEST_S, 0.0
-        self.hinted()
 
     def hinted(self) -> None:
         """Somebody changed something, or it is time to look."""
@@ -246,7 +245,8 @@ class Fleet:
                     # What paused a moment ago may be ready by now.
                     looked = self._claims
                     for line in self._lines.values():
-                        line.may_have_more()
+                        line.hurry()
+                        line.hinted()
                     continue
             await self._news.wait()
 
@@ -266,7 +266,7 @@ class Fleet:
                 try:
                     await line.station.advance(*claimed)
                 finally:
-                    line.may_have_more()
+                    line.hurry()
         finally:
             self._taken -= 1
             line.end()
@@ -307,6 +307,11 @@ class Fleet:
     def _rest_a_little(self) -> None:
         asyncio.get_running_loop().call_later(REST_S, self._news.set)
 
+    def _has_room(self) -> bool:
+        """Whether another session would be taken; a claim under way may find none."""
+        claims = sum(line.claims for line in self._lines.values())
+        return self._taken - claims < self.concurrency and not self.is_stopping
+
     def _is_idle(self) -> bool:
         return not self._taken and not any(line.may_have for line in self._lines.values())
 
@@ -331,9 +336,9 @@ class Fleet:
     async def _watch(self, line: SessionQueue) -> None:
         """Hear of changes in a store, for ever, and look now and then without a hint."""
         while True:
-            longest_s = LOOK_S * max(1.0, len(self._lines) / _FEW)
+            slower = max(1.0, len(self._lines) / _FEW)
             try:
-                await line.station.hint(longest_s)
+                await line.station.ready(slower=slower, has_room=self._has_room)
             except StoreError:
                 await asyncio.sleep(REST_S)
             except Exception:

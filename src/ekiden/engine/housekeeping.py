@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ekiden.core.errors import StaleDocument, StoreError
-from ekiden.runtime.questions.due import run_timers, seconds_to_timer
+from ekiden.runtime.questions.due import see_to_timers
 from ekiden.sessions.retention import Retention
 from ekiden.storage.base import DocumentWrite, MessageFilter, Store
+from ekiden.storage.timers import TIMERS
 
 if TYPE_CHECKING:
     from ekiden.core.conversation.messages import VictimPolicy
@@ -18,9 +20,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger("ekiden.worker")
 
 TIMERS_S = 0.5
-"""After so long timers are looked at, if none is due before."""
+"""Between two looks at timers, unless one is due before."""
+_LONGEST_S = 10.0
+"""After so long they are looked at without a hint."""
 _EVERY_S = 60.0
-_CIRCLES_S = 10.0
+_CIRCLES_S = 20.0
 """How long a circle may last whose last member died before it looked."""
 _PRUNE_EVERY_US = 3600 * 1_000_000
 _COLLECTION = "housekeeping"
@@ -34,13 +38,16 @@ class Timekeeping:
     def __init__(self, store: Store, *, rarely: bool = False) -> None:
         """`rarely`: there are many stores, and each is looked at less often."""
         self._store = store
-        self._longest_s = 4 * TIMERS_S if rarely else TIMERS_S
+        self._shortest_s = 4 * TIMERS_S if rarely else TIMERS_S
 
     async def run(self) -> None:
-        """See to timers for ever."""
+        """See to timers for ever: when one is due, and soon after one was set."""
         while True:
             left_s = await self.once()
-            await asyncio.sleep(left_s)
+            await asyncio.sleep(min(left_s, self._shortest_s))
+            if left_s > self._shortest_s:
+                with suppress(StoreError):  # The next look tells.
+                    await self._store.wait_for_change(left_s - self._shortest_s, about={TIMERS})
 
     async def once(self) -> float:
         """See to what is due; gives the seconds after which there may be more.
@@ -48,13 +55,12 @@ class Timekeeping:
         Whatever is wrong with a timer must not keep the worker from its sessions.
         """
         try:
-            await run_timers(self._store)
-            return await seconds_to_timer(self._store, self._longest_s)
+            return await see_to_timers(self._store, _LONGEST_S)
         except StoreError as exc:
             _log.warning("timers could not be looked at, trying again: %s", exc)
         except Exception:
             _log.exception("a timer could not be seen to, trying again")
-        return self._longest_s
+        return self._shortest_s
 
 
 class Housekeeping:

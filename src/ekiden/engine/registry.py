@@ -24,7 +24,7 @@ from ekiden.storage.base import Document, DocumentStore, DocumentWrite, SessionF
 
 WORKERS = "workers"
 BEATS = "workers.beats"
-BEAT_S = 4.0
+BEAT_S = 5.0
 """How often a worker writes that it is there."""
 GONE_S = 15.0
 """A worker that was not seen for so long has died, or cannot reach the store."""
@@ -36,9 +36,9 @@ _COUNTED = 100
 
 WorkerState: TypeAlias = Literal["working", "draining", "gone"]
 _log = logging.getLogger("ekiden.worker")
-_TIDY_EVERY = 15
+_TIDY_EVERY = 12
 """Beats after which old entries are looked at, and sessions that nobody runs."""
-_WRITE_EVERY = 15
+_WRITE_EVERY = 12
 """Beats after which the entry is written again: somebody may have taken it for one of the dead."""
 
 
@@ -164,7 +164,9 @@ async def _all(store: DocumentStore, collection: str) -> list[Document]:
 
 
 def _seen_us(known: Document, beat: Document | None) -> int:
-    return int(known.body["started_us"] if beat is None else beat.body["seen_us"])
+    if beat is None:
+        return int(known.body["started_us"])
+    return int(beat.body.get("seen_us", beat.updated_at_us))
 
 
 def _record(known: Document, beat: Document | None, now_us: int) -> WorkerRecord | None:
@@ -242,19 +244,18 @@ class Enlisting:
     async def beat(self) -> None:
         """Say that the worker is there."""
         store = self._station.store
-        now_us = await store.now_us()
         if self._started_us is None:
-            self._started_us = now_us
+            self._started_us = await store.now_us()
         writes = [] if self._until_entry else [self._entry(self._started_us)]
         beat = {
-            "seen_us": now_us,
             "running": len(self._station.under_way),
             "finished": self._station.finished,
             "state": "draining" if self._is_draining() else "working",
         }
         self._has_written = True
         await store.write_documents(
-            [*writes, DocumentWrite(collection=BEATS, key=self.id, body=beat)]
+            [*writes, DocumentWrite(collection=BEATS, key=self.id, body=beat)],
+            silently=not writes,
         )
         self._until_entry = (_WRITE_EVERY if writes else self._until_entry) - 1
 

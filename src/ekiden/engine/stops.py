@@ -20,7 +20,13 @@ from ekiden.core.team import Team
 from ekiden.engine.store_worker import StoreWorker
 from ekiden.runtime import RunConfig, RunOptions
 from ekiden.runtime.loop.claim import resumed
-from ekiden.runtime.questions.cancel_question import StopRequest, abandon, removal, stop_requests
+from ekiden.runtime.questions.cancel_question import (
+    STOPS,
+    StopRequest,
+    abandon,
+    removal,
+    stop_requests,
+)
 from ekiden.sessions import Session
 from ekiden.storage.base import Store
 
@@ -28,7 +34,9 @@ _log = logging.getLogger("ekiden.worker")
 
 _GAP_S = 0.1
 """Between two looks, however often something changes."""
-_LONGEST_S = 1.0
+_LONGEST_S = 10.0
+"""Without any hint."""
+_AGAIN_S = 1.0
 _PATIENCE_S = 1.0
 """How long one waits for code that is to stop, before other requests are looked at; then the
 request stays, and is looked at again."""
@@ -47,20 +55,21 @@ class Stops:
 
     async def run(self) -> None:
         """Look for requests for ever, soon after something changed."""
+        longest_s = _LONGEST_S
         while True:
             try:
-                await self._station.hint(_LONGEST_S)
-                await self.once()
+                await self._station.hint(longest_s, about={STOPS})
+                longest_s = _AGAIN_S if await self.once() else _LONGEST_S
             except StoreError as exc:
                 _log.warning("requests to stop could not be looked at, trying again: %s", exc)
-                await asyncio.sleep(_LONGEST_S)
+                await asyncio.sleep(_AGAIN_S)
             except Exception:
                 _log.exception("requests to stop could not be looked at, trying again")
-                await asyncio.sleep(_LONGEST_S)
+                await asyncio.sleep(_AGAIN_S)
             await asyncio.sleep(_GAP_S)
 
-    async def once(self) -> None:
-        """See to all requests that there are."""
+    async def once(self) -> bool:
+        """See to all requests that there are; whether there were any."""
         after = ""
         while requests := await stop_requests(self._station.store, after=after):
             served = await asyncio.gather(*map(self._serve, requests), return_exceptions=True)
@@ -68,6 +77,7 @@ class Stops:
                 if isinstance(each, BaseException):
                     raise each
             after = requests[-1].session_id
+        return after != ""
 
     async def _serve(self, request: StopRequest) -> None:
         store, session_id = self._station.store, request.session_id

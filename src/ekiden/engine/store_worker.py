@@ -17,10 +17,13 @@ from ekiden.runtime import RunConfig, RunOptions, advance, taken_up
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.runtime.state.leases import owner_name
 from ekiden.storage.base import Claim, SessionRow, SessionStatus, Store
+from ekiden.storage.changes import LAPSE_S
 from ekiden.tracing.log_context import LogSession, bind_log_session
 
 _log = logging.getLogger("ekiden.worker")
 
+LOOK_S = 4.0
+"""After so long it is looked for work without any hint, should one have been lost."""
 REST_S = 0.5
 """How long whatever is wrong gets, so that trying again does not become a busy loop."""
 _PATIENCE_S = 5.0
@@ -123,12 +126,25 @@ class StoreWorker:
             raise cancelled
         return claimed
 
-    async def hint(self, longest_s: float) -> None:
-        """Return when something may have changed, after so long at the latest."""
+    async def ready(self, *, slower: float, has_room: Callable[[], bool]) -> None:
+        """Return when a session may be there to be claimed, or it is time to look without a hint,
+        which is so many times `slower` than for one store.
+
+        `has_room`: whether one would be taken; else another process is told.
+        """
         if self._listens:
-            await self.store.wait_for_change(longest_s)
+            longest_s = min(LOOK_S, self.config.lease_s + REST_S) * slower
+            await self.store.wait_for_ready(self._agents, longest_s, has_room=has_room)
         else:
-            await asyncio.sleep(longest_s)
+            await asyncio.sleep(LAPSE_S * slower)
+
+    async def hint(self, longest_s: float, *, about: Collection[str]) -> None:
+        """Return when a document in one of these collections may have changed, after so long at
+        the latest."""
+        if self._listens:
+            await self.store.wait_for_change(longest_s, about=about)
+        else:
+            await asyncio.sleep(min(longest_s, 2 * LAPSE_S))
 
     async def stop_session(
         self,

@@ -33,7 +33,7 @@ from ekiden.storage.base import Store
 
 _log = logging.getLogger("ekiden.worker")
 
-_LOOK_EVERY_S = 5.0
+_LOOK_EVERY_S = 10.0
 """How often new tenants are looked for."""
 _FEW = 8
 """More SQLite files than that are not listened to, but looked at: each hint costs a poll."""

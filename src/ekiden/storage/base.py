@@ -22,12 +22,13 @@ Rules that every back end keeps, and `ekiden.testing.store_contract.StoreContrac
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, Self
 
 from ekiden.core.events import Event
 from ekiden.storage.digests import EventDigest
 from ekiden.storage.messages import (
+    MESSAGES,
     MessageFilter,
     MessageSettle,
     MessageState,
@@ -45,6 +46,7 @@ from ekiden.storage.records import (
     DocumentWrite,
     EventFilter,
     EventPage,
+    Loaded,
     NewSession,
     OwnJson,
     SessionFilter,
@@ -58,6 +60,7 @@ from ekiden.storage.records import (
 from ekiden.storage.search import SearchEntry, SearchHit, SearchStore
 
 __all__ = [
+    "MESSAGES",
     "Batch",
     "Claim",
     "Commit",
@@ -68,6 +71,7 @@ __all__ = [
     "EventPage",
     "Journal",
     "LeaseStore",
+    "Loaded",
     "MessageFilter",
     "MessageSettle",
     "MessageState",
@@ -147,9 +151,26 @@ class LeaseStore(Protocol):
         """Give the session up; harmless if it was lost already."""
         ...
 
-    async def wait_for_change(self, timeout_s: float) -> None:
+    async def wait_for_change(
+        self, timeout_s: float, *, about: Collection[str] | None = None
+    ) -> None:
         """Return soon after anybody changed anything, or after the time-out: a hint, never a
-        promise; may return early."""
+        promise; may return early.
+
+        With `about`, changes of documents in these collections are enough, and with `MESSAGES`
+        among them those of messages.
+        """
+        ...
+
+    async def wait_for_ready(
+        self, agents: Collection[str], timeout_s: float, *, has_room: Callable[[], bool]
+    ) -> None:
+        """Return when this process may find a session of these agents with `claim_next`: somebody
+        left one, or a lease ran out. A hint, as `wait_for_change`.
+
+        Of several processes that wait as many are told as there are sessions, and those for which
+        `has_room` says no are passed over. One task of a process may wait.
+        """
         ...
 
 
@@ -223,8 +244,13 @@ class DocumentStore(Protocol):
         """The document, or `None`."""
         ...
 
-    async def write_documents(self, writes: Sequence[DocumentWrite]) -> None:
-        """All of them or none; `StaleDocument` if a version is not as expected."""
+    async def write_documents(
+        self, writes: Sequence[DocumentWrite], *, silently: bool = False
+    ) -> None:
+        """All of them or none; `StaleDocument` if a version is not as expected.
+
+        `silently`: nobody who waits for changes need be woken.
+        """
         ...
 
     async def list_documents(

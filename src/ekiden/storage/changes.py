@@ -6,6 +6,8 @@ import asyncio
 from weakref import WeakKeyDictionary
 
 _ECHO_S = 0.03
+LAPSE_S = 0.5
+"""How often stores that cannot tell when a lease runs out are to be looked at for one that did."""
 
 
 class ChangeSignal:
@@ -17,9 +19,11 @@ class ChangeSignal:
     after it is woken then. All calls come from the event loop's thread.
     """
 
-    __slots__ = ("_count", "_echo", "_seen", "_seen_by", "_waiters")
+    __slots__ = ("_count", "_echo", "_echoes", "_seen", "_seen_by", "_waiters")
 
-    def __init__(self) -> None:
+    def __init__(self, *, echoes: bool = True) -> None:
+        """Without `echoes`, for one task that waits again and again, a change is told once."""
+        self._echoes = echoes
         self._count = 0
         self._seen = 0
         """By anybody."""
@@ -39,7 +43,7 @@ class ChangeSignal:
         if self._waiters:
             self._wake()
         loop = asyncio.get_running_loop()
-        if self._echo is not loop:
+        if self._echoes and self._echo is not loop:
             self._echo = loop
             loop.call_later(_ECHO_S, self._tell_again)
 

@@ -6,6 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+MESSAGES = "queued messages"
+"""What changes of messages are about; see `LeaseStore.wait_for_change`."""
+
 MessageState: TypeAlias = Literal[
     "open", "answered", "failed", "timed_out", "cancelled", "late", "expired", "dead"
 ]

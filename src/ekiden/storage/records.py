@@ -30,6 +30,16 @@ class NewSession:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """The contents of a session that came along with its claim."""
+
+    events: Sequence[Event]
+    """All."""
+    steps: Mapping[str, Any]
+    """All remembered results, by key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRow:
     """A session as it is stored."""
 
@@ -54,6 +64,8 @@ class SessionRow:
     wakes: int = 0
     """How often somebody woke it."""
     priority: int = 2
+    loaded: Loaded | None = field(default=None, compare=False, repr=False)
+    """For whoever claimed it, if the store has it at hand; else it has to be read."""
 
 
 def is_copied(row: SessionRow, event: Event) -> bool:

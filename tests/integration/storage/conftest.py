@@ -20,7 +20,7 @@ async def far(
 ) -> AsyncIterator[PostgresStore]:
     """A store behind the proxy, with one connection on which nothing but the test's calls go."""
     async with PostgresStore(proxy.url(postgres_url), max_size=1) as store:
-        monkeypatch.setattr(store._changes, "changed", lambda: None)
+        monkeypatch.setattr(store._changes, "changed", lambda topics=(): None)
         yield store
 
 

@@ -2,11 +2,12 @@
 
 import asyncio
 import time
-from typing import Any
+from contextlib import AsyncExitStack
+from typing import Any, Self
 
 import pytest
 
-from ekiden.storage.base import NewSession
+from ekiden.storage.base import DocumentWrite, NewSession
 from ekiden.storage.postgres import PostgresStore
 from ekiden.storage.postgres.connection.address import parse_address
 from ekiden.storage.postgres.connection.changes import PAUSE_S
@@ -88,3 +89,109 @@ async def test_without_a_server_waiting_just_takes_its_time(
     async with asyncio.timeout(60):
         await store.wait_for_change(timeout_s)
         await store.close()
+
+
+class Ear:
+    """A process that waits for ready sessions of its agents."""
+
+    def __init__(self, url: str, *agents: str, has_room: bool = True) -> None:
+        self.store = PostgresStore(url)
+        self.told = asyncio.Event()
+        self.agents = agents
+        self._has_room = has_room
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._wait())
+        await self.told.wait()  # It listens.
+        self.told.clear()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.wait({self._task})
+        await self.store.close()
+
+    async def _wait(self) -> None:
+        while True:
+            await self.store.wait_for_ready(self.agents, 600, has_room=lambda: self._has_room)
+            self.told.set()
+
+
+async def told_of(ears: list[Ear]) -> list[Ear]:
+    """Those who were told of a session, of whom the first took it, once everybody else could have
+    been told."""
+    waiting = [asyncio.create_task(ear.told.wait()) for ear in ears]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    first = next(ear for ear in ears if ear.told.is_set())
+    assert await first.store.claim_next(owner="w", lease_s=60, agents=first.agents) is not None
+    heard = [asyncio.create_task(ear.store.wait_for_change(10)) for ear in ears]
+    await asyncio.sleep(0)
+    await ears[0].store.write_documents([DocumentWrite(collection="c", key="k", body=1)])
+    await asyncio.gather(*heard)
+    for each in waiting:
+        each.cancel()
+    return [ear for ear in ears if ear.told.is_set()]
+
+
+async def test_a_ready_session_wakes_one_of_those_who_serve_its_agent(
+    postgres_store: PostgresStore, postgres_url: str
+) -> None:
+    ears = [Ear(postgres_url, "a", "b") for _ in range(3)] + [Ear(postgres_url, "c")]
+    async with AsyncExitStack() as stack, asyncio.timeout(60):
+        for ear in ears:
+            await stack.enter_async_context(ear)
+        await postgres_store.create(NewSession(id="idle", agent="a"))
+        await postgres_store.create(NewSession(id="s", agent="b", status="ready"))
+        [one] = await told_of(ears)
+        assert one in ears[:3]
+        one.told.clear()
+        await postgres_store.create(NewSession(id="t", agent="c", status="ready"))
+        assert await told_of(ears) == ears[3:]
+
+
+async def test_whoever_is_told_and_has_no_room_tells_another(
+    postgres_store: PostgresStore, postgres_url: str
+) -> None:
+    full = [Ear(postgres_url, "a", has_room=False) for _ in range(3)]
+    free = Ear(postgres_url, "a")
+    async with AsyncExitStack() as stack, asyncio.timeout(60):
+        for ear in [*full, free]:
+            await stack.enter_async_context(ear)
+        for number in range(8):
+            new = NewSession(id=f"s{number}", agent="a", status="ready")
+            await postgres_store.create(new)
+            await free.told.wait()
+            free.told.clear()
+            claimed = await free.store.claim_next(owner="w", lease_s=60, agents=["a"])
+            assert claimed is not None
+        assert not any(ear.told.is_set() for ear in full)
+
+
+async def test_only_changes_that_one_waits_for_count(
+    postgres_store: PostgresStore, postgres_url: str
+) -> None:
+    async with PostgresStore(postgres_url) as other, asyncio.timeout(60):
+        await listening(other, postgres_url)
+        await other.wait_for_change(0, about={"d"})
+        any_, about = (
+            asyncio.create_task(other.wait_for_change(60, about=topics)) for topics in (None, {"d"})
+        )
+        await asyncio.sleep(0)
+        await postgres_store.write_documents([DocumentWrite(collection="c", key="k", body=1)])
+        await any_
+        assert not about.done()
+        await postgres_store.write_documents([DocumentWrite(collection="d", key="k", body=1)])
+        await about
+
+
+async def test_whoever_waits_looks_again_when_a_lease_runs_out(
+    postgres_store: PostgresStore,
+) -> None:
+    store = postgres_store
+    new = NewSession(id="s", agent="a", status="ready")
+    await store.claim("s", owner="dead", lease_s=0.4, create=new)
+    async with asyncio.timeout(60):
+        while await store.claim_next(owner="w", lease_s=60, agents=["a"]) is None:
+            await store.wait_for_ready(["a"], 600, has_room=lambda: True)

@@ -280,7 +280,7 @@ async def test_a_wire_that_falls_silent_delays_a_commit_and_locks_no_session(
     ):
         monkeypatch.setattr(f"ekiden.storage.postgres.{name}", 0.2)
     async with PostgresStore(proxy.url(postgres_url), max_size=2) as store:
-        monkeypatch.setattr(store._changes, "changed", lambda: None)
+        monkeypatch.setattr(store._changes, "changed", lambda topics=(): None)
         mine = await claims(store, 6 if together else 1)
         for seq in (1, 2):
             # The first of them prepares the statement, which is a request of its own.

@@ -394,11 +394,11 @@ class Unreliable(MemoryStore):
 
     away = 0
 
-    async def wait_for_change(self, timeout_s: float) -> None:
+    async def wait_for_change(self, timeout_s: float, **options: Any) -> None:
         if self.away:
             self.away -= 1
             raise StoreUnavailable("away")
-        await super().wait_for_change(timeout_s)
+        await super().wait_for_change(timeout_s, **options)
 
     def poke(self) -> None:
         """Let those who wait look."""

@@ -108,7 +108,7 @@ async def test_a_store_that_fails_does_not_hold_up_the_others(
         async def claim_next(self, **options: Any) -> Any:
             raise error
 
-        async def wait_for_change(self, timeout_s: float) -> None:
+        async def wait_for_change(self, timeout_s: float, **options: Any) -> None:
             raise StoreUnavailable("away")
 
     done: list[str] = []
@@ -223,7 +223,7 @@ async def test_what_becomes_ready_while_pauses_are_looked_for_is_done_before_it_
                 await desk.fill(1)
             return 0
 
-        async def wait_for_change(self, timeout_s: float) -> None:
+        async def wait_for_change(self, timeout_s: float, **options: Any) -> None:
             await asyncio.Event().wait()
 
     done: list[str] = []
@@ -239,7 +239,7 @@ async def test_whatever_is_wrong_with_hints_it_is_looked_for_work(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Deaf(MemoryStore):
-        async def wait_for_change(self, timeout_s: float) -> None:
+        async def wait_for_change(self, timeout_s: float, **options: Any) -> None:
             raise ValueError("odd")
 
     monkeypatch.setattr("ekiden.engine.fleet.REST_S", 0.01)

@@ -54,7 +54,8 @@ async def age(store: MemoryStore, seconds: float) -> None:
     writes = []
     for collection, name in ((BEATS, "seen_us"), (WORKERS, "started_us")):
         for each in await store.list_documents(collection):
-            body = {**each.body, name: each.body[name] - round(seconds * 1e6)}
+            then = each.body.get(name, each.updated_at_us) - round(seconds * 1e6)
+            body = {**each.body, name: then}
             writes.append(DocumentWrite(collection=collection, key=each.key, body=body))
     await store.write_documents(writes)
 
@@ -176,10 +177,10 @@ async def test_whatever_is_wrong_with_the_list_work_goes_on(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Unwritable(MemoryStore):
-        async def write_documents(self, writes: Any) -> None:
+        async def write_documents(self, writes: Any, **options: Any) -> None:
             if any(each.collection == BEATS for each in writes):
                 raise error
-            await super().write_documents(writes)
+            await super().write_documents(writes, **options)
 
     store = Unwritable()
     worker = Worker(store, TEAM)
@@ -196,11 +197,11 @@ async def test_an_entry_that_could_not_be_written_is_written_with_the_next_beat(
     class Blinking(MemoryStore):
         away = True
 
-        async def write_documents(self, writes: Any) -> None:
+        async def write_documents(self, writes: Any, **options: Any) -> None:
             if self.away:
                 self.away = False
                 raise StoreUnavailable("away")
-            await super().write_documents(writes)
+            await super().write_documents(writes, **options)
 
     store = Blinking()
     entry = enlisting(store)

@@ -352,11 +352,11 @@ class RacingStore(MemoryStore):
         )
         self.is_armed = False
 
-    async def write_documents(self, writes: Any) -> None:
+    async def write_documents(self, writes: Any, **options: Any) -> None:
         if self.is_armed and self.race is not None:
             race, self.race = self.race, None
             await super().write_documents([race])
-        await super().write_documents(writes)
+        await super().write_documents(writes, **options)
 
 
 async def test_a_write_that_came_between_is_seen_and_the_change_made_after_it() -> None:

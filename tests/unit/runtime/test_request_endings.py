@@ -142,11 +142,11 @@ async def test_a_request_that_is_taken_up_just_now_is_cancelled_as_the_handoff_t
     class Quick(MemoryStore):
         """Somebody takes the request up while it is being withdrawn."""
 
-        async def write_documents(self, writes: Sequence[DocumentWrite]) -> None:
+        async def write_documents(self, writes: Sequence[DocumentWrite], **options: Any) -> None:
             if writes[0].body and writes[0].body["state"] == "cancelled":
                 office.let_go.set()
                 await working.wait()
-            await super().write_documents(writes)
+            await super().write_documents(writes, **options)
 
     class Slow(Office):
         def respond(self, request: Any) -> Any:

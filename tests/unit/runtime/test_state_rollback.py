@@ -166,8 +166,8 @@ class CrashingStore(MemoryStore):
     async def commit(self, claim: Any, commit: Commit) -> None:
         await self._write(super().commit(claim, commit))
 
-    async def write_documents(self, writes: Any) -> None:
-        await self._write(super().write_documents(writes))
+    async def write_documents(self, writes: Any, **options: Any) -> None:
+        await self._write(super().write_documents(writes, **options))
 
     async def _write(self, writing: Any) -> None:
         self.left -= 1

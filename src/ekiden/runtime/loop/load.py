@@ -52,7 +52,7 @@ async def first_step(
     closing: list[ClosedCall] = []
     events: Sequence[Event] = ()
     if row.seq:
-        events = await told_so_far(store, row.id, row.seq, with_items=True)
+        events = await _said(store, row)
         visible, _ = await _view(store, row.id, events, before.view, anew=True)
         closing = await interrupted(store, row.id, events, before, open_calls(events))
     if not closing and not items:
@@ -218,7 +218,7 @@ async def left_step(
     )
     _tell_unrecorded(run, row, events)
     _look_for_tried(run)
-    await load_memo(run)
+    await load_memo(run, None if row.loaded is None else row.loaded.steps)
     return run
 
 
@@ -226,6 +226,13 @@ def _look_for_tried(run: RunState) -> None:
     """A handoff that a document asks for, and that somebody was asked about, is still wanted."""
     if any(each.is_asked_of(run.session_id) for each in run.cursor.handoffs.tried):
         run.interruption.want(at_once=False)
+
+
+async def _said(store: Store, row: SessionRow) -> Sequence[Event]:
+    """The events that carry items."""
+    if row.loaded is not None:
+        return [event for event in row.loaded.events if event.speaks]
+    return await told_so_far(store, row.id, row.seq, with_items=True)
 
 
 async def _told(
@@ -238,7 +245,7 @@ async def _told(
     if row.seq > _FEW:
         said = await told_so_far(store, row.id, row.seq, with_items=True)
         return said, await told_so_far(store, row.id, row.seq, after=first - 1)
-    told = await told_so_far(store, row.id, row.seq)
+    told = await told_so_far(store, row.id, row.seq) if row.loaded is None else row.loaded.events
     return (
         [event for event in told if event.speaks],
         [event for event in told if event.seq >= first],
@@ -334,7 +341,7 @@ async def _without_message(
 ) -> RunState:
     """A new run that goes on with the task; it is not begun yet."""
     cursor = Cursor.from_json(row.cursor)
-    events = await told_so_far(store, row.id, row.seq, with_items=True)
+    events = await _said(store, row)
     visible, _ = await _view(store, row.id, events, cursor.view, anew=True)
     run = RunState(
         options, store=store, claim=claim, hold=hold, row=row, visible=visible, agent=agent,

@@ -79,6 +79,18 @@ async def seconds_to_timer(store: Store, longest_s: float) -> float:
     return min(left_s + _A_MOMENT_S if left_s > 0 else _A_WHILE_S, longest_s)
 
 
+async def see_to_timers(store: Store, longest_s: float) -> float:
+    """See to what is due; how long to wait at most before looking again."""
+    due_us = await next_due_us(store)
+    if due_us is None:
+        return longest_s
+    left_s = (due_us - await store.now_us()) / 1e6
+    if left_s > 0:
+        return min(left_s + _A_MOMENT_S, longest_s)
+    await run_timers(store)
+    return await seconds_to_timer(store, longest_s)
+
+
 async def _end_query(store: Store, timer: Timer, now_us: int) -> None:
     """The time of a question is over: tell the asker, unless a person is waited for meanwhile.
 

@@ -291,13 +291,15 @@ class RunState(Committing):
             self.outbox.show_published(self.step_key(name), published, show)
 
 
-async def load_memo(run: RunState) -> None:
+async def load_memo(run: RunState, steps: Mapping[str, Any] | None = None) -> None:
     """Read what is stored of the turn under way into `run.memo`, and what others may have changed
-    while it waited."""
+    while it waited; `steps`: all results, if they are known."""
     await run.learn_shared()
     prefix = run.step_key("")
+    if steps is None:
+        steps = await run.store.steps(run.session_id, prefix=prefix)
     run.memo = {
-        **await run.store.steps(run.session_id, prefix=prefix),
+        **{key: result for key, result in steps.items() if key.startswith(prefix)},
         **{
             event.step: _replay(event)
             for event in run.events

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ekiden.core.errors import SessionBusy, SessionExists, SessionNotFound
@@ -19,7 +19,7 @@ from ekiden.storage.base import (
     SessionRow,
     SessionStatus,
 )
-from ekiden.storage.changes import ChangeSignal
+from ekiden.storage.changes import LAPSE_S, ChangeSignal
 from ekiden.storage.priorities import HEAD_START_S, check_priority, head_start_us
 from ekiden.storage.values import (
     check_limit,
@@ -302,9 +302,16 @@ class MemorySessions:
             session.owner = None
             self._changes.notify()
 
-    async def wait_for_change(self, timeout_s: float) -> None:
+    async def wait_for_change(
+        self, timeout_s: float, *, about: Collection[str] | None = None
+    ) -> None:
         self._check_open()
         await self._changes.wait(timeout_s)
+
+    async def wait_for_ready(
+        self, agents: Collection[str], timeout_s: float, *, has_room: Callable[[], bool]
+    ) -> None:
+        await self.wait_for_change(min(timeout_s, LAPSE_S))
 
     # Within
 

@@ -237,10 +237,13 @@ class MemoryStore(MemorySessions):
         self._check_open()
         return self._documents.get(collection, key)
 
-    async def write_documents(self, writes: Sequence[DocumentWrite]) -> None:
+    async def write_documents(
+        self, writes: Sequence[DocumentWrite], *, silently: bool = False
+    ) -> None:
         self._check_open()
         self._documents.apply(self._documents.stage(writes, now_us=self._clock.now_us()))
-        self._changes.notify()
+        if not silently:
+            self._changes.notify()
 
     async def list_documents(
         self, collection: str, *, prefix: str = "", after: str = "", limit: int = 100

@@ -69,14 +69,17 @@ class Documents(Role):
         found = await self._database.query(_GET, *args, repeatable=True)
         return document(found[0]) if found else None
 
-    async def write_documents(self, writes: Sequence[DocumentWrite]) -> None:
+    async def write_documents(
+        self, writes: Sequence[DocumentWrite], *, silently: bool = False
+    ) -> None:
         prepared = prepare_documents(writes)
 
         async def work(connection: Any) -> None:
             await store_documents(connection, prepared)
 
         await self._database.transact(work)
-        self._changes.changed()
+        if not silently:
+            self._changes.changed(each.collection for each in writes)
 
     async def list_documents(
         self, collection: str, *, prefix: str = "", after: str = "", limit: int = 100

@@ -48,9 +48,9 @@ class Journal(Role):
     async def commit(self, claim: Claim, commit: Commit) -> None:
         handle = await self._handle(claim)
         fault_point("store.postgres.before_commit")
-        await store_commit(self._database, self._gathering, handle, claim, commit)
+        topics = await store_commit(self._database, self._gathering, handle, claim, commit)
         fault_point("store.postgres.after_commit")
-        self._changes.changed()
+        self._changes.changed(topics)
 
     async def events(
         self,

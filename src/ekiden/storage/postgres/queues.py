@@ -9,6 +9,7 @@ from typing import Any
 
 from ekiden.core.errors import StoreReadOnly
 from ekiden.storage.base import (
+    MESSAGES,
     MessageFilter,
     MessageSettle,
     PutReceipt,
@@ -121,7 +122,7 @@ class Queues(Role):
             receipts = await answered(self._database, send, unknown)
         else:
             receipts = await send(False)
-        self._changes.changed()
+        self._changes.changed([MESSAGES])
         return receipts
 
     async def take_messages(
@@ -138,7 +139,7 @@ class Queues(Role):
         found = await self._database.query(sql, name, to_column(owner), lease_s, max(limit, 0))
         if any(record["any_over"] for record in found):
             await self._database.query(_EXPIRE, name, repeatable=True)
-            self._changes.changed()
+            self._changes.changed([MESSAGES])
         taken = [queue_message(record) for record in found if not record["any_over"]]
         if oldest_first:
             return sorted(taken, key=lambda message: message.id)
@@ -166,7 +167,7 @@ class Queues(Role):
             )
 
         results = await answered(self._database, send, unknown)
-        self._changes.changed()
+        self._changes.changed([MESSAGES])
         return results
 
     async def find_messages(
@@ -185,7 +186,7 @@ class Queues(Role):
     async def requeue_messages(self, keys: Collection[str]) -> int:
         stored = [to_column(key) for key in keys]
         count = len(await self._database.query(_REQUEUE, stored))
-        self._changes.changed()
+        self._changes.changed([MESSAGES])
         return count
 
     async def prune_messages(self, *, before_us: int, limit: int = 1000) -> int:
@@ -193,12 +194,12 @@ class Queues(Role):
 
     async def ack_message(self, message: QueueMessage) -> bool:
         done = await self._database.query(_ACK, *_delivery(message))
-        self._changes.changed()
+        self._changes.changed([MESSAGES])
         return bool(done)
 
     async def release_message(self, message: QueueMessage, *, delay_s: float = 0.0) -> bool:
         done = await self._database.query(_RELEASE, *_delivery(message), delay_s)
-        self._changes.changed()
+        self._changes.changed([MESSAGES])
         return bool(done)
 
     async def queue_depth(self, queue: str) -> int:
@@ -213,7 +214,7 @@ class Queues(Role):
         """
         with suppress(StoreReadOnly):
             await self._database.query(_EXPIRE_ALL, repeatable=True)
-            self._changes.changed()
+            self._changes.changed([MESSAGES])
 
 
 def _delivery(message: QueueMessage) -> tuple[int, str, int]:

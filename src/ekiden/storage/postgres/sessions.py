@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Any, NamedTuple, get_args
 
 from ekiden.core.errors import EkidenError, SessionExists, SessionNotFound
@@ -20,9 +21,11 @@ from ekiden.storage.postgres.connection.database import Database
 from ekiden.storage.postgres.connection.errors import ConnectionLost
 from ekiden.storage.postgres.role import FREE, Role, later_lapse, lease
 from ekiden.storage.postgres.rows import (
+    CLAIMED_SESSION,
     READY_NOW,
     SESSION,
     claim_of,
+    claimed_row,
     head_start,
     session_row,
     to_column,
@@ -51,6 +54,7 @@ delete from steps where session = $1"""
 
 _FILTERS = ("status", "agent", "user_id", "outcome")
 _LARGEST = 2**63 - 1
+_A_MOMENT_S = 0.005
 _NEWEST = "order by num desc limit $1"
 # The order of the lapsed is written so that no index has it, nor one of agents: the server must not
 # go through all that are ready to find these few.
@@ -67,10 +71,19 @@ with lapsed as materialized (
 ), next as (
     select num as found from (table lapsed union all table free) as either
     order by ready_at, num limit $3
+), taken as (
+    update sessions set epoch = epoch + 1, owner = $1,
+        {lease("$2::float8")}
+    from next where num = found returning {CLAIMED_SESSION}
 )
-update sessions set epoch = epoch + 1, owner = $1,
-    {lease("$2::float8")}
-from next where num = found returning {SESSION}"""
+select extract(epoch from least(
+    (select min(lapses_at) from sessions
+        where status = 'ready' and owner is not null and lapses_at > statement_timestamp()),
+    (select min(lease_until) from sessions
+        where status = 'ready' and owner is not null and lapses_at <= statement_timestamp()
+            and lease_until > statement_timestamp())
+) - clock_timestamp())::float8 as lapses_in_s, taken.*
+from (select) as always left join taken on true"""
 _TAKE_NEXT = _TAKE_FIRST.format(and_lapsed="", and_free="")
 # The line is gone through in its order only if there is anything to be found in it: else a worker
 # that has nothing to do would, each time it looks, read all that others have to do.
@@ -90,18 +103,18 @@ where num = $1 and epoch = $2 and owner = $3"""
 _TAKE = f"""
 update sessions set epoch = epoch + 1, owner = $2,
     {lease("$3::float8")}
-where id = $1 and {FREE} returning {SESSION}"""
+where id = $1 and {FREE} returning {CLAIMED_SESSION}"""
 _TAKE_OR_CREATE = f"""
 with made as (
     {INSERT}, epoch, owner, lease_until, lapses_at)
     select {NEW}, 1, $7, ending, ending
     from clock_timestamp() as now, lateral (
         select now + $8::float8 * interval '1 second' as ending) as its
-    on conflict (id) do nothing returning {SESSION}
+    on conflict (id) do nothing returning {CLAIMED_SESSION}
 ), taken as (
     update sessions set epoch = epoch + 1, owner = $7,
         {lease("$8::float8")}
-    where id = $1 and {FREE} and not exists (select from made) returning {SESSION}
+    where id = $1 and {FREE} and not exists (select from made) returning {CLAIMED_SESSION}
 )
 select true as is_new, * from made union all select false, * from taken"""
 # Rows are locked in the order of their numbers, as by those who wake several.
@@ -208,6 +221,12 @@ class Claiming:
         self._waiting: dict[ClaimWish, list[asyncio.Future[Any]]] = {}
         """Those who came since the event loop had its last turn."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._lapse_at = inf
+        """In the time of the loop; no lease runs out before, as far as the last claim told."""
+
+    def seconds_to_lapse(self) -> float:
+        """After so long a lease may run out."""
+        return max(self._lapse_at - asyncio.get_running_loop().time(), 0.0)
 
     async def next(self, wish: ClaimWish) -> Any:
         """The `SESSION` columns of the session that is taken, or `None`.
@@ -253,11 +272,15 @@ class Claiming:
         await self._let_go(wish, found)
 
     async def _query(self, wish: ClaimWish, count: int) -> list[Any]:
+        args = (wish.owner, wish.lease_s, count)
         if wish.agents is None:
-            return await self._database.query(_TAKE_NEXT, wish.owner, wish.lease_s, count)
-        return await self._database.query(
-            TAKE_NEXT_OF, wish.owner, wish.lease_s, count, wish.agents
-        )
+            found = await self._database.query(_TAKE_NEXT, *args)
+        else:
+            found = await self._database.query(TAKE_NEXT_OF, *args, wish.agents)
+        lapses_in_s = found[0]["lapses_in_s"]
+        now = asyncio.get_running_loop().time()
+        self._lapse_at = inf if lapses_in_s is None else now + lapses_in_s + _A_MOMENT_S
+        return [row for row in found if row["num"] is not None]
 
     async def _let_go(self, wish: ClaimWish, found: Sequence[Any]) -> None:
         """Release what nobody waits for any more; failing that, its lease ends some time."""
@@ -288,10 +311,8 @@ class Leases(Role):
             else:
                 args = (*new_columns(create), taker, lease_s)
                 found = await self._database.query(_TAKE_OR_CREATE, *args)
-                if found and found[0]["is_new"]:
-                    self._changes.changed()
             if found:
-                return claim_of(found[0], owner=owner, lease_s=lease_s), session_row(found[0])
+                return claim_of(found[0], owner=owner, lease_s=lease_s), claimed_row(found[0])
             await self._explain_not_free(session_id, may_be_missing=create is not None)
 
     async def claim_next(
@@ -305,7 +326,7 @@ class Leases(Role):
         found = await self._claiming.next(wish)
         if found is None:
             return None
-        return claim_of(found, owner=owner, lease_s=lease_s), session_row(found)
+        return claim_of(found, owner=owner, lease_s=lease_s), claimed_row(found)
 
     async def renew(self, claims: Sequence[Claim]) -> Sequence[Claim]:
         if not claims:
@@ -326,5 +347,13 @@ class Leases(Role):
         await self._database.query(RELEASE, *args, repeatable=True)
         self._changes.changed()
 
-    async def wait_for_change(self, timeout_s: float) -> None:
-        await self._changes.wait(timeout_s)
+    async def wait_for_change(
+        self, timeout_s: float, *, about: Collection[str] | None = None
+    ) -> None:
+        await self._changes.wait(timeout_s, about)
+
+    async def wait_for_ready(
+        self, agents: Collection[str], timeout_s: float, *, has_room: Callable[[], bool]
+    ) -> None:
+        longest_s = min(timeout_s, self._claiming.seconds_to_lapse())
+        await self._changes.wait_ready(agents, longest_s, has_room)

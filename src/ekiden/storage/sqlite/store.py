@@ -39,6 +39,7 @@ from ekiden.storage.base import (
     StoredMessage,
     Written,
 )
+from ekiden.storage.changes import LAPSE_S
 from ekiden.storage.copying import TableName
 from ekiden.storage.digests import EventDigest
 from ekiden.storage.sqlite import batches, documents, journal, queues, sessions, settle
@@ -221,8 +222,15 @@ class SqliteStore(Searching):
     async def release(self, claim: Claim) -> None:
         await self._write(lambda db, _: sessions.release_claim(db, claim))
 
-    async def wait_for_change(self, timeout_s: float) -> None:
+    async def wait_for_change(
+        self, timeout_s: float, *, about: Collection[str] | None = None
+    ) -> None:
         await (await self._running()).watch.wait(timeout_s)
+
+    async def wait_for_ready(
+        self, agents: Collection[str], timeout_s: float, *, has_room: Callable[[], bool]
+    ) -> None:
+        await self.wait_for_change(min(timeout_s, LAPSE_S))
 
     # Journal
 
@@ -266,7 +274,9 @@ class SqliteStore(Searching):
     async def get_document(self, collection: str, key: str) -> Document | None:
         return await self._read(lambda db: documents.read_document(db, collection, key), quick=True)
 
-    async def write_documents(self, writes: Sequence[DocumentWrite]) -> None:
+    async def write_documents(
+        self, writes: Sequence[DocumentWrite], *, silently: bool = False
+    ) -> None:
         prepared = documents.prepare_documents(writes, self._clock.now_us())
         await self._write(lambda db, _: documents.write_documents(db, prepared))
 

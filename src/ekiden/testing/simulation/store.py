@@ -30,6 +30,7 @@ from ekiden.storage.base import (
     StoredMessage,
     Written,
 )
+from ekiden.storage.changes import LAPSE_S
 from ekiden.storage.digests import EventDigest
 from ekiden.storage.values import copy_json
 from ekiden.testing.simulation.network import Network
@@ -119,8 +120,15 @@ class Handle:
     async def release(self, claim: Claim) -> None:
         await self._call("release", claim.session_id, lambda: self._truth.release(claim), claim)
 
-    async def wait_for_change(self, timeout_s: float) -> None:
+    async def wait_for_change(
+        self, timeout_s: float, *, about: Collection[str] | None = None
+    ) -> None:
         await self._network.wait_for_hint(timeout_s)
+
+    async def wait_for_ready(
+        self, agents: Collection[str], timeout_s: float, *, has_room: Callable[[], bool]
+    ) -> None:
+        await self.wait_for_change(min(timeout_s, LAPSE_S))
 
     # Journal
 
@@ -178,7 +186,9 @@ class Handle:
             "get_document", key, lambda: self._truth.get_document(collection, key)
         )
 
-    async def write_documents(self, writes: Sequence[DocumentWrite]) -> None:
+    async def write_documents(
+        self, writes: Sequence[DocumentWrite], *, silently: bool = False
+    ) -> None:
         await self._call("write_documents", "", lambda: self._truth.write_documents(writes))
 
     async def list_documents(

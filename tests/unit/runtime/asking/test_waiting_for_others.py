@@ -167,9 +167,9 @@ class Blinking(MemoryStore):
             raise StoreUnavailable("away")
         self.back.set()
 
-    async def wait_for_change(self, timeout_s: float) -> None:
+    async def wait_for_change(self, timeout_s: float, **options: Any) -> None:
         self._look()
-        await super().wait_for_change(timeout_s)
+        await super().wait_for_change(timeout_s, **options)
 
     async def claim(self, session_id: str, **options: Any) -> Any:
         self._look()

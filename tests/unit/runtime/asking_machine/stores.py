@@ -102,9 +102,9 @@ class MortalMemory(MemoryStore):
         self._afterwards()
         return settled
 
-    async def write_documents(self, writes: Sequence[DocumentWrite]) -> None:
+    async def write_documents(self, writes: Sequence[DocumentWrite], **options: Any) -> None:
         self._before()
-        await super().write_documents(writes)
+        await super().write_documents(writes, **options)
         self._afterwards()
 
     @asynccontextmanager

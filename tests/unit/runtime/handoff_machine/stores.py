@@ -47,8 +47,8 @@ class Cutting:
             self.cuts += 1
             raise Cut
 
-    async def write_documents(self, writes: Sequence[DocumentWrite]) -> None:
-        await super().write_documents(writes)  # type: ignore[misc]
+    async def write_documents(self, writes: Sequence[DocumentWrite], **options: Any) -> None:
+        await super().write_documents(writes, **options)  # type: ignore[misc]
         self.is_asked.set()
 
 

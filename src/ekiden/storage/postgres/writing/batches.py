@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 from ekiden.core.errors import SessionExists
 from ekiden.core.events import Event
 from ekiden.core.values.jsonio import dumps, loads
-from ekiden.storage.base import Batch, Commit, PutReceipt, SessionOpening, Settled, Written
+from ekiden.storage.base import (
+    MESSAGES,
+    Batch,
+    Commit,
+    PutReceipt,
+    SessionOpening,
+    Settled,
+    Written,
+)
 from ekiden.storage.digests import HEAD
 from ekiden.storage.postgres.connection.database import answered
 from ekiden.storage.postgres.connection.errors import OutcomeUnknown
@@ -133,6 +141,14 @@ class Beside:
     def __bool__(self) -> bool:
         return bool(self.documents or self.messages or self.settles or self.openings or self.wakes)
 
+    @property
+    def topics(self) -> set[str]:
+        """What it is about, for those who wait for changes."""
+        topics = {each.write.collection for each in self.documents}
+        if self.messages or self.settles:
+            topics.add(MESSAGES)
+        return topics
+
     async def lock(self, connection: Any, *, num: int | None = None) -> None:
         """Lock the sessions that may be woken, and the one numbered `num`, if there are any: to be
         called before anything is written."""
@@ -183,7 +199,7 @@ class Batches(Role):
             return await self._database.transact(work)
 
         written = await answered(self._database, send, _unknown)
-        self._changes.changed()
+        self._changes.changed(beside.topics)
         return written
 
     async def now_us(self) -> int:

@@ -10,6 +10,7 @@ in a server process that does not know of our end, can no longer take effect.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,9 +59,9 @@ class _Attempt:
 
 async def store_commit(
     database: Database, gathering: Gathering, handle: ClaimHandle, claim: Claim, commit: Commit
-) -> None:
+) -> Collection[str]:
     """Store it, or raise `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull`,
-    `SessionExists`, `UserError`.
+    `SessionExists`, `UserError`. Gives what it is about, for those who wait for changes.
 
     `StoreUnavailable` if the database went away: before the commit was sent, or for so long that
     its fate is not known.
@@ -73,6 +74,7 @@ async def store_commit(
 
     await answered(database, send, lambda why: _unknown(why, claim))
     handle.token = attempt.token
+    return attempt.beside.topics if attempt.beside else ()
 
 
 def _prepared(handle: ClaimHandle, claim: Claim, commit: Commit) -> _Attempt:
