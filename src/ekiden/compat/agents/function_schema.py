@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get
 from pydantic import BaseModel, Field, create_model
 from pydantic.fields import FieldInfo
 
-from ekiden.compat.agents.exceptions import UserError
+from ekiden.compat.agents.exceptions import ModelBehaviorError, UserError
 from ekiden.compat.agents.strict_schema import ensure_strict_json_schema
 from ekiden.core.context import RunContextWrapper
 from ekiden.tools.docstrings import read_docstring
@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 DocstringStyle: TypeAlias = Literal["google", "numpy", "sphinx"]
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -52,12 +53,20 @@ class FuncSchema:
                 positional.extend(value or [])
                 is_after_args = True
             elif param.kind is param.VAR_KEYWORD:
+                self._check_free(value or {})
                 named.update(value or {})
             elif param.kind in _POSITIONAL and not is_after_args:
                 positional.append(value)
             else:
                 named[param.name] = value
         return positional, named
+
+    def _check_free(self, given: dict[str, Any]) -> None:
+        for param in self.signature.parameters.values():
+            if param.name in given and param.kind in _BY_NAME:
+                raise ModelBehaviorError(
+                    f"Invalid input for tool {self.name}: {param.name!r} is given twice"
+                )
 
 
 @dataclass
@@ -142,32 +151,27 @@ def _field(
     if kind is param.empty:
         kind = Any
     about = described.get(param.name)
-    if get_origin(kind) is Annotated:
-        texts = [part for part in get_args(kind)[1:] if isinstance(part, str)]
-        infos = [part for part in get_args(kind)[1:] if isinstance(part, FieldInfo)]
-        about = next((i.description for i in infos if i.description), None) or about
-        about = about or (texts[0] if texts else None)
-        if texts:
-            about = described.get(param.name) or texts[0]
-            about = next((i.description for i in infos if i.description), about)
+    if about is None and get_origin(kind) is Annotated:
+        about = next((part for part in get_args(kind)[1:] if isinstance(part, str)), None)
+    more = {} if about is None else {"description": about}
     if param.kind is param.VAR_POSITIONAL:
-        return list[_many(kind, tuple)], Field(default_factory=list, description=about)  # type: ignore[misc]
+        _check_each(kind, function)
+        return list[kind], Field(default_factory=list, **more)  # type: ignore[valid-type]
     if param.kind is param.VAR_KEYWORD:
-        return dict[str, _many(kind, dict)], Field(default_factory=dict, description=about)  # type: ignore[misc]
+        return dict[str, kind], Field(default_factory=dict, **more)  # type: ignore[valid-type]
     default = param.default
     if isinstance(default, FieldInfo):
-        return kind, FieldInfo.merge_field_infos(default, description=default.description or about)
-    if default is param.empty:
-        return kind, Field(..., description=about)
-    return kind, Field(default=default, description=about)
+        return kind, FieldInfo.merge_field_infos(default, **more) if more else default
+    return kind, Field(... if default is param.empty else default, **more)  # type: ignore[arg-type]
 
 
-def _many(kind: Any, outer: type) -> Any:
-    """The type of one of ``*args`` or ``**kwargs``, also where all of them are annotated."""
-    if get_origin(kind) is outer:
-        args = get_args(kind)
-        if outer is tuple and len(args) == 2 and args[1] is Ellipsis:
-            return args[0]
-        if outer is dict and len(args) == 2:
-            return args[1]
-    return kind
+def _check_each(kind: Any, function: str) -> None:
+    """`UserError` for a type of ``*args`` that cannot be that of each argument."""
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    args = get_args(kind)
+    if get_origin(kind) is tuple and not (len(args) == 2 and args[1] is Ellipsis):
+        raise UserError(
+            f"*args of {function} is annotated with a tuple of a fixed length, which cannot be the "
+            "type of each argument: use tuple[T, ...] or list[T] instead"
+        )

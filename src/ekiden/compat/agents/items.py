@@ -229,6 +229,8 @@ def typed(item: Any) -> Any:
 
 def _completed(item: Item) -> Item:
     """The item with what OpenAI's types require and other providers leave out."""
+    if "async_" in item:
+        item = {"async" if key == "async_" else key: part for key, part in item.items()}
     if not is_message(item):
         if item.get("type") == "reasoning":
             return {"id": "", "summary": [], **item}

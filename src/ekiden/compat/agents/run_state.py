@@ -117,15 +117,10 @@ class RunState(Generic[TContext]):
                     "messages": decisions.messages,
                 },
             },
-            "interruptions": [
-                {
-                    "agent": {"name": item.agent.name},
-                    "raw_item": to_item(item.raw_item),
-                    "tool_name": item.tool_name,
-                    "inbox_id": item.inbox_id,
-                }
-                for item in self.interruptions
-            ],
+            "current_step": {
+                "type": "next_step_interruption",
+                "data": {"interruptions": [_interruption(item) for item in self.interruptions]},
+            },
             "pending_input": self.pending,
         }
 
@@ -189,7 +184,7 @@ class RunState(Generic[TContext]):
                 each["tool_name"],
                 inbox_id=each["inbox_id"],
             )
-            for each in state_json["interruptions"]
+            for each in state_json["current_step"]["data"]["interruptions"]
         ]
         return state
 
@@ -201,6 +196,16 @@ class RunState(Generic[TContext]):
         except ValueError as exc:
             raise UserError(f"Failed to parse run state JSON: {exc}") from exc
         return await cls.from_json(initial_agent, data, **options)
+
+
+def _interruption(item: ToolApprovalItem) -> dict[str, Any]:
+    return {
+        "type": "tool_approval_item",
+        "agent": {"name": item.agent.name},
+        "raw_item": to_item(item.raw_item),
+        "tool_name": item.tool_name,
+        "inbox_id": item.inbox_id,
+    }
 
 
 def agents_of(agent: Any) -> dict[str, Any]:

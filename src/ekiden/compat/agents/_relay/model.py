@@ -35,7 +35,7 @@ from ekiden.compat.agents.run_config import CallModelData, ModelInputData
 from ekiden.compat.agents.stream_events import RawResponsesStreamEvent
 from ekiden.compat.agents.tool import FunctionTool, FunctionToolResult
 from ekiden.compat.agents.usage import from_native, to_native
-from ekiden.core.conversation.items import Item, assistant_message, to_input_item
+from ekiden.core.conversation.items import Item, assistant_message, to_input_item, to_items
 from ekiden.core.conversation.model import (
     Model,
     ModelDelta,
@@ -48,6 +48,7 @@ from ekiden.core.conversation.model import ModelResponse as NativeResponse
 from ekiden.core.conversation.model import ModelSettings as NativeSettings
 from ekiden.core.conversation.run_items import raw_field
 from ekiden.runtime.state.calls import both, settled
+from ekiden.runtime.turn.model_call import without_duplicates
 
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 
@@ -159,7 +160,7 @@ class RelayModel:
         )
         if not isinstance(changed, ModelInputData):
             raise UserError("call_model_input_filter must return a ModelInputData instance")
-        return list(changed.input), changed.instructions
+        return without_duplicates(to_items(changed.input)), changed.instructions
 
     def _settings(self) -> ModelSettings:
         relay, agent = self._relay, self._agent

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ekiden.compat.agents._relay import sharing
 from ekiden.compat.agents._relay.items import EVENT_NAMES, run_item
 from ekiden.compat.agents.agent import Agent, is_enabled
 from ekiden.compat.agents.exceptions import RunErrorDetails, UserError
@@ -135,6 +136,7 @@ class Relay:
 
     async def refresh(self, agent: Agent[Any]) -> Offered:
         """Find out what the agent may use now."""
+        sharing.check(self, agent)
         tools = await agent.get_all_tools(self.context)
         ways = [each if isinstance(each, Handoff) else handoff(each) for each in agent.handoffs]
         handoffs = [each for each in ways if await is_enabled(each, self.context, agent)]
@@ -146,6 +148,7 @@ class Relay:
         for way in handoffs:
             self._check_name(way.tool_name, found, agent)
             found.handoffs[way.tool_name] = way
+        sharing.check(self, agent)
         self.offered[id(agent)] = found
         return found
 

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
+from ekiden.compat.agents._relay import sharing
 from ekiden.compat.agents._relay.model import RelayModel
 from ekiden.compat.agents._relay.nested import Nested
 from ekiden.compat.agents._relay.relay import NOTHING, Relay
@@ -82,6 +83,7 @@ class Team:
         self._made[id(agent)] = made
         self._known.append(agent)
         relay.by_name[made.name] = agent
+        sharing.begin(relay, agent)
         if agent is relay.agent:
             made.input_guardrails = [
                 self._input_guardrail(each)
