@@ -10,12 +10,18 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, get_origin, get_type_hints, overload
 
 from pydantic import TypeAdapter, ValidationError
 
-from ekiden.compat.agents.exceptions import AgentsException, ModelBehaviorError, UserError
+from ekiden.compat.agents.exceptions import (
+    AgentsException,
+    ModelBehaviorError,
+    ToolTimeoutError,
+    UserError,
+)
 from ekiden.compat.agents.function_schema import DocstringStyle, function_schema
+from ekiden.compat.agents.run_context import RunContextWrapper
 from ekiden.compat.agents.strict_schema import ensure_strict_json_schema
 from ekiden.compat.agents.tool_output import (
     ToolOutputFileContent,
@@ -54,6 +60,7 @@ __all__ = [
     "default_tool_timeout_error_message",
     "function_tool",
     "get_function_tool_origin",
+    "invoke_function_tool",
     "tool_namespace",
 ]
 
@@ -368,6 +375,49 @@ def handled(
         return await told if inspect.isawaitable(told) else told
 
     return invoke
+
+
+async def invoke_function_tool(*, function_tool: FunctionTool, context: Any, arguments: str) -> Any:
+    """Call the tool, no longer than its time-out; a tool that takes the plain context gets it."""
+    limit = function_tool.timeout_seconds
+    context = _wanted_context(function_tool, context)
+    if limit is None:
+        return await function_tool.on_invoke_tool(context, arguments)
+    scope = asyncio.timeout(limit)
+    try:
+        async with scope:
+            return await function_tool.on_invoke_tool(context, arguments)
+    except TimeoutError:
+        if not scope.expired():
+            raise
+    error = ToolTimeoutError(function_tool.name, limit)
+    if function_tool.timeout_behavior == "raise_exception":
+        raise error
+    if function_tool.timeout_error_function is not None:
+        told = function_tool.timeout_error_function(context, error)
+        return await told if inspect.isawaitable(told) else told
+    return default_tool_timeout_error_message(tool_name=function_tool.name, timeout_seconds=limit)
+
+
+def _wanted_context(tool: FunctionTool, context: Any) -> Any:
+    """The context of the call, or that of the run if the tool is annotated with it."""
+    if getattr(tool.on_invoke_tool, "made_of", None) is not None:
+        return context
+    try:
+        first = next(iter(get_type_hints(tool.on_invoke_tool).values()), None)
+    except (NameError, TypeError):
+        return context
+    if (get_origin(first) or first) is not RunContextWrapper:
+        return context
+    made: RunContextWrapper[Any] = RunContextWrapper(
+        context.context,
+        context.usage,
+        context.turn_input,
+        context.tool_input,
+        decisions=context.decisions,
+    )
+    made.join(context)
+    return made
 
 
 def run_error(tool: str, error: Exception) -> Exception:

@@ -138,12 +138,10 @@ class Driver:
             return InputGuardrailTripwireTriggered(_tripped(relay.input_guardrail_results))
         if isinstance(exc, OutputGuardrailTripwireTriggered):
             return OutputGuardrailTripwireTriggered(_tripped(relay.output_guardrail_results))
-        if isinstance(exc, ToolInputGuardrailTripwireTriggered):
-            found = _raised(relay.tool_input_guardrail_results)
-            return ToolInputGuardrailTripwireTriggered(found.guardrail, found.output)
-        if isinstance(exc, ToolOutputGuardrailTripwireTriggered):
-            found = _raised(relay.tool_output_guardrail_results)
-            return ToolOutputGuardrailTripwireTriggered(found.guardrail, found.output)
+        if isinstance(exc, ToolInputGuardrailTripwireTriggered) and relay.raised:
+            return ToolInputGuardrailTripwireTriggered(relay.raised.guardrail, relay.raised.output)
+        if isinstance(exc, ToolOutputGuardrailTripwireTriggered) and relay.raised:
+            return ToolOutputGuardrailTripwireTriggered(relay.raised.guardrail, relay.raised.output)
         return exc
 
     def result(self) -> RunResult:
@@ -196,7 +194,3 @@ class Driver:
 
 def _tripped(results: list[Any]) -> Any:
     return next(each for each in results if each.output.tripwire_triggered)
-
-
-def _raised(results: list[Any]) -> Any:
-    return next(each for each in results if each.output.behavior["type"] == "raise_exception")

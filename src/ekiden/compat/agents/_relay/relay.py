@@ -95,6 +95,8 @@ class Relay:
     output_guardrail_results: list[Any] = field(default_factory=list)
     tool_input_guardrail_results: list[Any] = field(default_factory=list)
     tool_output_guardrail_results: list[Any] = field(default_factory=list)
+    raised: Any = None
+    """The decision of a guardrail of a tool that ends the run."""
     final: Any = NOTHING
     is_made_up: bool = False
     """Whether the loop's answer is not the model's: a tool's output, or an error handler's."""
@@ -157,6 +159,13 @@ class Relay:
             name in found.tools or name in found.handoffs
         ):
             raise UserError(f"agent {agent.name!r} offers two tools that are called {name!r}")
+
+    def note(self, results: list[Any], found: Any) -> None:
+        """Note a decision on a tool; one that ends the run is no result of it."""
+        if found.output.behavior["type"] == "raise_exception":
+            self.raised = found
+        else:
+            results.append(found)
 
     def show(self, event: Any) -> None:
         """Show an event of this run to whoever reads its stream."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
@@ -12,7 +11,7 @@ from ekiden.compat.agents._relay.model import RelayModel
 from ekiden.compat.agents._relay.nested import Nested
 from ekiden.compat.agents._relay.relay import NOTHING, Relay
 from ekiden.compat.agents.agent import Agent
-from ekiden.compat.agents.exceptions import ToolTimeoutError, UserError
+from ekiden.compat.agents.exceptions import UserError
 from ekiden.compat.agents.handoffs import Handoff, handoff, nest_handoff_history
 from ekiden.compat.agents.items import typed
 from ekiden.compat.agents.run_context import AgentHookContext
@@ -20,7 +19,7 @@ from ekiden.compat.agents.stream_events import AgentUpdatedStreamEvent
 from ekiden.compat.agents.tool import (
     FunctionTool,
     FunctionToolCustomDataContext,
-    default_tool_timeout_error_message,
+    invoke_function_tool,
     run_error,
 )
 from ekiden.compat.agents.tool_context import ToolContext
@@ -157,7 +156,9 @@ class Team:
         relay = self._relay
         context = self.tool_context(ctx, agent)
         try:
-            output = await self._in_time(tool, context, arguments)
+            output = await invoke_function_tool(
+                function_tool=tool, context=context, arguments=arguments
+            )
         except Exception as exc:
             raise run_error(tool.name, exc) from exc.__cause__
         relay.outputs[ctx.tool_call_id] = output
@@ -179,24 +180,6 @@ class Team:
         elif context.custom_data is not None:
             relay.custom_data[ctx.tool_call_id] = context.custom_data
         return shown
-
-    async def _in_time(self, tool: FunctionTool, context: ToolContext[Any], arguments: str) -> Any:
-        limit = tool.timeout_seconds
-        if limit is None:
-            return await tool.on_invoke_tool(context, arguments)
-        scope = asyncio.timeout(limit)
-        try:
-            async with scope:
-                return await tool.on_invoke_tool(context, arguments)
-        except TimeoutError:
-            if not scope.expired():
-                raise
-        error = ToolTimeoutError(tool.name, limit)
-        if tool.timeout_behavior == "raise_exception":
-            raise error
-        if tool.timeout_error_function is not None:
-            return await settled(tool.timeout_error_function(context, error))
-        return default_tool_timeout_error_message(tool_name=tool.name, timeout_seconds=limit)
 
     def tool_context(self, ctx: Any, agent: Agent[Any]) -> ToolContext[Any]:
         """The SDK's context of a call: one object for the tool, its hooks and its guardrails."""
@@ -238,9 +221,8 @@ class Team:
         async def check(data: ToolInputGuardrailData) -> Any:
             context = self.tool_context(data.context, agent)
             output = await guardrail.run(ToolInputGuardrailData(context=context, agent=agent))  # type: ignore[arg-type]
-            self._relay.tool_input_guardrail_results.append(
-                ToolInputGuardrailResult(guardrail=guardrail, output=output)
-            )
+            found = ToolInputGuardrailResult(guardrail=guardrail, output=output)
+            self._relay.note(self._relay.tool_input_guardrail_results, found)
             return output
 
         return ToolInputGuardrail(check, guardrail.get_name())
@@ -259,9 +241,8 @@ class Team:
                     output=relay.outputs.get(call_id, data.output),
                 )
             )
-            relay.tool_output_guardrail_results.append(
-                ToolOutputGuardrailResult(guardrail=guardrail, output=output)
-            )
+            found = ToolOutputGuardrailResult(guardrail=guardrail, output=output)
+            relay.note(relay.tool_output_guardrail_results, found)
             if output.behavior["type"] == "reject_content":
                 relay.outputs[call_id] = output.behavior["message"]
             return output
