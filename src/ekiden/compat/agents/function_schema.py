@@ -153,16 +153,16 @@ def _field(
     about = described.get(param.name)
     if about is None and get_origin(kind) is Annotated:
         about = next((part for part in get_args(kind)[1:] if isinstance(part, str)), None)
-    more = {} if about is None else {"description": about}
+    more: dict[str, Any] = {} if about is None else {"description": about}
     if param.kind is param.VAR_POSITIONAL:
         _check_each(kind, function)
-        return list[kind], Field(default_factory=list, **more)  # type: ignore[valid-type]
+        return list[kind], Field(default_factory=list, **more)
     if param.kind is param.VAR_KEYWORD:
-        return dict[str, kind], Field(default_factory=dict, **more)  # type: ignore[valid-type]
+        return dict[str, kind], Field(default_factory=dict, **more)
     default = param.default
     if isinstance(default, FieldInfo):
         return kind, FieldInfo.merge_field_infos(default, **more) if more else default
-    return kind, Field(... if default is param.empty else default, **more)  # type: ignore[arg-type]
+    return kind, Field(... if default is param.empty else default, **more)
 
 
 def _check_each(kind: Any, function: str) -> None:
