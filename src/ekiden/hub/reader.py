@@ -25,6 +25,8 @@ from ekiden.storage.base import EventPage
 
 PAGE = 100
 _WINDOW = 500
+_GAP_S = 0.02
+"""Between two reads, so that each step of a busy store is not read by itself."""
 _SOON_S = 0.05
 _IDLE_S = 1.0
 """How long a lost hint can delay an event."""
@@ -124,6 +126,8 @@ class LiveReader:
                     await self._wanted.wait()
                 found = await self._look(idle_s)
                 idle_s = _SOON_S if found else min(2 * idle_s, _IDLE_S)
+                if found:
+                    await asyncio.sleep(_GAP_S)
         except Exception as exc:
             self._wake(exc)
 

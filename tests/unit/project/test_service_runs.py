@@ -49,6 +49,19 @@ async def test_a_run_goes_on_by_itself_and_is_read_when_it_is_over(desk: TenantS
     assert (row.user_id, row.meta["title"]) == ("kim", "A title")
 
 
+async def test_a_run_that_ended_here_is_told_as_it_is_stored(desk: TenantService) -> None:
+    for number, text in enumerate(("hello", "hand it to the desk", "hello again"), 1):
+        started, watching = await desk.runs.start_watched(order(text, session_id="a"))
+        shown = [each async for each in watching if isinstance(each, Event)]
+        stored = await desk.store.events("a", after=started.after)
+        assert [event.seq for event in shown] == [event.seq for event in stored]
+        record = await desk.runs.read(f"a:{number}")
+        assert await desk.runs.read_ended(f"a:{number}") == record
+        again = await desk.runs.start(order(text, session_id=f"b{number}"))
+        waited = await desk.runs.wait(again.run_id, timeout_s=60)
+        assert waited == await desk.runs.read(again.run_id)
+
+
 async def test_a_caller_that_is_cancelled_does_not_stop_what_it_began(
     desk: TenantService, tmp_path: Path
 ) -> None:

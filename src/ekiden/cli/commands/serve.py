@@ -83,7 +83,7 @@ async def serve(
         start_logging,
         tell_console,
     )
-    from ekiden.cli.process.worker import end_for_sure
+    from ekiden.cli.process.worker import end_for_sure, rest_collector
     from ekiden.cli.projects import open_project, tell_notes
 
     check_installed()
@@ -109,6 +109,7 @@ async def serve(
     start_logging(log)
 
     def ready(url: str) -> None:
+        rest_collector()
         if as_json:
             emit({"url": url, "store": address_shown, "workers": workers})
         elif socket_number is None:

@@ -114,7 +114,7 @@ async def worker_run(
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit, note
     from ekiden.cli.process.server import start_logging
-    from ekiden.cli.process.worker import end_for_sure, run_until_signal
+    from ekiden.cli.process.worker import end_for_sure, rest_collector, run_until_signal
     from ekiden.cli.projects import open_project, tell_notes
     from ekiden.project.worker import Workforce, WorkOrder
 
@@ -144,6 +144,7 @@ async def worker_run(
         workforce = Workforce(project, order, fleet=fleet)
 
         def ready() -> None:
+            rest_collector()
             if as_json:
                 emit(_facts(workforce, order))
             else:

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.errors import SessionBusy, UnknownAgent
+from ekiden.core.runs import Run
 from ekiden.engine.store_worker import SessionTask
 from ekiden.runtime import RunOptions
 from ekiden.runtime.questions.cancel_question import ask_to_stop, take_back
+from ekiden.runtime.state.state import RunState
 from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionRow, Store
 
@@ -29,6 +31,10 @@ class RunTask(SessionTask):
     session_id: str = ""
     number: int | None = None
     """Of the run; `None` until its message is stored."""
+    run: RunState | None = None
+    """As long as the run is worked on, and afterwards."""
+    ended: Run | None = None
+    """The record of a run that was brought to its end here, if all of it is known."""
 
 
 class RunTasks:
@@ -48,6 +54,12 @@ class RunTasks:
         found = self._tasks[task] = RunTask(task, options, session_id=session_id)
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
         return found
+
+    def current(self) -> RunTask:
+        """Who runs now, in its own task."""
+        task = asyncio.current_task()
+        assert task is not None
+        return self._tasks[task]
 
     def find(self, session_id: str, number: int) -> RunTask | None:
         """Who works on the run."""

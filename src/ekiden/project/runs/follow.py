@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.events import Event
-from ekiden.core.runs import ACTIVE, parse_run_id
+from ekiden.core.runs import ACTIVE, Done, Run, parse_run_id
 from ekiden.core.team import Team
 from ekiden.hub import SessionTails, Tail
 from ekiden.hub.tails import Shown
+from ekiden.project.runs.cancellation import RunTask
 from ekiden.project.runs.stored_runs import ENDINGS, run_range, run_status
 from ekiden.routing.decision import Strategy
 from ekiden.runtime import RunConfig, RunOptions, RunResult, RunResultStreaming
@@ -62,6 +64,10 @@ async def ended(
     return RunResult(await ended_run(options, session.store, row))
 
 
+_LEAVING_S = 1.0
+"""How long whoever has stored the end of a run takes to let go of it."""
+
+
 class RunWatch:
     """Follows one run of a session, whoever works on it."""
 
@@ -75,12 +81,19 @@ class RunWatch:
         self._going_on = ACTIVE | {"waiting"} if through_waits else ACTIVE
         self._quiet_s = quiet_s
         self._first = self._place = 0
+        self.here: RunTask | None = None
+        """Who works on the run in this process: then the store need not be asked how it stands."""
+        self.on_end: Callable[[str, Run], None] | None = None
+        """Told the record of a run that was brought to its end here."""
 
     async def shown(
         self, after: int | None, tail: Tail | None
     ) -> AsyncGenerator[Shown | None, None]:
         """See `Runs.watch`; `tail` is one that was prepared before the run began."""
-        self._first, _ = await run_range(self._store, self._run_id)
+        if self.here is None or after is None:
+            self._first, _ = await run_range(self._store, self._run_id)
+        else:
+            self._first = after + 1
         before = self._first - 1
         self._place = before if after is None else max(after, before)
         while not self._tails.is_closed:
@@ -116,6 +129,17 @@ class RunWatch:
 
     async def _end(self) -> int | None:
         """The number of the run's last event; `None` while it goes on."""
+        here = self.here
+        if here is not None and here.run is not None:
+            if here.run.outcome is None and not here.task.done():
+                return None
+            if isinstance(here.run.outcome, Done):
+                await asyncio.wait({here.task}, timeout=_LEAVING_S)
+            if here.ended is not None:
+                if self.on_end is not None:
+                    self.on_end(self._run_id, here.ended)
+                return here.run.next_seq - 1
+            self.here = None
         row = await self._store.get(self._session_id)
         if run_number(row) != self._number:
             _, last = await run_range(self._store, self._run_id)

@@ -32,6 +32,7 @@ from ekiden.core.errors import (
     StoreError,
 )
 from ekiden.core.errors.server import ServerStopping, TooManyRequests
+from ekiden.core.events import Event
 from ekiden.core.handoff_terms import HandoffResult
 from ekiden.core.runs import ACTIVE, Run, parse_run_id, run_id_of
 from ekiden.core.team import Team
@@ -42,7 +43,7 @@ from ekiden.hub import SessionTails
 from ekiden.hub.tails import Shown
 from ekiden.project.runs.cancellation import RunTasks, is_stopped
 from ekiden.project.runs.follow import RunWatch, ended
-from ekiden.project.runs.stored_runs import read_run, run_status
+from ekiden.project.runs.stored_runs import done_run, read_run, run_status
 from ekiden.routing.decision import Strategy
 from ekiden.runtime import HandoffController, RunConfig, RunOptions, advance
 from ekiden.runtime import submit as store_message
@@ -57,6 +58,7 @@ from ekiden.tools.output import to_jsonable
 _log = logging.getLogger("ekiden.runs")
 
 _LOOK_EVERY_S = 1.0
+_MOST_ENDED = 1000
 QUIET_S = 15.0
 """After so long without an event a run that is watched is looked at again."""
 
@@ -144,6 +146,8 @@ class Runs:
         self._queued = 0
         """Left to workers since there was room, here or in the line."""
         self._stopping = asyncio.Event()
+        self._ended: dict[str, Run] = {}
+        """By id, runs that ended here and whose stream is about to tell it."""
 
     @property
     def active(self) -> int:
@@ -157,6 +161,9 @@ class Runs:
         `Runner.run` does before it begins: `SessionBusy`, `UnknownAgent`, `UserError`;
         `ServerStopping`, and `TooManyRequests` if too many wait already.
         """
+        return await self._start(order, is_new=order.session_id is None)
+
+    async def _start(self, order: RunOrder, *, is_new: bool) -> StartedRun:
         self._check_open()
         session = Session(
             order.session_id,
@@ -171,7 +178,8 @@ class Runs:
         session_id = session.session_id
 
         async def begin() -> StartedRun:
-            await self._check_free(session_id)
+            if not is_new:
+                await self._check_free(session_id)
             if len(self._tasks) >= self._most:
                 return await self._leave_to_workers(options, order, session)
             self._queued = 0
@@ -194,12 +202,17 @@ class Runs:
         session_id = order.session_id or new_id("ses")
         tail = await self._tails.prepared(session_id)
         try:
-            started = await self.start(replace(order, session_id=session_id))
+            started = await self._start(
+                replace(order, session_id=session_id), is_new=order.session_id is None
+            )
         except BaseException:
             tail.close()
             raise
         tail.begin_after(started.after)
         watch = self._watch(started.run_id, through_waits=through_waits, quiet_s=quiet_s)
+        watch.here = self._tasks.find(session_id, started.number)
+        if len(self._ended) < _MOST_ENDED:
+            watch.on_end = self._ended.__setitem__
         return started, watch.shown(started.after, tail)
 
     async def resume(
@@ -282,6 +295,10 @@ class Runs:
                     return run if output == run.output else replace(run, output=output)
         return run
 
+    async def read_ended(self, run_id: str) -> Run:
+        """`read`, for whoever has just followed the run to its end."""
+        return self._ended.pop(run_id, None) or await self.read(run_id)
+
     async def wait(self, run_id: str, *, timeout_s: float) -> Run:
         """The run once nobody works on it, or as it stands when the time is over, or when the
         server stops."""
@@ -291,6 +308,8 @@ class Runs:
         mine = self._tasks.find(session_id, number)
         if mine is not None:
             await self._unless_stopping({mine.task}, timeout_s)
+            if mine.ended is not None:
+                return mine.ended
         run = await self.read(run_id)
         if not run.is_active or clock.time() >= deadline:
             return run
@@ -451,10 +470,16 @@ class Runs:
         run: RunState
         try:
             async with opening() as run:
+                mine = self._tasks.current()
+                mine.run = run
+                told = {event.seq: event for event in run.events}
                 started.set_result(_started(run))
                 with self._tails.showing(session_id):
                     async for shown in advance(run):
+                        if isinstance(shown, Event):
+                            told[shown.seq] = shown
                         self._tails.show(session_id, shown)
+            mine.ended = done_run(run, [*told.values()])
             if run.exception is not None:
                 _log.warning("session %s failed: %a", session_id, str(run.exception))
         except asyncio.CancelledError:

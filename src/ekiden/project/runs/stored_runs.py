@@ -14,6 +14,7 @@ from ekiden.core.events import Event
 from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.runs import (
     ACTIVE,
+    Done,
     OutOfBudget,
     ReachedLimit,
     Run,
@@ -25,6 +26,7 @@ from ekiden.core.runs import (
 from ekiden.runtime.outcome.finish import outcome_told
 from ekiden.runtime.questions.inboxes import read_item
 from ekiden.runtime.state.cursor import Cursor, open_questions
+from ekiden.runtime.state.state import RunState
 from ekiden.sessions import is_transfer, said
 from ekiden.sessions.info import is_model_call
 from ekiden.sessions.progress import run_number
@@ -142,6 +144,31 @@ async def read_run(store: Store, run_id: str) -> Run:
         questions=tuple(item.id for item in questions),
         started_at=_started_at(row, events),
         updated_at=_updated_at(row, events),
+    )
+
+
+def done_run(run: RunState, events: Sequence[Event]) -> Run | None:
+    """The record of a run that was just done, as `read_run` would give it; `None` if it has to be
+    read, because it did not end with a text, or these are not all of its events."""
+    cursor, outcome, output = run.cursor, run.outcome, answer_of(events)
+    if not isinstance(outcome, Done) or output is None or outcome.output != output:
+        return None
+    numbers = range(cursor.progress.first, run.next_seq)
+    if cursor.questions.open or [event.seq for event in events] != [*numbers]:
+        return None
+    return Run(
+        run_id=run_id_of(run.session_id, cursor.progress.run),
+        session_id=run.session_id,
+        status="done",
+        agent=run.agent.name,
+        output=output,
+        outcome="done",
+        chain=tuple(cursor.handoffs.chain),
+        handoffs=_handoffs(events),
+        usage=cursor.budget.usage,
+        error=_error(events),
+        started_at=events[0].at_us / 1e6,
+        updated_at=events[-1].at_us / 1e6,
     )
 
 

@@ -81,7 +81,7 @@ async def run_stream(
                 yield BEAT if shown is None else encoded(shown)
         if desk.tails.is_closed:
             return
-        run = await desk.runs.read(run_id)
+        run = await desk.runs.read_ended(run_id)
     except EkidenError as exc:
         _log.warning("the stream of %s was cut off: %s", run_id, exc.code)
         return
