@@ -135,6 +135,7 @@ def chat(tmp_path: Path) -> Open:
     """Opens a chat in the folder `project`, whose person lives in `home`."""
     (tmp_path / "home").mkdir()
     (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "notes.txt").write_text("An empty folder is offered a team.")
     env = {
         "HOME": str(tmp_path / "home"),
         "TERM": "screen-256color",

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import select
+import subprocess
+import time
+
 import pytest
 
-from tests.acceptance.conftest import Project
+from tests.acceptance.conftest import COMMAND, Ekiden, Project
 
 
 def test_an_empty_folder_becomes_a_team_that_answers(project: Project) -> None:
@@ -57,3 +63,51 @@ def test_without_a_model_the_error_says_how_to_set_one(project: Project) -> None
 def test_a_second_init_keeps_every_file(project: Project) -> None:
     again = project("init", "--json")
     assert (again.code, again.json["written"], len(again.json["kept"])) == (0, [], 6)
+
+
+def test_at_a_terminal_it_asks_what_one_wants_and_names_the_next_commands(ekiden: Ekiden) -> None:
+    told = typed_at_terminal(ekiden, ["init"], ["2", "1"], OPENAI_API_KEY="k")
+    assert "openai:gpt-5-mini (OPENAI_API_KEY is set)" in told
+    assert told.rstrip().endswith("ekiden chat")
+    assert '"model": "openai:gpt-5-mini"' in (ekiden.folder / ".ekiden/settings.json").read_text()
+    assert (ekiden.folder / ".ekiden/agents/debugger.md").exists()
+
+
+def test_a_chat_in_an_empty_folder_offers_it(ekiden: Ekiden) -> None:
+    told = typed_at_terminal(ekiden, ["chat"], ["y", "1", "", "/exit"])
+    assert "This folder is empty." in told
+    assert (ekiden.folder / ".ekiden/agents/billing.md").exists()
+
+
+def typed_at_terminal(ekiden: Ekiden, arguments: list[str], lines: list[str], **env: str) -> str:
+    """What a terminal shows; each line is typed when something is asked for."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, *arguments],
+        cwd=ekiden.folder,
+        env={**ekiden.env, "TERM": "dumb", **env},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    shown, asked = "", 0
+    deadline = time.monotonic() + 60
+    try:
+        while time.monotonic() < deadline:
+            if not select.select([ours], [], [], 1)[0]:
+                continue
+            try:
+                data = os.read(ours, 4096)
+            except OSError:  # the other end is closed
+                break
+            shown += data.decode(errors="replace")
+            if shown.endswith((": ", "› ")) and lines and len(shown) > asked:
+                os.write(ours, f"{lines.pop(0)}\n".encode())
+                asked = len(shown)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    return shown

@@ -69,6 +69,15 @@ def test_the_screens_of_a_page_show_what_it_says(page: Page, folder: Path) -> No
     run_page(page, folder)
 
 
+@pytest.mark.parametrize(
+    "block",
+    [block for block in PAGES[0].blocks if block.language == "python"],
+    ids=lambda block: f"line {block.line}",
+)
+def test_a_block_of_the_readme_runs_when_it_is_saved_to_a_file(block: Block, folder: Path) -> None:
+    exec(compile(block.text, "saved.py", "exec"), {"__name__": "__main__"})
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_blocks_of_a_page_are_of_a_kind_that_is_looked_at(page: Page) -> None:
     strange = [(block.line, block.language) for block in page.blocks if not _is_known(block)]

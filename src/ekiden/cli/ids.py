@@ -100,6 +100,8 @@ async def memory_key(ekiden: Ekiden, given: str, *, user: str | None, shared: bo
 async def _find(
     given: str, get: Callable[[str], Awaitable[object]], ids: AsyncIterable[str], *, what: str
 ) -> str:
+    if given in (".", ".."):
+        raise UsageError(f"{given!r} is no id: it could not stand in an address of a server")
     if not given or generated_part(given):
         return given
     try:

@@ -99,6 +99,11 @@ class StatusLine:
         self._shows = is_terminal(sys.stderr) and not as_json
         self._last = ""
 
+    def show(self, text: str) -> None:
+        """Write this in place of what stands there."""
+        if self._shows:
+            self._write(text)
+
     def close(self) -> None:
         """Take the line away."""
         if self._last:

@@ -312,7 +312,9 @@ class TeamWithStore(TeamAtWork):
         address = project.settings.store if option is None else option
         async with open_store(address, create=create) as store, project:
             tell_notes(project, as_json=as_json)
-            hint = resume_command(session, store=store, store_option=option, team=self.team)
+            hint = resume_command(
+                session, store=store, store_option=option, team=self.team, model=model
+            )
             here = Here(
                 store=store,
                 settings=project.settings,

@@ -168,6 +168,7 @@ class _Here:
             store=self.store,
             store_option=flags.place.store,
             team=flags.team,
+            model=flags.model,
             approve=flags.approve,
         )
         observer = RunView(

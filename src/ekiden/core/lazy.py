@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
+
+_EXTRAS: Final = {"fastapi": "server", "starlette": "server", "mcp": "mcp", "a2a": "a2a"}
+"""The extra that brings a package."""
 
 
 def lazy_names(package: str, module_of: Mapping[str, str]) -> Callable[[str], Any]:
@@ -15,7 +18,18 @@ def lazy_names(package: str, module_of: Mapping[str, str]) -> Callable[[str], An
         module = module_of.get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(module), name)
+        try:
+            value = getattr(import_module(module), name)
+        except ModuleNotFoundError as exc:
+            extra = _EXTRAS.get((exc.name or "").partition(".")[0])
+            if extra is None:
+                raise
+            from ekiden.core.errors import UserError
+
+            raise UserError(
+                f"{package}.{name} needs a package that is not installed: "
+                f"pip install 'ekiden[{extra}]'"
+            ) from exc
         setattr(sys.modules[package], name, value)
         return value
 

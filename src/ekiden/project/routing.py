@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 
-_MENTION = re.compile(r"\s*[@＠](?P<name>[^\s@＠,，:：;；\"“”]+)[,，:：]?(?:\s+|(?=[\"“])|$)")
+_MENTION = re.compile(
+    r"\s*[@＠](?:[\"“](?P<quoted>[^\"“”\n]+)[\"”]|(?P<name>[^\s@＠,，:：;；\"“”]+))"
+    r"[,，:：]?(?:\s+|(?=[\"“])|$)"
+)
 _OPTION = re.compile(r"--(?P<name>[\w-]*)(?:=(?P<value>\S*))?(?:\s+|(?=[\"“])|$)")
 _QUOTES = {'"': '"', "“": "”"}
 
@@ -37,7 +40,8 @@ class AddressedMessage:
 def parse_address(text: str) -> AddressedMessage:
     """Split ``@name``, ``@auto`` and its options from what is said.
 
-    ``@auto`` is read in upper case too. Only at the very beginning: an ``@`` elsewhere is part of
+    A name with a space stands in quotation marks: ``@"data analyst"``. ``@auto`` is read in upper
+    case too. Only at the very beginning: an ``@`` elsewhere is part of
     the text, and so is ``\\@`` at the beginning, without its backslash. Quotation marks around all
     of the rest are taken off.
     `UserError` for an option that does not exist, or a strategy that does not::
@@ -49,7 +53,8 @@ def parse_address(text: str) -> AddressedMessage:
     mention = _MENTION.match(text)
     if mention is None:
         return AddressedMessage(text=text)
-    name = AUTO if mention["name"].casefold() == AUTO else mention["name"]
+    told = mention["quoted"] or mention["name"]
+    name = AUTO if told.casefold() == AUTO else told
     rest = text[mention.end() :]
     strategy: Strategy | None = None
     while rest.startswith("--") and name == AUTO:

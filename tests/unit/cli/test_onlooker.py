@@ -141,6 +141,8 @@ def test_the_way_to_resume_repeats_the_options_that_were_given(
     assert command("mine.db") == "ekiden session resume s1"
     assert command("mine.db", "my.desk:team") == "ekiden session resume s1 --team my.desk:team"
     assert command("other.db") == f"ekiden session resume s1 --store {store.url}"
+    modelled = resume_command("s1", store=store, store_option="mine.db", team=None, model="demo:x")
+    assert modelled.endswith("--model demo:x")
     inbox = resume_command("s1", store=store, store_option="mine.db", team=None, approve="inbox")
     assert inbox == "ekiden session resume s1 --approve inbox"
 

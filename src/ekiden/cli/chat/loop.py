@@ -129,8 +129,11 @@ class ChatLoop:
     async def _say(self, text: str) -> int:
         from dataclasses import replace
 
+        from ekiden.api.arguments import check_arguments
+        from ekiden.api.runs import Runs
         from ekiden.project.routing import parse_address
 
+        check_arguments(Runs, "run", input=text)
         chat = self._chat
         await chat.ready()
         address: AddressedMessage = parse_address(text)

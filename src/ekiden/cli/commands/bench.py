@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ekiden.cli.options import JsonOption
-from ekiden.cli.output import emit, note
+from ekiden.cli.output import StatusLine, emit, note
 
 
 async def bench(
@@ -97,4 +97,9 @@ async def bench(
     from ekiden.project.bench import bench as measure
 
     sizes = Sizes.quick() if quick else Sizes()
-    emit(await measure(scenarios or tuple(SCENARIOS), sizes, folder))
+    status = StatusLine(as_json=as_json)
+    try:
+        found = await measure(scenarios or tuple(SCENARIOS), sizes, folder, progress=status.show)
+    finally:
+        status.close()
+    emit(found)

@@ -101,26 +101,17 @@ async def chat(
 
 
 def _offer_team() -> None:
-    """Ask the person whether to write a team, if this folder has none and no settings."""
-    from ekiden.agents import load_agent_files
+    """Ask the person in an empty folder whether to write a team into it."""
     from ekiden.cli.approval_prompt import is_attended, is_yes
-    from ekiden.core.current_agent import acting_agent
-    from ekiden.project.settings import load_settings, settings_files
-
-    root = Path.cwd()
-    if not (is_attended() and sys.stdout.isatty()) or acting_agent() is not None:
-        return
-    if settings_files().project.exists():
-        return
-    settings = load_settings(root).settings
-    foreign = settings.agents.foreign_user_folders
-    found = load_agent_files(root, foreign_user_folders=foreign)
-    if settings.team or found.definitions or found.problems:
-        return
     from ekiden.cli.commands.init import ask_model, ask_template, set_up
     from ekiden.cli.confirming import ask_line
+    from ekiden.core.current_agent import acting_agent
 
-    say("There are no agents in this folder.")
-    if is_yes(ask_line("Write a team of your own? [y]es, or [n]o for the demo team: ")):
+    if not (is_attended() and sys.stdout.isatty()) or acting_agent() is not None:
+        return
+    if {each.name for each in Path.cwd().iterdir()} - {".git"}:
+        return
+    say("This folder is empty.")
+    if is_yes(ask_line("Write a team of your own into it? [y]es, or [n]o for the demo team: ")):
         set_up(Path(), ask_template(), ask_model())
         say()

@@ -218,7 +218,9 @@ async def handoff_answer(
     text: Annotated[str, Parameter(help="What the person says; - reads standard input.")],
     /,
     *more: MoreWords,
-    by: ByOption = None,
+    by: Annotated[
+        str | None, Parameter(name="--by", help="Your name; else this machine's user.")
+    ] = None,
     back: Annotated[
         bool,
         Parameter(
@@ -274,7 +276,9 @@ async def handoff_answer(
     async with open_store(address, create=False) as opened, project:
         tell_notes(project, as_json=as_json)
         session = await session_id(sessions_of(opened, project), session)
-        hint = resume_command(session, store=opened, store_option=place.store, team=team)
+        hint = resume_command(
+            session, store=opened, store_option=place.store, team=team, model=model
+        )
         controller = HandoffController(project.team, opened, run_config=config)
         try:
             result = await controller.answer(session, said, by=who, give_back=back)

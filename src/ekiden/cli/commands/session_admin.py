@@ -15,7 +15,7 @@ from ekiden.cli.confirming import YesOption, confirm
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import session_id
 from ekiden.cli.options import JsonOption, SessionArgument, WideOption
-from ekiden.cli.output import emit, note, say
+from ekiden.cli.output import StatusLine, emit, note, say
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.tables import print_table
 
@@ -104,8 +104,13 @@ async def session_import(
     if user is not None and not user:
         raise UsageError("--user is empty: name whose session it becomes")
     data = _read_file(file)
-    async with place.open(create=True) as ekiden:
-        made = await ekiden.sessions.import_(data, id=id, user=user)
+    status = StatusLine(as_json=as_json)
+    status.show(f"importing {len(data):,} bytes")
+    try:
+        async with place.open(create=True) as ekiden:
+            made = await ekiden.sessions.import_(data, id=id, user=user)
+    finally:
+        status.close()
     if as_json:
         emit(to_json(made))
     else:

@@ -187,17 +187,20 @@ def resume_command(
     store: Store,
     store_option: str | None,
     team: str | None,
+    model: str | None = None,
     approve: ApproveWhere = "terminal",
 ) -> str:
     """What to type in order to go on with the session; empty for a store that ends with us.
 
-    `store_option`, `team` and `approve` are options as they were given, and are given again.
+    `store_option`, `team`, `model` and `approve` are options as they were given.
     """
     if (store.url if store_option is None else store_option) == "memory:":
         return ""
     words = ["ekiden", "session", "resume", session_id]
     if team is not None:
         words += ["--team", team]
+    if model is not None:
+        words += ["--model", model]
     if approve != "terminal":
         words += ["--approve", approve]
     return shlex.join([*words, *store_words(store, store_option)])

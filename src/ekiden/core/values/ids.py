@@ -32,7 +32,7 @@ def generated_part(value: str) -> str:
 
 def check_id(value: str, *, what: str) -> str:
     """`value` unchanged, or `UserError` when it could not be an id of ours or of a caller's."""
-    if not _VALID.fullmatch(value):
+    if not _VALID.fullmatch(value) or value in (".", ".."):
         raise UserError(
             f"{value[:80]!r} is not a valid {what}: use 1 to 128 letters, digits and _ - . : @"
         )

@@ -101,10 +101,18 @@ class Sizes:
         )
 
 
-async def bench(names: Sequence[str], sizes: Sizes, folder: Path) -> dict[str, Any]:
-    """Run the scenarios; S4 and S5 write below `folder`."""
+async def bench(
+    names: Sequence[str],
+    sizes: Sizes,
+    folder: Path,
+    progress: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
+    """Run the scenarios; S4 and S5 write below `folder`. `progress` is told which one runs."""
     before = await round_trip_us(sizes.round_trips)
-    figures = {name: await SCENARIOS[name](sizes, folder) for name in names}
+    figures = {}
+    for number, name in enumerate(names, 1):
+        progress(f"measuring {name}, {number} of {len(names)}")
+        figures[name] = await SCENARIOS[name](sizes, folder)
     after = await round_trip_us(sizes.round_trips)
     floor = (before["cpu"] + after["cpu"]) / 2
     for figure in figures.values():

@@ -64,13 +64,18 @@ async def candidates(before: str, sources: Sources) -> list[Suggestion]:
         auto = ("auto", "let the router choose")
         found = ranked(match["name"], [auto, *sources.agents()])
         return [
-            Suggestion(text=f"{text} ", typed=len(match["name"]), about=about)
+            Suggestion(text=f"{quoted_name(text)} ", typed=len(match["name"]), about=about)
             for text, about in found
         ]
     line = before.lstrip()
     if line.startswith("/") and not line.startswith("//") and "\n" not in line:
         return await _command(line[1:], sources)
     return []
+
+
+def quoted_name(name: str) -> str:
+    """An agent's name as it is typed behind an @."""
+    return f'"{name}"' if " " in name else name
 
 
 def ranked(typed: str, choices: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
