@@ -24,6 +24,7 @@ from ekiden.compat.agents import (
     handoff,
     input_guardrail,
 )
+from ekiden.compat.agents.hosted_tools import ShellCommandRequest, ShellTool
 from ekiden.compat.agents.testing import ScriptedModel, assistant_message, function_call
 from ekiden.testing import ScriptedModel as NativeModel
 from ekiden.testing import say
@@ -188,6 +189,34 @@ async def test_events_of_an_agent_as_a_tool_are_in_the_stream() -> None:
     assert {event.agent.name for event in deep} == {"inner"}
     assert "message_output_created" in [getattr(event, "name", "") for event in deep]
     assert streamed.new_items[1].output == "7"
+
+
+async def test_a_shell_call_runs_here_and_goes_back_in_its_own_form() -> None:
+    async def execute(request: ShellCommandRequest) -> str:
+        return f"ran {request.data.action.commands[0]}"
+
+    call = {
+        "type": "shell_call",
+        "id": "s1",
+        "call_id": "c1",
+        "status": "completed",
+        "action": {"commands": ["ls"], "timeout_ms": None, "max_output_length": None},
+    }
+    model = _asking(call)
+    tool = ShellTool(executor=execute, needs_approval=True)
+    agent: Agent[Any] = Agent(name="a", tools=[tool], model=model)
+    result = await Runner.run(agent, "go")
+    [waiting] = result.interruptions
+    assert waiting.tool_name == "shell"
+    state = result.to_state()
+    state.approve(waiting)
+    result = await Runner.run(agent, state)
+    assert model.last_call is not None
+    assert [item.get("type") for item in model.last_call.input[1:]] == [
+        "shell_call",
+        "shell_call_output",
+    ]
+    assert model.last_call.input[-1]["output"][0]["stdout"] == "ran ls"
 
 
 async def test_wrong_options_are_named() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
+from ekiden.compat.agents._relay.local_tools import approval_subject
 from ekiden.compat.agents._relay.relay import Relay
 from ekiden.compat.agents.items import ToolApprovalItem, typed
 from ekiden.compat.agents.run_config import ToolErrorFormatterArgs
@@ -31,15 +32,26 @@ class RelayApprover:
         """The decision on a call, if there is one already."""
         relay = self._relay
         agent = relay.by_name[request.agent]
-        tool = relay.offer_of(agent).tools.get(request.tool)
-        name = tool.qualified_name if isinstance(tool, FunctionTool) else request.tool
+        offer = relay.offer_of(agent)
+        tool: Any = offer.tools.get(request.tool) or offer.local[request.tool]
+        name = getattr(tool, "qualified_name", getattr(tool, "name", request.tool))
         decided = relay.context.decisions.of(agent.name, name, request.call_id)
         if decided is not None:
             return await _approval(relay, decided, name, request.call_id)
-        if isinstance(tool, FunctionTool) and callable(tool.needs_approval):
-            arguments = _object(request.arguments)
-            if not await settled(tool.needs_approval(relay.context, arguments, request.call_id)):
-                return Approval(approved=True, by="policy")
+        arguments: Any = _object(request.arguments)
+        if not isinstance(tool, FunctionTool):
+            given = arguments
+            arguments = approval_subject(tool, given, relay.context)
+            if tool.on_approval is not None:
+                item = ToolApprovalItem(agent, typed(given), name)
+                said = await settled(tool.on_approval(relay.context, item))
+                if said.get("approve") or said.get("reason"):
+                    reason = "" if said.get("approve") else said["reason"]
+                    return Approval(approved=bool(said["approve"]), by=BY, reason=reason)
+                return await _approval(relay, False, name, request.call_id)
+        asks = tool.needs_approval
+        if callable(asks) and not await settled(asks(relay.context, arguments, request.call_id)):
+            return Approval(approved=True, by="policy")
         return "inbox"
 
 
@@ -113,6 +125,10 @@ def _inner_agent(relay: Relay, name: str) -> Any:
 
 def _item(relay: Relay, agent: Any, call: Item, inbox_id: str) -> ToolApprovalItem:
     offer = relay.offer_of(agent)
+    local = offer.local.get(call["name"])
+    name = call["name"] if local is None else local.name
+    if local is not None:
+        call = json.loads(call["arguments"])
     raw: Any = next(
         (
             item
@@ -125,8 +141,8 @@ def _item(relay: Relay, agent: Any, call: Item, inbox_id: str) -> ToolApprovalIt
     return ToolApprovalItem(
         agent,
         raw,
-        call["name"],
-        tool_origin=offer.origin(offer.tools.get(call["name"])),
+        name,
+        tool_origin=offer.origin(offer.tools.get(name)),
         inbox_id=inbox_id,
     )
 

@@ -29,6 +29,8 @@ from ekiden.sessions import Session
 
 _LONG_S = 7 * 86_400.0
 _MANY = 1_000_000
+_LEASE_S = 10.0
+"""A program that is started again after a crash waits no longer than that."""
 _TURN_ENDS = ("tool_call", "handoff")
 
 
@@ -39,11 +41,14 @@ class Driver:
         self.relay = relay
         self._history = history
         self._team = Team(relay)
-        self.session: Session = history.session
-        relay.session = history.session
         self.native: NativeResult[Any, Any] | None = None
         self._snapshot: dict[str, Any] | None = None
         self.stops_after_turn = False
+
+    @property
+    def session(self) -> Session:
+        """Ekiden's session that the run works in."""
+        return self._history.session
 
     async def run(self, state: RunState[Any] | None = None) -> None:
         """Run to an outcome; raises what the SDK raises."""
@@ -72,6 +77,7 @@ class Driver:
             "context": relay.context.context,
         }
         is_left = await self._history.open(relay, state)
+        relay.session = self.session
         if state is not None and not is_left:
             relay.final = state.final_output
             return
@@ -122,6 +128,7 @@ class Driver:
             approver=RelayApprover(self.relay),
             limits=Limits(turns=None, depth=None, calls=None),
             returns="always",
+            lease_s=_LEASE_S,
             model_timeout_s=_LONG_S,
             model_retries=_MANY,
             parallel_tools=at_once,

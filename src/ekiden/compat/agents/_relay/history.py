@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 from functools import cache
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 from ekiden.compat.agents._relay.relay import Relay
@@ -26,9 +29,12 @@ def _store_at(url: str) -> Store:
     return open_store(url)
 
 
-def default_store() -> Store:
-    """Where runs without a session of Ekiden's are kept: ``EKIDEN_STORE``, else in memory."""
+def run_store(session: Any) -> Store:
+    """Where runs are kept: ``EKIDEN_STORE``, else beside the session's file, else in memory."""
     url = os.environ.get("EKIDEN_STORE")
+    file = getattr(session, "db_path", None)
+    if not url and isinstance(file, str | Path) and str(file) != ":memory:":
+        url = f"{Path(file).absolute()}.ekiden"
     return _store_at(url) if url else MemoryStore()
 
 
@@ -37,8 +43,10 @@ class History:
 
     A session object that has `ekiden_session` (a `Session`) is used as it is: its conversation,
     its unfinished runs and its approvals are in the store. Any other session object is asked for
-    its items before the run and is given the new ones turn by turn; the run itself works in a
-    session of its own.
+    its items before the run; the run itself works in a session of its own. If that is stored, its
+    id is made of the session's and of what the run begins with, so that the same message after a
+    crash resumes the run, and the outer session is given the items when the run is over. If it is
+    in memory only, the outer session is given them turn by turn.
     """
 
     def __init__(self, given: Any, state: RunState[Any] | None = None) -> None:
@@ -47,10 +55,10 @@ class History:
         if state is not None and state.session_id:
             store = state.store
             if store is None:
-                store = own.store if own is not None else default_store()
+                store = own.store if own is not None else run_store(given)
             self.session = Session(state.session_id, store=store)
         else:
-            self.session = own if own is not None else Session(store=default_store())
+            self.session = own if own is not None else Session(store=run_store(given))
         self._is_lasting = own is not None
         self._saved = 0
         self._new_input: list[Item] | None = None
@@ -74,13 +82,40 @@ class History:
             except SessionNotFound:
                 return False
             return has_open_run(row)
+        if self._outer is not None and self.session.store.shared:
+            await self._name_run(relay)
         if not self._is_lasting or not await self._exists():
             return False
         row = await store.get(self.session.session_id)
         if not has_open_run(row) or row.outcome in ("failed", "refused"):
             return False
+        if self._outer is not None:
+            self._new_input = ItemHelpers.input_to_new_input_list(relay.input)
+            await self._read_back(relay)
+            return True
         given = ItemHelpers.input_to_new_input_list(relay.input)
-        return await self._begun_with() == given
+        if await self._begun_with() != given:
+            return False
+        await self._read_back(relay)
+        return True
+
+    async def _name_run(self, relay: Relay) -> None:
+        """Find the session of a run that began with the same, or a name for a new one."""
+        past = await self._call(relay, "get_items")
+        begun = [*past, *ItemHelpers.input_to_new_input_list(relay.input)]
+        text = json.dumps([str(getattr(self._outer, "session_id", "")), _items(begun)], default=str)
+        digest = blake2b(text.encode(), digest_size=12).hexdigest()
+        self.session = Session(f"run.{digest}", store=self.session.store)
+        if await self._exists():
+            row = await self.session.store.get(self.session.session_id)
+            if not has_open_run(row):
+                self.session = Session(store=self.session.store)
+        self._is_lasting = True
+
+    async def _read_back(self, relay: Relay) -> None:
+        """Tell the result what the run did before it was interrupted."""
+        for event in await self.session.store.events(self.session.session_id, with_items=True):
+            relay.take(event)
 
     async def _exists(self) -> bool:
         try:
@@ -119,7 +154,7 @@ class History:
 
     async def save(self, relay: Relay, *, is_over: bool = False) -> None:
         """Give the outer session what was said in turns that are over."""
-        if self._outer is None:
+        if self._outer is None or (self._is_lasting and not is_over):
             return
         if self._new_input:
             await self._call(relay, "add_items", self._new_input)

@@ -18,6 +18,7 @@ from openai.types.responses import (
 )
 
 from ekiden.compat.agents._relay.items import plain_output, run_item
+from ekiden.compat.agents._relay.local_tools import as_function_call, as_sent
 from ekiden.compat.agents._relay.relay import NOTHING, Offered, Relay, in_sdk_words
 from ekiden.compat.agents.agent import Agent
 from ekiden.compat.agents.agent_output import AgentOutputSchemaBase, output_schema_of
@@ -93,9 +94,10 @@ class RelayModel:
             relay.final, relay.is_made_up = done, True
             return NativeResponse(output=[assistant_message(_text(done))])
         relay.turn += 1
-        response = await self._ask(request, items)
+        response = await self._ask(request, as_sent(items))
         relay.answers[request.step] = response
-        output = plain_output(response.output)
+        offer = relay.offer_of(self._agent)
+        output = [as_function_call(each, offer) for each in plain_output(response.output)]
         await self._read(response, output)
         if relay.has_server_state:
             relay.sent = len(request.input) + len(output)
@@ -306,7 +308,8 @@ class RelayModel:
         if calls:
             relay.used_tools.add(id(agent))
         for call in calls:
-            if call["name"] not in offer.tools and call["name"] not in offer.handoffs:
+            known = (offer.tools, offer.handoffs, offer.local)
+            if not any(call["name"] in each for each in known):
                 if relay.config.tool_not_found_behavior == "return_error_to_model":
                     continue
                 raise ModelBehaviorError(f"Tool {call['name']} not found in agent {agent.name}")

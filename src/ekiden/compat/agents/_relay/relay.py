@@ -10,6 +10,7 @@ from typing import Any
 
 from ekiden.compat.agents._relay import sharing
 from ekiden.compat.agents._relay.items import EVENT_NAMES, run_item
+from ekiden.compat.agents._relay.local_tools import is_local, output_item, stored_name
 from ekiden.compat.agents.agent import Agent, is_enabled
 from ekiden.compat.agents.exceptions import RunErrorDetails, UserError
 from ekiden.compat.agents.handoffs import Handoff, handoff
@@ -30,6 +31,7 @@ from ekiden.compat.agents.run_error_handlers import (
 from ekiden.compat.agents.stream_events import AgentUpdatedStreamEvent, RunItemStreamEvent
 from ekiden.compat.agents.tool import FunctionTool, ToolOrigin, ToolOriginType
 from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.run_items import raw_field
 from ekiden.core.events import Event
 from ekiden.sessions import is_transfer
 
@@ -56,6 +58,8 @@ class Offered:
     all_tools: list[Any] = field(default_factory=list)
     """Also those that the provider runs."""
     tools: dict[str, Any] = field(default_factory=dict)
+    local: dict[str, Any] = field(default_factory=dict)
+    """Tools of OpenAI's API that run here, by the names of the loop."""
     handoffs: dict[str, Handoff[Any, Any]] = field(default_factory=dict)
 
     @staticmethod
@@ -147,6 +151,8 @@ class Relay:
             if isinstance(tool, FunctionTool):
                 self._check_name(tool.qualified_name, found, agent)
                 found.tools[tool.name] = tool
+            elif is_local(tool):
+                found.local[stored_name(tool)] = tool
         for way in handoffs:
             self._check_name(way.tool_name, found, agent)
             found.handoffs[way.tool_name] = way
@@ -215,6 +221,8 @@ class Relay:
 
     def _output(self, item: Item, agent: Agent[Any]) -> ToolCallOutputItem:
         call_id = item.get("call_id") or ""
+        if self._is_local(call_id):
+            item = output_item(item)
         tool = self.offer_of(agent).tools.get(self._tool_of(call_id))
         return ToolCallOutputItem(
             agent,
@@ -222,6 +230,14 @@ class Relay:
             output=self.outputs.get(call_id, item.get("output")),
             tool_origin=Offered.origin(tool),
             custom_data=self.custom_data.get(call_id),
+        )
+
+    def _is_local(self, call_id: str) -> bool:
+        return any(
+            each.type == "tool_call_item"
+            and each.call_id == call_id
+            and raw_field(each.raw_item, "type") != "function_call"
+            for each in self.new_items
         )
 
     def _tool_of(self, call_id: str) -> str:

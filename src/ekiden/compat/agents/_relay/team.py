@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from ekiden.compat.agents._relay import sharing
+from ekiden.compat.agents._relay.local_tools import invoke as invoke_local
 from ekiden.compat.agents._relay.model import RelayModel
 from ekiden.compat.agents._relay.nested import Nested
 from ekiden.compat.agents._relay.relay import NOTHING, Relay
@@ -115,6 +117,9 @@ class Team:
                 for name, tool in offer.tools.items()
                 if name not in offer.handoffs
             ]
+            made.tools.extend(
+                self._local_tool(name, tool, agent) for name, tool in offer.local.items()
+            )
             made.handoffs[:] = [self._handoff(each) for each in offer.handoffs.values()]
             return False
 
@@ -150,6 +155,24 @@ class Team:
                 for each in tool.tool_output_guardrails or ()
             ]
             or None,
+        )
+
+    def _local_tool(self, name: str, tool: Any, agent: Agent[Any]) -> NativeTool[Any, Any]:
+        async def invoke(ctx: Any, arguments: str) -> Any:
+            context = self.tool_context(ctx, agent)
+            item = await invoke_local(tool, json.loads(arguments), context, agent)
+            text = item.get("output")
+            self._relay.outputs[ctx.tool_call_id] = text if isinstance(text, str) else item
+            return json.dumps(item)
+
+        asks = getattr(tool, "needs_approval", False)
+        return NativeTool(
+            name,
+            "",
+            {"type": "object"},
+            invoke,
+            strict_json_schema=False,
+            confirmation=Confirmation() if asks else None,
         )
 
     async def _invoke(self, tool: FunctionTool, agent: Agent[Any], ctx: Any, arguments: str) -> Any:
@@ -415,7 +438,8 @@ class RelayHooks(RunHooks[Any]):
         """A tool is about to run."""
         relay, who = self._relay, self._relay.by_name[agent.name]
         shown = self._team.tool_context(context, who)
-        own = relay.offer_of(who).tools.get(tool.name, tool)
+        offer = relay.offer_of(who)
+        own = offer.tools.get(tool.name) or offer.local.get(tool.name, tool)
         await both(
             None if relay.hooks is None else relay.hooks.on_tool_start(shown, who, own),
             None if who.hooks is None else who.hooks.on_tool_start(shown, who, own),
@@ -425,7 +449,8 @@ class RelayHooks(RunHooks[Any]):
         """A tool returned."""
         relay, who = self._relay, self._relay.by_name[agent.name]
         shown = self._team.tool_context(context, who)
-        own = relay.offer_of(who).tools.get(tool.name, tool)
+        offer = relay.offer_of(who)
+        own = offer.tools.get(tool.name) or offer.local.get(tool.name, tool)
         output = relay.outputs.get(context.tool_call_id, result)
         await both(
             None if relay.hooks is None else relay.hooks.on_tool_end(shown, who, own, output),
