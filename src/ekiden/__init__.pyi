@@ -156,8 +156,10 @@ from ekiden.core.handoff_terms import Budget as Budget
 from ekiden.core.handoff_terms import Decline as Decline
 from ekiden.core.handoff_terms import HandoffContext as HandoffContext
 from ekiden.core.handoff_terms import HandoffFailure as HandoffFailure
+from ekiden.core.handoff_terms import HandoffPolicy as HandoffPolicy
 from ekiden.core.handoff_terms import HandoffRequest as HandoffRequest
 from ekiden.core.handoff_terms import HandoffResult as HandoffResult
+from ekiden.core.handoff_terms import HandoffStatus as HandoffStatus
 from ekiden.core.handoff_terms import HandoffTerms as HandoffTerms
 from ekiden.core.handoff_terms import HandoffTrigger as HandoffTrigger
 from ekiden.core.hooks import AgentHooks as AgentHooks

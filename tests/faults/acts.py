@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ekiden.core.events import Event
-from ekiden.core.handoff_terms import HandoffPolicy
+from ekiden.core.handoff_terms import PolicyName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +15,7 @@ class HandTo:
     """A program hands the session to an agent."""
 
     to: str
-    policy: HandoffPolicy | None = None
+    policy: PolicyName | None = None
     run: bool = True
     """Whether it also lets the agent work, or leaves that to others."""
 

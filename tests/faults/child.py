@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from ekiden.core.errors import EkidenError, SessionNotFound
 from ekiden.core.errors.inbox import InboxItemClosed
-from ekiden.core.handoff_terms import HandoffPolicy
+from ekiden.core.handoff_terms import PolicyName
 from ekiden.core.team import Team
 from ekiden.engine import Worker
 from ekiden.project.stores import open_store
@@ -52,7 +52,7 @@ class Job:
     concurrency: int = 8
     to: str = ""
     """Whom the session is to be handed to."""
-    policy: HandoffPolicy = "graceful"
+    policy: PolicyName = "graceful"
     timeout_s: float = 30.0
     handoff: str = ""
     """The id of the handoff, or of the request for one, that is to be cancelled."""

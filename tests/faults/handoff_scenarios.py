@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ekiden.core.handoff_terms import HandoffPolicy
+from ekiden.core.handoff_terms import PolicyName
 from tests.faults import handoff_teams, other_teams
 from tests.faults.acts import HandTo, PersonSays
 from tests.faults.scenario import BEGIN_AND_END, Reasons, Scenario, called, stored
@@ -66,7 +66,7 @@ _UNDONE = {
 
 
 def _policy(
-    policy: HandoffPolicy, *conditions: str, tools: int, more: dict[str, int], gone: tuple[str, ...]
+    policy: PolicyName, *conditions: str, tools: int, more: dict[str, int], gone: tuple[str, ...]
 ) -> Scenario:
     """Everything that can have a say in a handoff has, and the first handoff is rolled back."""
     return Scenario(

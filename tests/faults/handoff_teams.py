@@ -9,7 +9,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import ModelError
-from ekiden.core.handoff_terms import HandoffPolicy, HandoffRequest
+from ekiden.core.handoff_terms import HandoffRequest, PolicyName
 from ekiden.core.hooks import AgentHooks
 from ekiden.core.profile import Capability
 from ekiden.core.roles import Approval, ConfirmationRequest
@@ -78,7 +78,7 @@ def accepting(world: World) -> Callable[[Any, HandoffRequest], Any]:
 
 
 def policy(
-    name: HandoffPolicy, first: str | None = None, second: str | None = None
+    name: PolicyName, first: str | None = None, second: str | None = None
 ) -> Callable[[World], Team]:
     """triage → shipping, which reserves two things and fails, back to triage → the best at bills.
 

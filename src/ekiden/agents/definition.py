@@ -12,9 +12,9 @@ from ekiden.core.handoff_terms import (
     DEFAULT_TIMEOUT_S,
     Budget,
     Completion,
-    HandoffPolicy,
     HandoffTrigger,
     HandoffWhen,
+    PolicyName,
 )
 from ekiden.core.profile import (
     Capability,
@@ -106,7 +106,7 @@ class HandoffDefinition:
     when: HandoffWhen = "manual"
     description: str | None = None
     include_context: bool = True
-    policy: HandoffPolicy = "graceful"
+    policy: PolicyName = "graceful"
     condition: str | None = None
     """That of the trigger, where the file leaves it to that."""
     trigger: HandoffTrigger | None = None

@@ -11,7 +11,7 @@ from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
 from ekiden.api.runs import ITEM, LimitOptions
 from ekiden.api.texts import EVENT_CURSOR, ONE_LINE, PERSON, PLAIN, SAID, SESSION_ID, Moment
-from ekiden.core.handoff_terms import ActorKind, HandoffPolicy, HandoffStatus
+from ekiden.core.handoff_terms import ActorKind, PolicyName, StatusName
 from ekiden.core.runs import Run, RunError
 from ekiden.core.values.documents import Value, left_out
 from ekiden.handoff.records.records import was_made
@@ -45,7 +45,7 @@ class HandoffRefusal(Value):
 class HandoffMove(Value):
     """One move of a handoff."""
 
-    status: HandoffStatus
+    status: StatusName
     at: float
     """Seconds since 1970."""
     seq: int
@@ -60,7 +60,7 @@ class HandoffSummary(Value):
     session_id: str
     source: str
     target: str
-    status: HandoffStatus
+    status: StatusName
     by: HandoffActor
     policy: str
     started_at: float
@@ -160,7 +160,7 @@ class InitiatedHandoff(Value):
 
     handoff_id: str
     """Of the handoff; while it only waits for whoever runs the task, of the request."""
-    status: HandoffStatus
+    status: StatusName
     source_agent_id: str
     target_agent_id: str
     error: HandoffRefusal | None
@@ -172,7 +172,7 @@ class CancelledHandoff(Value):
     """What became of a handoff that was to be cancelled."""
 
     id: str
-    status: HandoffStatus
+    status: StatusName
     source: str
     target: str
     completed_at: float | None
@@ -193,7 +193,7 @@ class HandoffEnd(Value):
 
     id: str
     session_id: str
-    status: HandoffStatus
+    status: StatusName
     source: str
     target: str
     completed_at: float | None
@@ -270,12 +270,12 @@ class HandoffFilters(TypedDict, total=False):
         str | None, Told("Only those that this agent made.", max_length=200, pattern=PLAIN)
     ]
     target: Annotated[str | None, Told("Only those to this agent.", max_length=200, pattern=PLAIN)]
-    status: Annotated[HandoffStatus | None, Told("Only handoffs with this status.")]
+    status: Annotated[StatusName | None, Told("Only handoffs with this status.")]
     task: Annotated[str | None, Told("Only those of this task.", max_length=200, pattern=PLAIN)]
     correlation: Annotated[
         str | None, Told("Only those with this correlation id.", max_length=200, pattern=PLAIN)
     ]
-    policy: Annotated[HandoffPolicy | None, Told("Only those with this policy.")]
+    policy: Annotated[PolicyName | None, Told("Only those with this policy.")]
     by: Annotated[
         str | None,
         Told(
@@ -344,7 +344,7 @@ class Handoffs(Protocol):
                 schema={"items": ITEM},
             ),
         ] = (),
-        policy: HandoffPolicy = "graceful",
+        policy: PolicyName = "graceful",
         reason: _Words = "",
         correlation_id: Annotated[
             str | None,
@@ -495,7 +495,7 @@ class Handoffs(Protocol):
         summary: Annotated[str, Told("What was done so far.", max_length=20_000)] = "",
         context: Annotated[Any, Told("What else the agent has to know; JSON.")] = None,
         policy: Annotated[
-            HandoffPolicy | None,
+            PolicyName | None,
             Told("When: at once, after the step under way, or if its condition holds."),
         ] = None,
         timeout_s: _Timeout = None,

@@ -16,6 +16,7 @@ from ekiden.core.checks.fields import (
     Seconds,
     check_fields,
     checked_arguments,
+    either,
 )
 from ekiden.core.checks.strict_schema import ensure_strict_json_schema
 from ekiden.core.context import Parameterized, RunContextWrapper, TContext, ToolContext, TOutput
@@ -310,6 +311,7 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         budget: Budget | None = None,
         timeout_s: float = 300.0,
         confirmation: Confirmation | None = None,
+        needs_approval: bool | Confirmation = False,
         failure_error_function: ToolErrorFunction | Literal["default"] | None = "default",
     ) -> FunctionTool:
         """This agent as a tool of another one: it is called, answers, and the caller goes on.
@@ -320,7 +322,10 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         is suspended meanwhile. It spends what the caller has left, and at most `budget` of it::
 
             Agent("desk", tools=[translator.as_tool("translate", "Translate a text.")])
+
+        A person is asked before every call with `confirmation`, or with ``needs_approval=True``.
         """
+        asked = Confirmation() if needs_approval is True else needs_approval or None
         return agent_tool(
             self,
             tool_name=tool_name,
@@ -331,7 +336,7 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
             max_turns=max_turns,
             budget=budget,
             timeout_s=timeout_s,
-            confirmation=confirmation,
+            confirmation=either("confirmation", confirmation, "needs_approval", asked),
             failure_error_function=failure_error_function,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.checks.fields import Checked, Count, Name, Positive, Seconds, check_fields
@@ -11,13 +12,26 @@ from ekiden.core.conversation.items import Item
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Confirmation
 
-HandoffPolicy: TypeAlias = Literal["immediate", "graceful", "conditional"]
+PolicyName: TypeAlias = Literal["immediate", "graceful", "conditional"]
 """`immediate`: what the source is doing is cancelled. `graceful`: it finishes the step under way
 first. `conditional`: graceful if the condition holds, else nothing is touched."""
 
+
+class HandoffPolicy(StrEnum):
+    """The values of `policy`, as names; each is equal to its text::
+
+    handoff(billing, policy=HandoffPolicy.IMMEDIATE)
+    """
+
+    IMMEDIATE = "immediate"
+    GRACEFUL = "graceful"
+    CONDITIONAL = "conditional"
+
+
 HandoffWhen: TypeAlias = Literal["manual", "auto", "conditional"]
 """`manual`: the model is offered it. `auto`: a trigger makes it, and the model is not offered it.
-`conditional`: the model is offered it while the condition holds."""
+`conditional`: the model is offered it while the condition holds. Without a trigger or a condition
+both are `manual`: the model decides."""
 
 TriggerType: TypeAlias = Literal["condition", "event", "explicit", "timeout", "error", "capability"]
 
@@ -111,7 +125,7 @@ class Budget(Checked):
 class HandoffTerms:
     """Everything about one way between two agents that is not its tool; `handoff` makes it."""
 
-    policy: HandoffPolicy = "graceful"
+    policy: PolicyName = "graceful"
     condition: Name | None = None
     """For the policy `conditional`: what must hold. With ``when="conditional"``: while it holds,
     the model is offered the handoff."""
@@ -135,18 +149,39 @@ class HandoffTerms:
         check_fields(self, "a handoff")
         if self.policy == "conditional" and not self.condition:
             raise UserError("a handoff with the policy 'conditional' needs a `condition`")
-        if self.when == "conditional" and not self.condition:
-            raise UserError("a handoff with when='conditional' needs a `condition`")
-        if self.when == "auto" and self.trigger is None:
-            raise UserError("a handoff with when='auto' needs a `trigger`")
+        if type(self.policy) is not str:
+            object.__setattr__(self, "policy", str(self.policy))
+        if self.leaves_it_to_the_model:
+            object.__setattr__(self, "when", "manual")
+
+    @property
+    def leaves_it_to_the_model(self) -> bool:
+        """Whether nothing says when the handoff is made, so that the model decides."""
+        is_bare = self.when == "conditional" and not self.condition
+        return is_bare or (self.when == "auto" and self.trigger is None)
 
 
 DEFAULT_TERMS = HandoffTerms()
 
 
-HandoffStatus: TypeAlias = Literal[
+StatusName: TypeAlias = Literal[
     "initiated", "validating", "transferring", "completed", "failed", "rolled_back"
 ]
+
+
+class HandoffStatus(StrEnum):
+    """The values of a handoff's `status`, as names; each is equal to its text::
+
+    if record.status == HandoffStatus.ROLLED_BACK: ...
+    """
+
+    INITIATED = "initiated"
+    VALIDATING = "validating"
+    TRANSFERRING = "transferring"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    ROLLED_BACK = "rolled_back"
+
 
 ActorKind: TypeAlias = Literal["model", "trigger", "person", "program", "system"]
 
@@ -228,7 +263,7 @@ class HandoffRequest:
     context: HandoffContext
     id: str = ""
     """The handoff's id; whoever asks for one leaves it out."""
-    policy: HandoffPolicy = "graceful"
+    policy: PolicyName = "graceful"
     reason: str = ""
     capabilities: Sequence[str] = ()
     """What the target must be able to do, beyond what the way between the two requires."""
@@ -256,7 +291,7 @@ class HandoffResult:
     """What became of a handoff."""
 
     request_id: str
-    status: HandoffStatus
+    status: StatusName
     source: str
     target: str
     completed_at: float | None = None

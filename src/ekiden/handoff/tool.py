@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from ekiden.core.agent import Agent
-from ekiden.core.checks.fields import Text, checked_arguments
+from ekiden.core.checks.fields import Text, checked_arguments, either
 from ekiden.core.checks.strict_schema import ensure_strict_json_schema
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import ModelBehaviorError, UserError
@@ -22,6 +22,7 @@ from ekiden.core.handoff_terms import (
     HandoffTerms,
     HandoffTrigger,
     HandoffWhen,
+    PolicyName,
 )
 from ekiden.core.profile import Confirmation
 from ekiden.core.tool import Enabled
@@ -81,16 +82,19 @@ def handoff(
     *,
     tool_name_override: str | None = None,
     tool_description_override: str | None = None,
+    tool_name: str | None = None,
+    tool_description: str | None = None,
     input_filter: HandoffInputFilter | None = None,
     is_enabled: Enabled = True,
     include_context: bool = True,
     when: HandoffWhen | None = None,
-    policy: HandoffPolicy = "graceful",
+    policy: PolicyName | HandoffPolicy = "graceful",
     condition: str | None = None,
     trigger: HandoffTrigger | None = None,
     allow_return: bool | Literal["always"] = False,
     capabilities: Iterable[str] = (),
     confirm: bool | Confirmation = False,
+    needs_approval: bool | Confirmation = False,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     restrict_tools: bool = False,
     budget: Budget | None = None,
@@ -104,16 +108,19 @@ def handoff(
     input_type: type[TInput],
     tool_name_override: str | None = None,
     tool_description_override: str | None = None,
+    tool_name: str | None = None,
+    tool_description: str | None = None,
     input_filter: HandoffInputFilter | None = None,
     is_enabled: Enabled = True,
     include_context: bool = True,
     when: HandoffWhen | None = None,
-    policy: HandoffPolicy = "graceful",
+    policy: PolicyName | HandoffPolicy = "graceful",
     condition: str | None = None,
     trigger: HandoffTrigger | None = None,
     allow_return: bool | Literal["always"] = False,
     capabilities: Iterable[str] = (),
     confirm: bool | Confirmation = False,
+    needs_approval: bool | Confirmation = False,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     restrict_tools: bool = False,
     budget: Budget | None = None,
@@ -126,16 +133,19 @@ def handoff(
     on_handoff: OnHandoffWithoutInput,
     tool_name_override: str | None = None,
     tool_description_override: str | None = None,
+    tool_name: str | None = None,
+    tool_description: str | None = None,
     input_filter: HandoffInputFilter | None = None,
     is_enabled: Enabled = True,
     include_context: bool = True,
     when: HandoffWhen | None = None,
-    policy: HandoffPolicy = "graceful",
+    policy: PolicyName | HandoffPolicy = "graceful",
     condition: str | None = None,
     trigger: HandoffTrigger | None = None,
     allow_return: bool | Literal["always"] = False,
     capabilities: Iterable[str] = (),
     confirm: bool | Confirmation = False,
+    needs_approval: bool | Confirmation = False,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     restrict_tools: bool = False,
     budget: Budget | None = None,
@@ -147,18 +157,21 @@ def handoff(
     *,
     tool_name_override: Text | None = None,
     tool_description_override: str | None = None,
+    tool_name: Text | None = None,
+    tool_description: str | None = None,
     on_handoff: Callable[..., Any] | None = None,
     input_type: Any = None,
     input_filter: HandoffInputFilter | None = None,
     is_enabled: Enabled = True,
     include_context: bool = True,
     when: HandoffWhen | None = None,
-    policy: HandoffPolicy = "graceful",
+    policy: PolicyName | HandoffPolicy = "graceful",
     condition: str | None = None,
     trigger: HandoffTrigger | None = None,
     allow_return: bool | Literal["always"] = False,
     capabilities: Iterable[str] = (),
     confirm: bool | Confirmation = False,
+    needs_approval: bool | Confirmation = False,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     restrict_tools: bool = False,
     budget: Budget | None = None,
@@ -177,7 +190,8 @@ def handoff(
     `agent` may also be an async function, which then is an agent that is code, or ``"*"``: the
     member of the team that is best at the `capabilities`. The other arguments are the terms of the
     handoff: see `HandoffTerms`. A `trigger` makes it happen without the model, which then is not
-    offered it, unless ``when="manual"`` says so; ``confirm=True`` asks a person first.
+    offered it, unless ``when="manual"`` says so; ``confirm=True``, or ``needs_approval=True``, asks
+    a person first. `tool_name` and `tool_description` are short for the two overrides.
 
     Raises `UserError` for what is no agent, for an `on_handoff` that cannot be called so, for
     an `input_type` that has no strict JSON schema and for terms that do not fit; `ConditionError`
@@ -190,16 +204,23 @@ def handoff(
         trigger=trigger,
         allow_return=allow_return,
         capabilities=tuple(capabilities),
-        confirm=confirm,
+        confirm=either("confirm", confirm, "needs_approval", needs_approval),
         timeout_s=timeout_s,
         restrict_tools=restrict_tools,
         budget=budget,
         completes=completes,
     )
+    tool_name = either("tool_name_override", tool_name_override, "tool_name", tool_name)
+    description: str | None = either(
+        "tool_description_override",
+        tool_description_override,
+        "tool_description",
+        tool_description,
+    )
     if isinstance(agent, str):
         if on_handoff is not None or input_type is not None:
             raise UserError("a handoff to '*' has no `on_handoff` and no `input_type`")
-        best = _to_the_best(agent, terms, tool_name_override, tool_description_override, is_enabled)
+        best = _to_the_best(agent, terms, tool_name, description, is_enabled)
         best.input_filter, best.include_context = input_filter, include_context
         return best
     if inspect.iscoroutinefunction(agent):
@@ -211,8 +232,8 @@ def handoff(
     else:
         invoke, schema = _with_input(agent, on_handoff, input_type)
     return Handoff(
-        tool_name=tool_name_override or Handoff.default_tool_name(agent),
-        tool_description=tool_description_override or Handoff.default_tool_description(agent),
+        tool_name=tool_name or Handoff.default_tool_name(agent),
+        tool_description=description or Handoff.default_tool_description(agent),
         input_json_schema=schema,
         on_invoke_handoff=invoke,
         agent_name=agent.name,

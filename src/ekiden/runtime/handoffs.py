@@ -14,9 +14,9 @@ from ekiden.core.handoff_terms import (
     A_PERSON,
     A_PROGRAM,
     Actor,
-    HandoffPolicy,
     HandoffRequest,
     HandoffResult,
+    PolicyName,
 )
 from ekiden.core.team import Team
 from ekiden.core.values.ids import check_id, check_line, new_id
@@ -83,7 +83,7 @@ class HandoffController:
         payload: Any = None,
         priority: int = 0,
         metadata: Mapping[str, Any] | None = None,
-        policy: HandoffPolicy | None = None,
+        policy: PolicyName | None = None,
         timeout_s: float | None = None,
         capabilities: tuple[str, ...] = (),
         by: Actor = A_PROGRAM,

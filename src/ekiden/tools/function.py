@@ -19,7 +19,7 @@ from typing import (
     overload,
 )
 
-from ekiden.core.checks.fields import Seconds, check_argument
+from ekiden.core.checks.fields import Seconds, check_argument, either
 from ekiden.core.context import RunContextWrapper, TContext, ToolContext, TOutput
 from ekiden.core.errors import ModelBehaviorError, ToolError, ToolTimeout, UserError
 from ekiden.core.profile import Confirmation
@@ -72,6 +72,8 @@ class ToolOptions(TypedDict, total=False):
     is_enabled: Enabled
     timeout: float | None
     confirmation: Confirmation | bool
+    needs_approval: Confirmation | bool
+    tool_description: str | None
     tool_input_guardrails: list[ToolInputGuardrail[Any]] | None
     tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None
 
@@ -131,6 +133,8 @@ def function_tool(
     is_enabled: Enabled = True,
     timeout: float | None = None,
     confirmation: Confirmation | bool = False,
+    needs_approval: Confirmation | bool = False,
+    tool_description: str | None = None,
     tool_input_guardrails: list[ToolInputGuardrail[Any]] | None = None,
     tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None = None,
 ) -> Any:
@@ -151,9 +155,10 @@ def function_tool(
     An async function runs on the event loop, any other in a thread with the same context
     variables. `timeout` is in seconds: an async function is cancelled then, a thread cannot be and
     is left alone. `failure_error_function` words a failure for the model; `None` ends the run with
-    it. ``strict_mode=False`` allows parameters with free keys, such as ``dict``. `confirmation`
-    has a person asked before every call; `True` takes the defaults of `Confirmation`. Guardrails
-    are asked before the call (after the person), and before the model sees the result.
+    it. ``strict_mode=False`` allows parameters with free keys, such as ``dict``. `confirmation`,
+    or `needs_approval`, has a person asked before every call; `True` takes the defaults of
+    `Confirmation`. `tool_description` is short for `description_override`. Guardrails are asked
+    before the call (after the person), and before the model sees the result.
 
     Raises `UserError` for what cannot be a tool, saying why.
     """
@@ -161,6 +166,12 @@ def function_tool(
     check_argument("`name_override`", str | None, name_override)
     check_argument("`description_override`", str | None, description_override)
     check_argument("`confirmation`", Confirmation | bool, confirmation)
+    check_argument("`needs_approval`", Confirmation | bool, needs_approval)
+    check_argument("`tool_description`", str | None, tool_description)
+    confirmation = either("confirmation", confirmation, "needs_approval", needs_approval)
+    description_override = either(
+        "description_override", description_override, "tool_description", tool_description
+    )
     asked = Confirmation() if confirmation is True else confirmation or None
 
     def make(func: Callable[..., Any], local_names: dict[str, Any]) -> FunctionTool:

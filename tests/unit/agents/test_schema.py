@@ -137,6 +137,7 @@ GOOD: list[dict[str, Any]] = [
     {"triggers": {"keywords": ["x"], "patterns": ["a+"], "priority": 0, "examples": ["y"]}},
     {"triggers": {"priority": 100.0}},
     {"capabilities": ["x", {"name": "y", "proficiency": 1, "tags": []}]},
+    {"handoffs": [{"to": "x", "when": "auto"}, {"to": "z", "when": "conditional"}]},
     {"handoffs": ["x", {"to": "y", "when": "auto", "trigger": {"type": "event", "event": "e"}}]},
     {
         "handoffs": [
@@ -205,8 +206,6 @@ BAD: list[dict[str, Any]] = [
     {"handoffs": "x"},
     {"handoffs": [{"to": "x", "when": "never"}]},
     {"handoffs": [{"to": "x", "trigger": {"type": "never"}}]},
-    {"handoffs": [{"to": "x", "when": "auto"}]},
-    {"handoffs": [{"to": "x", "when": "conditional"}]},
     {"handoffs": [{"to": "x", "policy": "conditional", "trigger": {"type": "explicit"}}]},
     {"handoffs": [{"to": "x", "condition": "a > 1"}]},
     {"handoffs": [{"to": "x", "trigger": {"event": "e"}}]},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -11,7 +11,16 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import UserError
-from ekiden.core.handoff_terms import Budget, HandoffTerms
+from ekiden.core.errors.messages import QueryTimeout
+from ekiden.core.handoff_terms import (
+    Budget,
+    HandoffPolicy,
+    HandoffStatus,
+    HandoffTerms,
+    PolicyName,
+    StatusName,
+)
+from ekiden.core.profile import Confirmation
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.runs import OutOfBudget
 from ekiden.handoff import handoff, redact
@@ -292,8 +301,6 @@ async def test_a_code_agent_that_hangs_is_cut_short_too() -> None:
     [
         ({"policy": "later"}, "`policy` of a handoff must be "),
         ({"policy": "conditional"}, "needs a `condition`"),
-        ({"when": "conditional"}, "needs a `condition`"),
-        ({"when": "auto"}, "needs a `trigger`"),
         ({"when": "never"}, "`when` of a handoff must be "),
         ({"timeout_s": 0}, "above 0"),
         ({"completes": "soon"}, "`completes` of a handoff must be "),
@@ -358,3 +365,36 @@ async def test_of_two_ways_to_a_target_a_request_takes_the_one_that_is_not_a_tri
     offered = handoff(b)
     assert edge_between(Agent("a", handoffs=[auto, offered]), "b") is offered
     assert edge_between(Agent("a", handoffs=[auto]), "b") is auto
+
+
+@pytest.mark.parametrize("when", ["auto", "conditional"])
+async def test_without_a_trigger_or_a_condition_the_model_decides(when: Any) -> None:
+    target = Agent("target", model=ScriptedModel([say("mine")]))
+    edge = handoff(
+        target,
+        when=when,
+        policy=HandoffPolicy.IMMEDIATE,
+        tool_name="pass_on",
+        tool_description="Pass it on.",
+    )
+    assert (edge.tool_name, edge.tool_description) == ("pass_on", "Pass it on.")
+    assert type(edge.terms.policy) is str
+    source = Agent("source", model=ScriptedModel([call("pass_on")]), handoffs=[edge])
+    result = await Runner.run(source, "go")
+    assert (result.last_agent.name, result.final_output) == ("target", "mine")
+
+
+def test_the_names_that_users_bring_mean_the_same() -> None:
+    @function_tool(needs_approval=True, tool_description="Pay a bill.")
+    def pay() -> str:
+        return "paid"
+
+    assert (pay.confirmation, pay.description) == (Confirmation(), "Pay a bill.")
+    assert Agent("x").as_tool(needs_approval=True).confirmation == Confirmation()
+    assert handoff(Agent("x"), needs_approval=True).terms.confirm is not None
+    assert HandoffStatus("rolled_back") == "rolled_back"
+    assert set(HandoffStatus) == set(get_args(StatusName))
+    assert set(HandoffPolicy) == set(get_args(PolicyName))
+    assert issubclass(QueryTimeout, TimeoutError)
+    with pytest.raises(UserError, match="mean the same"):
+        handoff(Agent("x"), confirm=True, needs_approval=True)

@@ -40,13 +40,6 @@ def check_handoff(node: nodes.Mapping, values: Mapping[str, Any], at: str, repor
     written: dict[str, nodes.Node] = {}
     for key, value in node.entries:
         written.setdefault(key.text, value)
-    if values.get("when") == "auto" and "trigger" not in written:
-        report.error(
-            written["when"],
-            "missing_key",
-            f"`{at}.when` is auto, and there is no `trigger`; add one, such as "
-            "trigger: {type: event, event: deploy.failed}",
-        )
     _check_condition(written, values, at, report)
     is_open = "capabilities" not in written or values.get("capabilities") == ()
     if values.get("to") == BEST and is_open:
@@ -76,9 +69,9 @@ def _check_condition(
     serves = isinstance(trigger, HandoffTrigger) and trigger.type == "condition"
     if serves or ("trigger" in written and trigger is None):
         return
-    for key in asking:
-        words = f"`{at}.{key}` is conditional, and there is no `condition`; add one, {_EXAMPLE}"
-        report.error(written[key], "missing_key", words)
+    if "policy" in asking:
+        words = f"`{at}.policy` is conditional, and there is no `condition`; add one, {_EXAMPLE}"
+        report.error(written["policy"], "missing_key", words)
 
 
 def _is(key: str, *words: str) -> dict[str, Any]:
@@ -101,8 +94,7 @@ _HAS_CONDITION = {
 _ASKS = {"anyOf": [_is("when", "conditional"), _is("policy", "conditional")]}
 
 HANDOFF_RULES: Sequence[Mapping[str, Any]] = (
-    _if(_is("when", "auto"), {"required": ["trigger"]}),
-    _if(_ASKS, _HAS_CONDITION),
+    _if(_is("policy", "conditional"), _HAS_CONDITION),
     _if({"required": ["condition"]}, _ASKS),
     _if(
         {"properties": {"to": {"pattern": r"^\s*\*\s*$"}}, "required": ["to"]},
@@ -285,7 +277,8 @@ _HANDOFF = Object(
         name="when",
         kind=Choice(("manual", "auto", "conditional")),
         text="Whether the model is offered it, a trigger makes it, or the model is offered it "
-        "while a condition holds. Without it manual, and auto where there is a trigger.",
+        "while a condition holds; without a trigger or a condition the model decides. Without it "
+        "manual, and auto where there is a trigger.",
     ),
     Field(
         name="description",
@@ -399,6 +392,10 @@ def handoff_definition(entry: Placed) -> HandoffDefinition:
         values["condition"] = None if trigger is None else trigger.expression
         # It says when the handoff is offered: it must not make the handoff besides.
         trigger = None if when == "conditional" and values["condition"] else trigger
+    if (when == "auto" and trigger is None) or (
+        when == "conditional" and not values.get("condition")
+    ):
+        values["when"] = "manual"
     if "timeout" in values:
         values["timeout_s"] = values.pop("timeout")
     values["confirm"] = _confirmation(values.get("confirm", False))

@@ -26,9 +26,9 @@ from ekiden.core.handoff_terms import (
     DEFAULT_TIMEOUT_S,
     Actor,
     HandoffContext,
-    HandoffPolicy,
     HandoffRequest,
     HandoffResult,
+    PolicyName,
 )
 from ekiden.core.runs import ACTIVE, Run, RunError, run_id_of
 from ekiden.core.values.documents import from_json, to_json
@@ -71,7 +71,7 @@ class LocalHandoffs(api.Handoffs):
         *,
         task_state: Mapping[str, Any] = _NOTHING,
         conversation_history: Sequence[Mapping[str, Any]] = (),
-        policy: HandoffPolicy = "graceful",
+        policy: PolicyName = "graceful",
         reason: str = "",
         correlation_id: str | None = None,
         priority: int = 0,
@@ -218,7 +218,7 @@ class LocalHandoffs(api.Handoffs):
         reason: str = "",
         summary: str = "",
         context: Any = None,
-        policy: HandoffPolicy | None = None,
+        policy: PolicyName | None = None,
         timeout_s: float | None = None,
         priority: int = 0,
         metadata: Mapping[str, Any] = _NOTHING,

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import MISSING, fields, is_dataclass
+from enum import StrEnum
 from functools import cache, wraps
 from itertools import compress
 from math import inf, isfinite
@@ -53,6 +54,13 @@ Amount: TypeAlias = Annotated[float, Allowed(high=inf)]
 """A number that must not be below 0."""
 WholeAmount: TypeAlias = Annotated[int, Allowed(high=inf)]
 """A whole number that must not be below 0."""
+
+
+def either(name: str, value: Any, other_name: str, other: Any) -> Any:
+    """The one of two arguments that mean the same which is given; `UserError` if both are."""
+    if value and other:
+        raise UserError(f"`{name}` and `{other_name}` mean the same: give one of them")
+    return other if other else value
 
 
 def check_fields(value: Any, whose: str | None = None) -> None:
@@ -258,7 +266,11 @@ def _text(limits: Allowed | None) -> _Rule:
 
 
 def _one_of(options: tuple[Any, ...]) -> Test:
-    return lambda value: any(value == each and type(value) is type(each) for each in options)
+    """A member of an enumeration of texts stands for its text."""
+    return lambda value: any(
+        value == each and (type(value) is type(each) or isinstance(value, StrEnum))
+        for each in options
+    )
 
 
 def _union(parts: Sequence[_Rule]) -> _Rule:

@@ -36,7 +36,7 @@ class AgentUnavailableError(BusError):
         self.agent, self.asker = agent, asker
 
 
-class QueryTimeout(BusError):
+class QueryTimeout(BusError, TimeoutError):
     """No answer came in time; one that comes later is stored and wakes nobody."""
 
     code = "bus.timeout"

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from ekiden.core.errors import HandoffError
-from ekiden.core.handoff_terms import HandoffStatus
+from ekiden.core.handoff_terms import StatusName
 
-MOVES: Final[Mapping[HandoffStatus | None, frozenset[HandoffStatus]]] = {
+MOVES: Final[Mapping[StatusName | None, frozenset[StatusName]]] = {
     None: frozenset({"initiated"}),
     "initiated": frozenset({"validating", "failed"}),
     "validating": frozenset({"transferring", "failed"}),
@@ -20,7 +20,7 @@ MOVES: Final[Mapping[HandoffStatus | None, frozenset[HandoffStatus]]] = {
 """From each status to those that may follow. `failed` means that nothing was touched; once
 something was, in `transferring`, there is only all (`completed`) or nothing (`rolled_back`)."""
 
-FINAL: Final[frozenset[HandoffStatus]] = frozenset(
+FINAL: Final[frozenset[StatusName]] = frozenset(
     {status for status, following in MOVES.items() if status is not None and not following}
 )
 
@@ -36,11 +36,11 @@ class Lifecycle:
 
     __slots__ = ("fresh", "status")
 
-    def __init__(self, status: HandoffStatus | None = None) -> None:
+    def __init__(self, status: StatusName | None = None) -> None:
         self.status = status
-        self.fresh: list[HandoffStatus] = []
+        self.fresh: list[StatusName] = []
 
-    def move(self, status: HandoffStatus) -> None:
+    def move(self, status: StatusName) -> None:
         """Go on to `status`; `IllegalMove` if the table has no such way."""
         if status not in MOVES[self.status]:
             raise IllegalMove(f"a handoff cannot go from {self.status} to {status}")
@@ -48,9 +48,9 @@ class Lifecycle:
         self.fresh.append(status)
 
 
-def is_legal(path: list[HandoffStatus]) -> bool:
+def is_legal(path: list[StatusName]) -> bool:
     """Whether the moves, from the very first on, follow the table."""
-    before: HandoffStatus | None = None
+    before: StatusName | None = None
     for status in path:
         if status not in MOVES[before]:
             return False

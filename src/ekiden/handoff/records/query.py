@@ -11,7 +11,7 @@ from ekiden.audit import AuditQuery
 from ekiden.core.checks.fields import Checked
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
-from ekiden.core.handoff_terms import HandoffPolicy, HandoffStatus
+from ekiden.core.handoff_terms import PolicyName, StatusName
 from ekiden.handoff.records.lifecycle import FINAL
 from ekiden.handoff.records.records import HandoffRecord, record_of_request, records_of
 from ekiden.handoff.records.requests import REQUESTS, Asked, asked_in, session_of, tried_in
@@ -39,10 +39,10 @@ class HandoffQuery(Checked):
     task: str | None = None
     """Of sessions about this task; a session is its own task unless it was made for another."""
     correlation_id: str | None = None
-    status: HandoffStatus | None = None
+    status: StatusName | None = None
     """Where the handoff stands now."""
     session_id: str | None = None
-    policy: HandoffPolicy | None = None
+    policy: PolicyName | None = None
     by: str | None = None
     """Who wanted it: a kind (``model``, ``trigger``, ``person``, ``program``), or a name."""
     since: datetime | None = None

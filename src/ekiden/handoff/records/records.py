@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from ekiden.core.errors import HandoffNotFound, SessionNotFound
 from ekiden.core.events import Event
-from ekiden.core.handoff_terms import Actor, HandoffFailure, HandoffResult, HandoffStatus
+from ekiden.core.handoff_terms import Actor, HandoffFailure, HandoffResult, StatusName
 from ekiden.handoff.records.lifecycle import FINAL
 from ekiden.handoff.records.requests import Asked, asked_in, find_request, session_of
 from ekiden.storage.base import SessionRow, Store
@@ -26,7 +26,7 @@ _FACTS_OF_TRIGGERS: Final = frozenset({"type", "also"})
 class Move:
     """One move of a handoff."""
 
-    status: HandoffStatus
+    status: StatusName
     at_us: int
     seq: int
     """The event that made it true."""
@@ -40,7 +40,7 @@ class HandoffRecord:
     session_id: str
     source: str
     target: str
-    status: HandoffStatus
+    status: StatusName
     moves: tuple[Move, ...]
     by: Actor
     policy: str = "graceful"
@@ -139,7 +139,7 @@ class HandoffRecord:
 
 class _Moved(Protocol):
     @property
-    def status(self) -> HandoffStatus: ...
+    def status(self) -> StatusName: ...
     @property
     def seq(self) -> int: ...
 

@@ -14,7 +14,7 @@ from ekiden.core.handoff_terms import (
     DEFAULT_TIMEOUT_S,
     Actor,
     HandoffFailure,
-    HandoffPolicy,
+    PolicyName,
 )
 from ekiden.core.values.jsonio import dumps
 from ekiden.storage.base import Document, DocumentWrite, Store
@@ -77,7 +77,7 @@ class Asked:
     """To be set."""
     chain: tuple[str, ...] = ()
     """Who had the task, as the caller knows it."""
-    policy: HandoffPolicy | None = None
+    policy: PolicyName | None = None
     timeout_s: float | None = None
     """`None`: as the way between the two agents says."""
     capabilities: tuple[str, ...] = ()

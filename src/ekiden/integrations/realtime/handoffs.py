@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import Handoff
-from ekiden.core.handoff_terms import HandoffPolicy
+from ekiden.core.handoff_terms import PolicyName
 from ekiden.core.profile import Confirmation
 from ekiden.core.tool import Enabled, FunctionTool, Tool
 from ekiden.core.values.jsonio import dumps, loads
@@ -96,7 +96,7 @@ def realtime_handoff(
     tool_name_override: str | None = None,
     tool_description_override: str | None = None,
     is_enabled: Enabled = True,
-    policy: HandoffPolicy = "graceful",
+    policy: PolicyName = "graceful",
     condition: str | None = None,
     allow_return: bool | Literal["always"] = False,
     capabilities: Iterable[str] = (),
@@ -111,7 +111,7 @@ def realtime_handoff(
     tool_name_override: str | None = None,
     tool_description_override: str | None = None,
     is_enabled: Enabled = True,
-    policy: HandoffPolicy = "graceful",
+    policy: PolicyName = "graceful",
     condition: str | None = None,
     allow_return: bool | Literal["always"] = False,
     capabilities: Iterable[str] = (),
@@ -125,7 +125,7 @@ def realtime_handoff(
     tool_name_override: str | None = None,
     tool_description_override: str | None = None,
     is_enabled: Enabled = True,
-    policy: HandoffPolicy = "graceful",
+    policy: PolicyName = "graceful",
     condition: str | None = None,
     allow_return: bool | Literal["always"] = False,
     capabilities: Iterable[str] = (),
@@ -139,7 +139,7 @@ def realtime_handoff(
     on_handoff: Callable[..., Any] | None = None,
     input_type: Any = None,
     is_enabled: Enabled = True,
-    policy: HandoffPolicy = "graceful",
+    policy: PolicyName = "graceful",
     condition: str | None = None,
     allow_return: bool | Literal["always"] = False,
     capabilities: Iterable[str] = (),

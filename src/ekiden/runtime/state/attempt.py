@@ -10,7 +10,7 @@ from typing import Any
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.items import Item
 from ekiden.core.handoff import Handoff
-from ekiden.core.handoff_terms import Actor, HandoffContext, HandoffPolicy, HandoffRequest
+from ekiden.core.handoff_terms import Actor, HandoffContext, HandoffRequest, PolicyName
 from ekiden.handoff.records.lifecycle import Lifecycle
 from ekiden.handoff.records.requests import TriedHandoff
 from ekiden.runtime.state.findings import Finding
@@ -51,7 +51,7 @@ class Attempt:
     by: Actor = MODEL
     why: dict[str, Any] | None = None
     """What made a trigger fire."""
-    policy: HandoffPolicy | None = None
+    policy: PolicyName | None = None
     """Instead of the edge's own."""
     timeout_s: float | None = None
     requested: list[str] | None = None
@@ -154,7 +154,7 @@ class Attempt:
             self.life.move("validating")
 
     @property
-    def terms_policy(self) -> HandoffPolicy:
+    def terms_policy(self) -> PolicyName:
         """The policy that counts."""
         return self.policy or self.edge.terms.policy
 

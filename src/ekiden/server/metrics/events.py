@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from ekiden.core.events import Event, EventType
-from ekiden.core.handoff_terms import HandoffPolicy, HandoffStatus
+from ekiden.core.handoff_terms import PolicyName, StatusName
 from ekiden.core.values.clock import SYSTEM_CLOCK
 from ekiden.inbox.life import ChangeName
 from ekiden.routing.decision import Method
@@ -31,8 +31,8 @@ _GRACE_US = 60_000_000
 """So far apart clocks may be: an event that is older than that when counting begins is history."""
 
 _TYPES = frozenset(get_args(EventType))
-_POLICIES = frozenset(get_args(HandoffPolicy))
-_STATUSES = frozenset(get_args(HandoffStatus))
+_POLICIES = frozenset(get_args(PolicyName))
+_STATUSES = frozenset(get_args(StatusName))
 _SETTLED = frozenset({"completed", "failed", "rolled_back"})
 _UNANSWERED = {"expired": "expired", "cancelled": "withdrawn", "unavailable": "unavailable"}
 _OUTCOMES = frozenset({"done", "waiting", "refused", "failed", "out_of_budget", "cancelled"})
