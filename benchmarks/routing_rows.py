@@ -36,13 +36,26 @@ class Row:
     """The best embedding that comes in a Python package, with any head."""
 
 
-def _clinc(data: Path, part: str) -> list[tuple[str, str]]:
+def clinc(data: Path, part: str) -> list[tuple[str, str]]:
+    """Requests and intents of a part of CLINC150."""
     full = json.loads((data / "clinc150" / "data_full.json").read_text("utf-8"))
     return [(text, intent) for text, intent in full[part]]
 
 
+def clinc_domains(data: Path) -> dict[str, str]:
+    """The domain of every intent of CLINC150."""
+    names = json.loads((data / "clinc150" / "domains.json").read_text("utf-8"))
+    return {intent: name for name, own in names.items() for intent in own}
+
+
+def xsid(data: Path, language: str, part: str) -> list[tuple[str, str]]:
+    """Requests and domains of a part of xSID."""
+    pairs = _lines(data / "xsid" / f"xsid_{language}_{part}.jsonl")
+    return [(text, intent.split("/")[0]) for text, intent in pairs]
+
+
 def _outside(data: Path) -> tuple[str, ...]:
-    return tuple(text for text, _ in _clinc(data, "oos_test"))
+    return tuple(text for text, _ in clinc(data, "oos_test"))
 
 
 def _lines(path: Path) -> list[tuple[str, str]]:
@@ -62,13 +75,13 @@ def intents(count: int | None) -> Callable[[Path], Iterator[Task]]:
 
     def tasks(data: Path) -> Iterator[Task]:
         learnt = (
-            _clinc(data, "train")
+            clinc(data, "train")
             if count is None
             else _lines(data / "clinc150" / f"clinc150_train_{count}.jsonl")
         )
         yield Task(
             examples=_grouped(learnt),
-            asked=tuple(_clinc(data, "test")),
+            asked=tuple(clinc(data, "test")),
             outside=_outside(data),
         )
 
@@ -79,10 +92,9 @@ def domains(count: int) -> Callable[[Path], Iterator[Task]]:
     """CLINC150's ten domains as agents, with some random examples each; several draws."""
 
     def tasks(data: Path) -> Iterator[Task]:
-        names = json.loads((data / "clinc150" / "domains.json").read_text("utf-8"))
-        domain_of = {intent: name for name, own in names.items() for intent in own}
-        learnt = _grouped([(text, domain_of[each]) for text, each in _clinc(data, "train")])
-        asked = tuple((text, domain_of[each]) for text, each in _clinc(data, "test"))
+        domain_of = clinc_domains(data)
+        learnt = _grouped([(text, domain_of[each]) for text, each in clinc(data, "train")])
+        asked = tuple((text, domain_of[each]) for text, each in clinc(data, "test"))
         for seed in range(SEEDS):
             draw = random.Random(seed)
             some = {name: tuple(draw.sample(texts, count)) for name, texts in learnt.items()}
@@ -94,14 +106,10 @@ def domains(count: int) -> Callable[[Path], Iterator[Task]]:
 def languages(learnt: str, asked: str) -> Callable[[Path], Iterator[Task]]:
     """xSID's domains as agents, learnt in one language and asked in another."""
 
-    def read(data: Path, language: str, part: str) -> list[tuple[str, str]]:
-        pairs = _lines(data / "xsid" / f"xsid_{language}_{part}.jsonl")
-        return [(text, intent.split("/")[0]) for text, intent in pairs]
-
     def tasks(data: Path) -> Iterator[Task]:
         yield Task(
-            examples=_grouped(read(data, learnt, "valid")),
-            asked=tuple(read(data, asked, "test")),
+            examples=_grouped(xsid(data, learnt, "valid")),
+            asked=tuple(xsid(data, asked, "test")),
         )
 
     return tasks

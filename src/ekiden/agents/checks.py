@@ -7,8 +7,8 @@ import unicodedata
 
 from ekiden.core.aliases import INHERIT, full_model_name
 
-RESERVED = frozenset({"auto", "router-agent", "user"})
-"""Names that mean something else: routing, the router itself, the person."""
+RESERVED = frozenset({"auto", "user"})
+"""Names that mean something else: routing, the person."""
 MAX_NAME = 100
 PERSON = "person:"
 """Before a role, as the target of a handoff: people instead of an agent."""

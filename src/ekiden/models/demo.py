@@ -32,7 +32,7 @@ _TRANSFER = "transfer_to_"
 _GIVE_UP = "transfer_to_router_agent"
 """Never taken: words say who fits, not that nobody does."""
 _NOBODY = "transfer_to_nobody"
-"""With which a router declines."""
+"""With which a router declines: never taken either."""
 _EXAMPLES = '"examples":'
 """What stands behind it in a description has too many words that say nothing."""
 _READ = 4000
@@ -96,7 +96,7 @@ def transfer_for(request: ModelRequest, asked: str) -> _Call | None:
     """The transfer whose description has most words of the text, and more than the agent's own.
 
     Its own are those of the first paragraph of its instructions. They do not count for a router,
-    which must choose; but one word alone may be chance, and then it says that nobody fits.
+    which must choose; but one word alone may be chance, and is not taken.
     """
     words = _words(asked)
     must_choose = request.settings.tool_choice == "required"
@@ -108,12 +108,9 @@ def transfer_for(request: ModelRequest, asked: str) -> _Call | None:
             here = words & _words(tool.description.partition(_EXAMPLES)[0])
             if len(here) >= max(least, len(shared) + 1):
                 chosen, shared = tool, here
-    reason = f"the request speaks of {', '.join(sorted(shared))}"
-    if chosen is None and must_choose:
-        chosen = next((tool for tool in request.tools if tool.name == _NOBODY), None)
-        reason = "no agent is described with two words of the request"
     if chosen is None:
         return None
+    reason = f"the request speaks of {', '.join(sorted(shared))}"
     return chosen.name, _filled(chosen, {"reason": reason}) or {}
 
 

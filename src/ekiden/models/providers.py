@@ -109,6 +109,10 @@ class ProviderModel:
                 raise failure.error
             await self._target.retry.sleep(wait_s)
 
+    async def warm_up(self) -> None:
+        """Import the provider's packages and open its client; sends nothing."""
+        await self._exchange()
+
     async def aclose(self) -> None:
         """Close the connections of the running loop; the next call opens new ones.
 

@@ -28,6 +28,7 @@ from ekiden.project.defaults import DEMO_TEAM
 from ekiden.project.settings import LoadedSettings, Settings, check_default_agent, load_settings
 from ekiden.project.teams import load_team
 from ekiden.routing import Router
+from ekiden.routing.decision import ROUTER_NAME
 from ekiden.tools import builtin_tools, resolve_tool
 
 if TYPE_CHECKING:
@@ -177,10 +178,11 @@ def check_files(root: Path, *, inert: bool = True, home: Path | None = None) -> 
     definitions = (*files.definitions, *files.partial)
     if settings.team is not None:
         return CheckedFiles(definitions=definitions, problems=files.problems)
+    files, own = _without_router(files)
     made = _assemble(files, settings, root, inert=inert, partial=files.partial)
     problems = sorted([*files.problems, *made.problems])
     if made.agents and not _errors(problems):
-        _team(made, _router(made.agents.values(), settings), settings)
+        _team(made, _router(made.agents.values(), settings, own), settings)
     return CheckedFiles(definitions=definitions, problems=problems)
 
 
@@ -232,6 +234,7 @@ def _from_files(
     root: Path, loaded: LoadedSettings, files: LoadedAgents, *, keep_going: bool, inert: bool
 ) -> Project | None:
     settings = loaded.settings
+    files, own = _without_router(files)
     if not files.definitions and not files.errors:
         return None
     # What is left out anyway is not looked at further.
@@ -248,7 +251,7 @@ def _from_files(
     if not keep_going and any(_is_own(problem.path) for problem in errors):
         raise AgentFilesInvalid(errors)
     check_default_agent(loaded, {name: agent.scope for name, agent in made.agents.items()})
-    router = _router(made.agents.values(), settings)
+    router = _router(made.agents.values(), settings, own)
     return Project(
         root=root,
         team=_team(made, router, settings),
@@ -276,6 +279,13 @@ def _without_bad_foreign(
     return replace(files, definitions=tuple(kept)), ordered
 
 
+def _without_router(files: LoadedAgents) -> tuple[LoadedAgents, AgentDefinition | None]:
+    """The files without that of ``router-agent``, which is the router and no member of the team."""
+    own = next((each for each in files.definitions if each.name == ROUTER_NAME), None)
+    kept = tuple(each for each in files.definitions if each is not own)
+    return replace(files, definitions=kept), own
+
+
 def _errors(problems: Iterable[Problem]) -> list[Problem]:
     return [problem for problem in problems if problem.severity == "error"]
 
@@ -301,12 +311,26 @@ def _assemble(
     )
 
 
-def _router(agents: Iterable[Agent[Any]], settings: Settings) -> Router:
-    return Router(agents, settings=settings.agents.routing, model=settings.model)
+def _router(
+    agents: Iterable[Agent[Any]], settings: Settings, own: AgentDefinition | None = None
+) -> Router:
+    """The router of the settings, or as the file `own` of ``router-agent`` says.
+
+    The demo model compares words, which rules and meaning do better: it is not asked.
+    """
+    routing = settings.agents.routing
+    if own is not None:
+        llm = routing.llm
+        prompt, model = llm.prompt or own.instructions or None, llm.model or own.model
+        routing = replace(routing, llm=replace(llm, prompt=prompt, model=model))
+    from ekiden.models.demo import is_demo
+
+    team_model = None if is_demo(settings.model) else settings.model
+    return Router(agents, settings=routing, model=team_model)
 
 
 def _team(made: Assembled, router: Router, settings: Settings) -> Team:
-    """Begins with the router; without routing, with the default agent or the first by name.
+    """Begins with the router; without routing, with the default agent if there is one.
 
     System agents get no requests: `UserError` if all are, or the default agent is one.
     """
@@ -321,13 +345,13 @@ def _team(made: Assembled, router: Router, settings: Settings) -> Team:
             "`scope` is not system"
         )
     if not routing.enabled:
-        entry = routing.default_agent or open_to_all[0]
+        entry = routing.default_agent or router.agent.name
         if entry in agents and entry not in open_to_all:
             raise UserError(
                 f"agents.routing.default_agent is {entry!r}, a system agent, which gets no "
                 f"requests; known: {', '.join(open_to_all)[:200]}"
             )
-        if entry not in agents:
+        if entry not in agents and entry != router.agent.name:
             raise UnknownAgent(entry, known=open_to_all)
         return Team(*members, router.agent, entry=entry, name="project")
     for agent in members:

@@ -13,6 +13,7 @@ from ekiden.core.text.suggest import suggestion
 from ekiden.routing.decision import STRATEGIES, Strategy
 
 if TYPE_CHECKING:
+    from ekiden.core.roles import RouteCause
     from ekiden.project.project import Project
     from ekiden.routing.decision import RouteDecision
 
@@ -96,7 +97,10 @@ async def decide(project: Project, address: AddressedMessage, *, limit: int = 20
     """What routing says of a request, with at most `limit` candidates; `UnknownAgent` for a name
     that nobody has."""
     if address.to is None or address.to == AUTO:
-        return await project.router.route(address.text, strategy=address.strategy, limit=limit)
+        cause: RouteCause = "asked" if address.to == AUTO else "new"
+        return await project.router.route(
+            address.text, strategy=address.strategy, cause=cause, limit=limit
+        )
     return project.router.named(address.to)
 
 

@@ -16,6 +16,7 @@ from ekiden.core.conversation.model import (
     ModelRequest,
     ModelResponse,
     ModelSettings,
+    PreparedModel,
     ToolSpec,
 )
 from ekiden.core.conversation.usage import Usage
@@ -120,11 +121,14 @@ class LlmStage:
         *,
         max_candidates: int = MAX_CANDIDATES,
         may_decline: bool = True,
+        prompt: str | None = None,
     ) -> None:
         """`model` is ``provider:model`` or an object; a name is looked up when it is first needed.
 
-        System agents are left out. Of more than `max_candidates` agents only the most likely are
-        offered. `UserError` for a time-out or a number that is not positive.
+        `prompt` takes the place of the built-in task; that requests and descriptions are data is
+        said in any case. The time-out is of the request: what the model imports before does not
+        count. System agents are left out. Of more than `max_candidates` agents only the most likely
+        are offered. `UserError` for a time-out or a number that is not positive.
         """
         if timeout_ms <= 0 or max_candidates <= 0:
             raise UserError(
@@ -142,7 +146,9 @@ class LlmStage:
             for agent in self._agents
         }
         self._nobody = nobody_tool(list(self._names.values())) if may_decline else None
-        self._instructions = instructions(nobody=self._nobody.name if self._nobody else None)
+        self._instructions = instructions(
+            prompt, nobody=self._nobody.name if self._nobody else None
+        )
 
     async def decide(
         self, text: str, *, excluded: Collection[str] = (), ranking: Sequence[str] = ()
@@ -199,7 +205,10 @@ class LlmStage:
             return _failed(f"the model failed: {kind}{plain_line(str(exc), MAX_REASON_CHARS)}")
 
     async def _answer(self, text: str, tools: Sequence[ToolSpec]) -> ModelResponse:
-        stream = self._resolved().respond(
+        model = self._resolved()
+        if isinstance(model, PreparedModel):
+            await model.warm_up()
+        stream = model.respond(
             ModelRequest(
                 instructions=self._instructions,
                 input=[request_item(text)],

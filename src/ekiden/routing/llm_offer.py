@@ -66,10 +66,11 @@ _PARAMETERS: dict[str, Any] = {
 }
 
 
-def instructions(*, nobody: str | None) -> str:
-    """The system prompt; `nobody` is the tool that declines, if there is one."""
+def instructions(prompt: str | None = None, *, nobody: str | None) -> str:
+    """The system prompt, with `prompt` as the task if there is one; `nobody` is the tool that
+    declines, if there is one."""
     decline = [_DECLINE.format(nobody=nobody)] if nobody is not None else []
-    return "\n".join([_TASK, *decline, _DATA])
+    return "\n".join([prompt or _TASK, *decline, _DATA])
 
 
 def request_item(text: str) -> Item:

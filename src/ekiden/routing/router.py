@@ -28,7 +28,15 @@ from ekiden.routing.llm import MAX_CANDIDATES, LlmStage
 from ekiden.routing.meaning.stage import Meaning
 from ekiden.routing.rules import RuleStage
 from ekiden.routing.settings import RoutingSettings
-from ekiden.routing.verdict import Verdict, by_stage, candidates, combined, ranking, verdict
+from ekiden.routing.verdict import (
+    Verdict,
+    agreement,
+    by_stage,
+    candidates,
+    combined,
+    ranking,
+    verdict,
+)
 from ekiden.tools.threads import in_thread
 
 _SHORT = 4_000
@@ -37,7 +45,8 @@ _SHORT = 4_000
 MARGIN = 20
 """By how much more confidence the other agent must win."""
 
-MAX_LISTED = 20
+MAX_LISTED = 5
+"""How many agents a person who has to name one is told; the likeliest come first."""
 _DESCRIPTION_CHARS = 100
 
 
@@ -66,13 +75,12 @@ def check_default_agent(
         )
 
 
-def question(agents: Sequence[Agent[Any]]) -> str:
-    """What the person is told: whom there is, the likeliest first, and how to name one."""
+def question(agents: Sequence[Agent[Any]], *, why: str) -> str:
+    """What the person is told: why, whom there is, the likeliest first, and how to name one."""
     if not agents:
         return "There is no agent who could take this request."
     lines = [
-        "No agent clearly matches this request. Name one at the beginning of a message, as in "
-        f"`@{agents[0].name} …`:",
+        f"{why} Name one at the beginning of a message, as in `@{agents[0].name} …`:",
         *(_line(agent) for agent in agents[:MAX_LISTED]),
     ]
     if len(agents) > MAX_LISTED:
@@ -152,9 +160,12 @@ class Router:
         check_default_agent(self.settings, self._agents, everybody.keys() - self._agents.keys())
         targets = list(self._agents.values())
         self._rules = RuleStage(targets, threshold=self.settings.rule.confidence_threshold)
-        self._meaning = Meaning(targets, self.settings.semantic, embedder=embedder, stage=semantic)
+        self._meaning = Meaning(targets, self.settings, embedder=embedder, stage=semantic)
         asked = self.settings.llm.model or model
-        self._llm = None if asked is None else LlmStage(targets, asked, self.settings.llm.timeout)
+        llm = self.settings.llm
+        self._llm = (
+            None if asked is None else LlmStage(targets, asked, llm.timeout, prompt=llm.prompt)
+        )
         self.agent: Agent[Any] = Agent(
             ROUTER_NAME,
             description="Gives each request to the agent who should take it.",
@@ -189,8 +200,11 @@ class Router:
         began = perf_counter()
         chosen = _strategy(strategy or self.settings.strategy)
         excluded = frozenset(exclude)
-        stages, taken = await self._asked(text, chosen, excluded)
-        taken = self._or_default(taken, excluded)
+        if self.settings.enabled:
+            stages, taken = await self._asked(text, chosen, excluded)
+            taken = self._or_default(taken, excluded)
+        else:
+            stages, taken = [], self._switched_off(cause, excluded)
         return _decision(taken, stages, chosen, cause, began, limit=limit)
 
     def named(self, name: str) -> RouteDecision:
@@ -243,9 +257,11 @@ class Router:
         """What a person is asked when `decision` names nobody: whom do you want?"""
         likeliest = [score.agent for score in decision.candidates]
         names = dict.fromkeys([*likeliest, *sorted(self._agents)])
-        return question(
-            [self._agents[name] for name in names if name in self._agents and name not in exclude]
-        )
+        agents = [
+            self._agents[name] for name in names if name in self._agents and name not in exclude
+        ]
+        why = "No agent clearly matches this request." if self.settings.enabled else f"R{OFF[1:]}."
+        return question(agents, why=why)
 
     async def _asked(
         self, text: str, strategy: Strategy, exclude: frozenset[str]
@@ -271,10 +287,16 @@ class Router:
                 return stages
         if strategy in ("semantic", "hybrid") or many:
             stages.append(await self._meaning.decide(text, excluded=exclude))
-            if strategy == "semantic" or (strategy == "hybrid" and stages[-1].sure):
+            if strategy == "semantic" or (strategy == "hybrid" and self._is_settled(stages)):
                 return stages
         stages.append(await self._by_model(text, exclude, stages))
         return stages
+
+    def _is_settled(self, stages: Sequence[StageResult]) -> bool:
+        """Whether semantic is sure, or as much sure together with rules that agree."""
+        agreed = agreement(stages)
+        least = self.settings.rule.confidence_threshold
+        return stages[-1].sure or (agreed is not None and agreed.confidence >= least)
 
     async def _by_rules(self, text: str, exclude: Collection[str] = ()) -> StageResult:
         if len(text) <= _SHORT:
@@ -287,7 +309,8 @@ class Router:
     ) -> StageResult:
         if self._llm is not None:
             said = await self._llm.decide(text, excluded=exclude, ranking=ranking(before))
-            return combined(said, before)
+            least = self.settings.rule.confidence_threshold
+            return combined(said, before, sure_at=least)
         return StageResult(
             method="llm",
             agent=None,
@@ -295,6 +318,13 @@ class Router:
             sure=False,
             reason="there is no model to ask: set agents.routing.llm.model, or the team's model",
         )
+
+    def _switched_off(self, cause: RouteCause, exclude: Collection[str]) -> Verdict:
+        """The default agent, unless the person asked for routing; else nobody."""
+        default = self.settings.default_agent
+        if cause == "asked" or default not in self._agents or default in exclude:
+            return _nobody(f"{OFF}: name an agent, as in `@{min(self._agents, default='name')} …`")
+        return Verdict(agent=default, method="default", confidence=0, reason=OFF)
 
     def _or_default(self, taken: Verdict, exclude: Collection[str]) -> Verdict:
         default = self.settings.default_agent
@@ -305,6 +335,8 @@ class Router:
         reason = f"{taken.reason}; so the default agent takes it"
         return Verdict(agent=default, method="default", confidence=0, reason=reason)
 
+
+OFF = "routing is switched off (agents.routing.enabled is false)"
 
 _KEPT = Verdict(agent=None, method="sticky", confidence=100, reason="it has the conversation")
 

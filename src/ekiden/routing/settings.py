@@ -14,10 +14,10 @@ Fallback: TypeAlias = Literal["none", "prompt_user", "default_agent"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSettings(Checked):
-    """Of the `rule` stage."""
+    """When a stage decides without asking the next."""
 
     confidence_threshold: Annotated[int, Allowed(high=100, env="EKIDEN_ROUTING_THRESHOLD")] = 80
-    """From this score on rules decide in `hybrid`."""
+    """From this confidence on a stage decides in `hybrid`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +36,8 @@ class LlmSettings(Checked):
         str | None, Allowed(what="provider:model", risk="sends conversations to this address")
     ] = None
     """The model that routes; null takes the team's."""
+    prompt: Annotated[str | None, Allowed(what="a text")] = None
+    """What the model that routes is told to do; null takes the built-in task."""
     timeout: Annotated[int, Allowed(low=1, high=600_000)] = 5000
     """How many milliseconds the model has to route."""
 
@@ -58,7 +60,7 @@ class RoutingSettings(Checked):
     """
 
     enabled: bool = True
-    """If not, a new conversation goes to the team's entry agent."""
+    """If not, `@auto` is refused and requests go to the default agent, or to nobody."""
     strategy: Strategy = "hybrid"
     """How an agent is chosen."""
     rule: RuleSettings = field(default_factory=RuleSettings)

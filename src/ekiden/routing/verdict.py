@@ -16,11 +16,12 @@ _LEAST = 1e-3
 """No probability counts as less: being sure of the wrong one must not settle it alone."""
 
 
-def combined(model: StageResult, before: Sequence[StageResult]) -> StageResult:
+def combined(model: StageResult, before: Sequence[StageResult], *, sure_at: int = 0) -> StageResult:
     """What the model said, with the semantic stage's probabilities counted in.
 
-    It stays as it is where either of them names no probabilities. What is missing to 1 in the
-    semantic ones is the probability that nobody is meant; so is it in the model's.
+    From the confidence `sure_at` on it is sure. It stays as it is where either of them names no
+    probabilities. What is missing to 1 in the semantic ones is the probability that nobody is
+    meant; so is it in the model's.
     """
     meaning = next((stage for stage in before if stage.method == "semantic"), None)
     if meaning is None or len(meaning.candidates) < 2 or len(model.candidates) < 2:
@@ -44,11 +45,12 @@ def combined(model: StageResult, before: Sequence[StageResult]) -> StageResult:
     )
     if best == model.agent:
         reason = model.reason
+    confidence = round(100 * shares[best])
     return replace(
         model,
         agent=best,
-        confidence=round(100 * shares[best]),
-        sure=True,
+        confidence=confidence,
+        sure=confidence >= sure_at,
         reason=f"{reason} (weighed together with meaning)",
         candidates=tuple(
             Score(
@@ -87,32 +89,50 @@ def verdict(strategy: Strategy, stages: Sequence[StageResult]) -> Verdict:
     """What follows from `stages`, which are those of `strategy` in the order they were asked.
 
     `rule` takes the best match, however weak; `semantic` what is near enough; `llm` what the model
-    chose. `hybrid` takes the first that is sure, the rules being so at their threshold and a model
-    always. If none is (there is no model, or it failed):
+    chose. `hybrid` takes the first of rules and semantic that is sure; else the model's choice. Two
+    stages that name the same agent are not vetoed by a model that says that nobody fits; a single
+    one that is not sure is. Without a model, or when it failed:
 
-    - rules and semantic name the same agent: two independent signs of one agent are taken, with
-      both confidences combined;
+    - rules and semantic name the same agent: it is taken, with both confidences combined;
     - semantic names an agent: what is near enough for `semantic` is so here;
     - only the rules name one: the best match is taken, as `rule` would;
     - else nobody.
     """
     said: dict[Method, StageResult] = {stage.method: stage for stage in stages}
     if strategy != "hybrid":
-        stage = said[strategy]
-        stands = stage.agent is not None and (stage.sure or strategy != "llm")
-        return by_stage(stage) if stands else _nobody(stages)
-    for stage in stages:
-        if stage.sure:
-            return by_stage(stage) if stage.agent is not None else _nobody(stages)
-    rule = said["rule"]
-    near = [stage for stage in stages if stage is not rule and stage.agent is not None]
-    if near and near[0].agent == rule.agent:
-        return _agreed(rule, near[0])
-    if near:
-        return by_stage(near[0])
+        only = said[strategy]
+        return by_stage(only) if only.agent is not None else _nobody(stages)
+    rule, meaning, model = said["rule"], said.get("semantic"), said.get("llm")
+    for stage in (rule, meaning, model):
+        if stage is not None and stage.agent is not None and (stage.sure or stage is model):
+            return by_stage(stage)
+    if agreed := agreement(stages):
+        return agreed
+    if model is not None and model.sure:
+        return _nobody(stages)
+    if meaning is not None and meaning.agent is not None:
+        return by_stage(meaning)
     if rule.agent is not None:
         return replace(by_stage(rule), reason=f"{rule.reason}; no other stage has anything to say")
     return _nobody(stages)
+
+
+def agreement(stages: Sequence[StageResult]) -> Verdict | None:
+    """The agent that both rules and semantic name, if they do.
+
+    They look at different things, so the doubt that is left is the product of both.
+    """
+    said = {stage.method: stage for stage in stages}
+    rule, meaning = said.get("rule"), said.get("semantic")
+    if rule is None or meaning is None or rule.agent is None or rule.agent != meaning.agent:
+        return None
+    doubt = (100 - rule.confidence) * (100 - meaning.confidence) / 100
+    return Verdict(
+        agent=rule.agent,
+        method="semantic",
+        confidence=int(100 - doubt),
+        reason=f"rules and meaning agree: {rule.reason}; {meaning.reason}",
+    )
 
 
 def by_stage(stage: StageResult) -> Verdict:
@@ -167,16 +187,6 @@ def _with_matches(score: Score, rule: Score | None) -> Score:
     if rule is None or rule is score:
         return score
     return replace(score, keywords=rule.keywords, patterns=rule.patterns)
-
-
-def _agreed(rule: StageResult, other: StageResult) -> Verdict:
-    doubt = (100 - rule.confidence) * (100 - other.confidence) / 100
-    return Verdict(
-        agent=rule.agent,
-        method=other.method,
-        confidence=int(100 - doubt),
-        reason=f"neither is sure, but both agree: {rule.reason}; {other.reason}",
-    )
 
 
 def _nobody(stages: Sequence[StageResult]) -> Verdict:

@@ -194,7 +194,6 @@ def test_patterns_are_limited_in_number(faults: Faults) -> None:
         ("'!user'", "begin with a letter or digit"),
         ("auto", "taken by Ekiden"),
         ("User", "taken by Ekiden"),
-        ("router-agent", "taken by Ekiden"),
         ("😀", "letters, digits"),
         ("'\u0301a'", "letters, digits"),
         ("x" * 101, "must not be longer than 100 characters; it has 101"),

@@ -95,8 +95,8 @@ def test_the_analysis_has_every_stage_and_every_score() -> None:
         ("because", "nearest to its examples"),
         ("keywords", "报错"),
         ("patterns", "error|fail"),
-        ("stage rule", "debugger, 24 % (not sure): below 80 %"),
-        ("stage semantic", "coder, 87 % (sure): near"),
+        ("stage rule", "debugger, 24 %: below 80 %"),
+        ("stage semantic", "coder, 87 % (decides): near"),
         ("took", "1.2 ms, strategy hybrid"),
     ]
     rows = [
@@ -124,4 +124,4 @@ def test_a_reason_that_a_stage_tells_is_not_repeated() -> None:
 
 def test_a_stage_that_chose_nobody_says_why() -> None:
     found = route(strategy="llm", stages=(stage("llm", None, 0, reason="time-out"),))
-    assert ("stage llm", "nobody (not sure): time-out") in reason_pairs(found)
+    assert ("stage llm", "nobody: time-out") in reason_pairs(found)

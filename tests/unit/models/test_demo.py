@@ -115,13 +115,11 @@ async def test_whoever_must_choose_chooses_by_the_descriptions_alone() -> None:
     assert item["name"] == "transfer_to_billing"
 
 
-async def test_whoever_must_choose_and_finds_nobody_says_so() -> None:
+async def test_whoever_must_choose_and_finds_nobody_vetoes_nothing() -> None:
     nobody = tool("transfer_to_nobody", "Say that the request is about nothing.", reason=REASON)
     must = ModelSettings(tool_choice="required")
     asked = '<request>\n"Tell me about quantum physics"\n</request>'
     item, _ = await respond(asked, tools=[BILLING, nobody], settings=must)
-    assert item["name"] == "transfer_to_nobody"
-    item, _ = await respond(asked, tools=[BILLING], settings=must)
     assert item["type"] == "message"
 
 

@@ -13,6 +13,7 @@ from ekiden.core.errors import AgentFilesInvalid, UserError
 from ekiden.core.profile import Confirmation
 from ekiden.handoff import get_handoffs
 from ekiden.project.project import load_project
+from ekiden.project.routing import decide, parse_address
 from ekiden.runtime import RunConfig, Runner
 from ekiden.testing import ScriptedModel, call, say, transfer
 
@@ -208,10 +209,33 @@ SYSTEM = "---\nname: archivist\nscope: system\n---\nYou keep files.\n"
 def test_a_system_agent_never_begins(folder: Path) -> None:
     write(folder, "archivist", SYSTEM)
     settings(folder, '{"agents": {"routing": {"enabled": false}}}')
-    assert load_project(folder).team.entry.name == "debugger"
+    assert load_project(folder).team.entry.name == "router-agent"
     settings(folder, '{"agents": {"routing": {"enabled": false, "default_agent": "archivist"}}}')
     with pytest.raises(UserError, match="'archivist', a system agent, which gets no requests"):
         load_project(folder)
+
+
+async def test_without_routing_a_request_goes_to_the_default_agent_or_to_nobody(
+    folder: Path,
+) -> None:
+    settings(folder, '{"agents": {"routing": {"enabled": false}}}')
+    project = load_project(folder)
+    said = (await Runner.run(project.team, "error")).final_output or ""
+    assert said.startswith("Routing is switched off (agents.routing.enabled is false). Name one")
+    settings(folder, '{"agents": {"routing": {"enabled": false, "default_agent": "writer"}}}')
+    project = load_project(folder)
+    assert (await decide(project, parse_address("error"))).agent == "writer"
+    asked = await decide(project, parse_address("@auto error"))
+    assert (asked.agent, asked.stages) == (None, ())
+    assert "name an agent" in asked.reason
+
+
+async def test_a_file_of_the_router_sets_its_prompt_and_model(folder: Path) -> None:
+    write(folder, "router-agent", "---\nname: router-agent\nmodel: demo:offline\n---\nBe quick.")
+    project = load_project(folder)
+    assert sorted(project.agents) == ["debugger", "writer"]
+    llm = project.router.settings.llm
+    assert (llm.prompt, llm.model) == ("Be quick.", "demo:offline")
 
 
 @pytest.mark.parametrize("enabled", ["true", "false"])

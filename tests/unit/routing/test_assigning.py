@@ -33,7 +33,7 @@ async def test_the_options_of_a_request_may_name_the_strategy() -> None:
     given = await router.assign("a crash", cause="asked", options={"strategy": "rule"})
     assert given.agent == "debugger"
     assert (given.details["strategy"], given.details["cause"]) == ("rule", "asked")
-    assert (await router.assign("a crash", cause="asked", options={})).agent == "writer"
+    assert (await router.assign("an error", cause="asked", options={})).agent == "writer"
 
 
 async def test_whoever_gave_up_is_not_chosen_again() -> None:
@@ -53,15 +53,15 @@ async def test_without_a_match_the_person_is_asked_whom_they_want() -> None:
     )
 
 
-async def test_of_many_agents_twenty_are_listed() -> None:
+async def test_of_many_agents_five_are_listed() -> None:
     agents = [Agent(f"a{i:02}", description="line\n\x1b[0m" + "x" * 500) for i in range(33)]
     given = await Router(agents, semantic=NOTHING).assign("hm", cause="new", excluded={"a00"})
     assert given.reply is not None
     lines = given.reply.split("\n")
-    assert len(lines) == 22
+    assert len(lines) == 7
     assert lines[1].startswith("- @a01: line [0mxxx")
     assert all(len(line) < 120 for line in lines)
-    assert lines[-1] == "… and 12 more"
+    assert lines[-1] == "… and 27 more"
 
 
 async def test_with_nobody_left_the_person_is_told_so() -> None:
@@ -127,7 +127,7 @@ async def test_the_agent_that_has_a_conversation_keeps_it() -> None:
     assert guess.asked == []
 
 
-def switching(threshold: int = 30) -> RoutingSettings:
+def switching(threshold: int = 80) -> RoutingSettings:
     return RoutingSettings(
         sticky=StickySettings(switch=True), rule=RuleSettings(confidence_threshold=threshold)
     )
@@ -157,7 +157,7 @@ async def test_meaning_that_is_sure_by_a_margin_moves_a_conversation() -> None:
         ("now a poem", "debugger", Guess(("writer", 55), ("debugger", 45), sure=True)),
         ("a crash", "debugger", Guess(("writer", 99), sure=True)),
         ("error TS2304", "debugger", Guess(("debugger", 99), sure=True)),
-        ("a crash", "writer", NOTHING),
+        ("an error", "writer", NOTHING),
     ],
     ids=["empty", "unsure", "close", "its own rules match", "itself", "weak rule"],
 )
@@ -168,11 +168,11 @@ async def test_what_is_not_clearly_anothers_stays(text: str, agent: str, guess: 
     assert (kept.agent, kept.details["cause"]) == (agent, "kept")
 
 
-async def test_two_agents_whose_rules_both_match_fully_do_not_take_turns() -> None:
+async def test_two_agents_whose_rules_match_almost_alike_do_not_take_turns() -> None:
     words = tuple(f"w{i}" for i in range(12))
     agents = [
         Agent("all", triggers=Triggers(keywords=words, priority=100)),
-        Agent("most", triggers=Triggers(keywords=words[1:], priority=100)),
+        Agent("most", triggers=Triggers(keywords=words, priority=95)),
     ]
     router = Router(agents, settings=switching(), semantic=NOTHING)
     assert (await router.keep(" ".join(words), agent="most")).agent == "most"

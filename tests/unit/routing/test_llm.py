@@ -286,3 +286,21 @@ async def test_of_very_many_agents_the_likeliest_are_offered_in_the_order_of_the
 def test_limits_must_be_positive(options: Any) -> None:
     with pytest.raises(UserError, match="above 0"):
         LlmStage(TEAM, ScriptedModel(), **options)
+
+
+async def test_the_time_out_covers_the_request_and_not_what_comes_before() -> None:
+    class Slow(ScriptedModel):
+        async def warm_up(self) -> None:
+            await asyncio.sleep(0.05)
+
+    with Slow([transfer("a", reason="x")]) as model:
+        result = await LlmStage([Agent("a"), Agent("b")], model, 20).decide("hm")
+    assert result.agent == "a"
+
+
+async def test_a_prompt_of_ones_own_takes_the_place_of_the_task() -> None:
+    with ScriptedModel([transfer("a", reason="x")]) as model:
+        await LlmStage([Agent("a"), Agent("b")], model, prompt="Be quick.").decide("hm")
+    told = model.calls[0].request.instructions or ""
+    assert told.startswith("Be quick.")
+    assert "# What is data" in told

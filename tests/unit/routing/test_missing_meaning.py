@@ -47,7 +47,7 @@ async def test_hybrid_without_it_goes_from_rules_to_the_model_and_says_so(
 ) -> None:
     provide(monkeypatch, MISSING)
     with ScriptedModel([transfer("writer", reason="x")]) as model:
-        decision = await Router(TEAM, model=model).route("crash")
+        decision = await Router(TEAM, model=model).route("error")
     assert decision.agent == "writer"
     assert decision.stages[1].reason == MISSING
 
@@ -84,7 +84,7 @@ async def test_an_embedder_of_ones_own_is_used_with_the_threshold_of_the_setting
     [(args, options)] = asked
     assert [agent.name for agent in args[0]] == ["debugger", "writer"]
     assert args[1] is embedder
-    assert options == {"threshold": 0.7}
+    assert options == {"threshold": 0.7, "sure_at": 80}
 
 
 async def test_a_stage_that_cannot_be_made_is_told_and_not_tried_again(
@@ -93,7 +93,7 @@ async def test_a_stage_that_cannot_be_made_is_told_and_not_tried_again(
     asked = provide(monkeypatch, OSError("the weights are damaged"))
     router = Router(TEAM)
     for _ in range(2):
-        decision = await router.route("crash")
+        decision = await router.route("error")
         assert decision.agent == "debugger"
         assert decision.stages[1].reason == (
             "semantic routing cannot be set up: OSError: the weights are damaged"

@@ -30,7 +30,7 @@ def threshold(value: int) -> RoutingSettings:
 
 async def test_rules_choose_however_weak_the_match() -> None:
     decision = await Router(TEAM).route("a Crash", strategy="rule")
-    assert (decision.agent, decision.method, decision.confidence) == ("debugger", "rule", 10)
+    assert (decision.agent, decision.method, decision.confidence) == ("debugger", "rule", 85)
     assert decision.matched_keywords == ("crash",)
     assert decision.matched_patterns == ()
     assert decision.strategy == "rule"
@@ -41,8 +41,8 @@ async def test_rules_choose_however_weak_the_match() -> None:
 async def test_the_decision_lists_the_runners_up_with_what_matched() -> None:
     decision = await Router(TEAM).route("error TS2304 in the text", strategy="rule")
     assert decision.candidates == (
-        Score(agent="debugger", score=30, confidence=30, keywords=("error",), patterns=(r"TS\d+",)),
-        Score(agent="writer", score=10, confidence=10, keywords=("text", "error")),
+        Score(agent="debugger", score=30, confidence=99, keywords=("error",), patterns=(r"TS\d+",)),
+        Score(agent="writer", score=10, confidence=1, keywords=("text", "error")),
     )
     assert decision.matched_patterns == (r"TS\d+",)
 
@@ -58,8 +58,8 @@ async def test_the_list_of_candidates_is_bounded() -> None:
 async def test_rules_at_the_threshold_decide_and_nobody_else_is_asked() -> None:
     guess = Guess(("writer", 99), sure=True)
     with ScriptedModel() as model:
-        router = Router(TEAM, settings=threshold(30), model=model, semantic=guess)
-        decision = await router.route("error TS2304")
+        router = Router(TEAM, settings=threshold(85), model=model, semantic=guess)
+        decision = await router.route("crash")
     assert (decision.agent, decision.method) == ("debugger", "rule")
     assert guess.asked == []
     assert [stage.method for stage in decision.stages] == ["rule"]
@@ -68,7 +68,7 @@ async def test_rules_at_the_threshold_decide_and_nobody_else_is_asked() -> None:
 async def test_below_the_threshold_meaning_decides_when_it_is_sure() -> None:
     guess = Guess(("writer", 93), ("debugger", 4), sure=True)
     with ScriptedModel() as model:
-        decision = await Router(TEAM, model=model, semantic=guess).route("error TS2304")
+        decision = await Router(TEAM, model=model, semantic=guess).route("error")
     assert (decision.agent, decision.method, decision.confidence) == ("writer", "semantic", 93)
     assert decision.matched_keywords == ("error",), "what its rules found is told as well"
     assert [(s.agent, s.method, s.keywords) for s in decision.candidates] == [
@@ -95,22 +95,47 @@ async def test_when_both_are_unsure_the_model_decides() -> None:
 
 async def test_a_model_that_says_nobody_is_believed() -> None:
     with ScriptedModel([transfer("nobody", reason="Weather.")]) as model:
-        router = Router(TEAM, model=model, semantic=Guess(("debugger", 40)))
+        router = Router(TEAM, model=model, semantic=Guess(("writer", 40)))
         decision = await router.route("error")
     assert (decision.agent, decision.method) == (None, "none")
     assert "llm: the model says that no agent fits: Weather." in decision.reason
 
 
 async def test_two_unsure_stages_that_agree_are_taken_together() -> None:
-    decision = await Router(TEAM, semantic=Guess(("debugger", 40))).route("error TS2304")
+    decision = await Router(TEAM, semantic=Guess(("debugger", 40))).route("error")
     assert (decision.agent, decision.method) == ("debugger", "semantic")
-    assert decision.confidence == 58, "100 - 70 % of 60"
-    assert "both agree" in decision.reason
+    assert [stage.confidence for stage in decision.stages] == [56, 40, 0]
+    assert decision.confidence == 73, "100 - 44 % of 60"
+    assert "rules and meaning agree" in decision.reason
     assert "there is no model to ask" in decision.stages[-1].reason
 
 
+async def test_two_stages_that_agree_are_not_vetoed_by_a_model_that_says_nobody() -> None:
+    with ScriptedModel([transfer("nobody", reason="Weather.")]) as model:
+        router = Router(TEAM, model=model, semantic=Guess(("debugger", 40)))
+        decision = await router.route("error")
+    assert (decision.agent, decision.confidence) == ("debugger", 73)
+    assert decision.stages[-1].reason == "the model says that no agent fits: Weather."
+
+
+async def test_two_stages_that_together_reach_the_threshold_do_not_need_a_model() -> None:
+    with ScriptedModel() as model:
+        router = Router(TEAM, model=model, semantic=Guess(("debugger", 60)))
+        decision = await router.route("error")
+    assert (decision.agent, decision.confidence) == ("debugger", 82)
+
+
+async def test_one_keyword_at_the_default_priority_decides() -> None:
+    travel = Agent("travel", triggers=Triggers(keywords=("fly",)))
+    with ScriptedModel() as model:
+        router = Router([travel, *TEAM], model=model, semantic=NOTHING)
+        decision = await router.route("I want to fly to Kyoto")
+    assert (decision.agent, decision.method, decision.confidence) == ("travel", "rule", 85)
+    assert decision.candidates[0].score == 5, "the score is the specified one"
+
+
 async def test_a_weak_rule_does_not_outdo_what_is_near_enough_in_meaning() -> None:
-    decision = await Router(TEAM, semantic=Guess(("writer", 40))).route("crash")
+    decision = await Router(TEAM, semantic=Guess(("writer", 40))).route("error")
     assert (decision.agent, decision.method, decision.confidence) == ("writer", "semantic", 40)
     assert [score.agent for score in decision.candidates] == ["writer", "debugger"]
     assert decision.stages[0].agent == "debugger"
@@ -128,14 +153,14 @@ async def test_when_no_other_stage_has_anything_to_say_the_best_rule_stands(step
     settings = RoutingSettings(llm=LlmSettings(timeout=5))
     with ScriptedModel([step]) as model:
         router = Router(TEAM, settings=settings, model=model, semantic=NOTHING)
-        decision = await router.route("crash")
-    assert (decision.agent, decision.method, decision.confidence) == ("debugger", "rule", 10)
+        decision = await router.route("error")
+    assert (decision.agent, decision.method, decision.confidence) == ("debugger", "rule", 56)
     assert decision.reason.endswith("no other stage has anything to say")
 
 
 async def test_a_semantic_stage_that_fails_is_told_and_gone_around() -> None:
     with ScriptedModel([transfer("writer", reason="x")]) as model:
-        decision = await Router(TEAM, model=model, semantic=Broken()).route("crash")
+        decision = await Router(TEAM, model=model, semantic=Broken()).route("error")
     assert decision.agent == "writer"
     assert decision.stages[1].reason == "semantic routing failed: RuntimeError: no vectors today"
 

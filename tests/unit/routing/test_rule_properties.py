@@ -136,7 +136,9 @@ def test_scores_are_those_of_the_simple_reading(all_triggers: list[Triggers], te
 
 
 @settings(deadline=None)
-@given(st.text(max_size=40), st.lists(st.text(min_size=1, max_size=6), max_size=5))
+@given(
+    st.text(max_size=40), st.lists(st.text(min_size=1, max_size=6).filter(str.strip), max_size=5)
+)
 def test_no_text_and_no_keyword_makes_it_fail(text: str, some: list[str]) -> None:
     stage = RuleStage([Agent("a", triggers=Triggers(keywords=tuple(some), priority=100))])
     assert stage.decide(text).confidence <= 100

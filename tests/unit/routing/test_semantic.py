@@ -228,7 +228,7 @@ def test_a_threshold_takes_the_place_of_the_learnt_line(
     lax = SemanticStage(_agents(), embedder, threshold=0.0)
     assert strict.decide(text).agent is None
     assert lax.decide("tell me about dinosaurs").agent is not None
-    assert lax.decide("tell me about dinosaurs").sure
+    assert not lax.decide("tell me about dinosaurs").sure, "a low confidence is never sure"
 
 
 def test_without_agents_there_is_nothing_to_compare(embedder: LocalEmbedder) -> None:
@@ -261,12 +261,33 @@ def test_without_the_extra_there_is_a_reason_instead(monkeypatch: pytest.MonkeyP
     assert "ekiden[local]" in made
 
 
-def test_descriptions_alone_give_a_guess_that_is_not_sure(embedder: LocalEmbedder) -> None:
-    agents = [
-        Agent("debugger", description="Finds out why programs crash."),
-        Agent("writer", description="Writes letters and poems."),
-    ]
-    decided = SemanticStage(agents, embedder).decide("my program crashes, find out why")
-    assert decided.agent == "debugger"
+def test_among_agents_with_examples_one_without_is_never_sure(embedder: LocalEmbedder) -> None:
+    cook = Agent("cook", description="Suggests recipes and cooks dinner.")
+    decided = SemanticStage([*_agents(), cook], embedder).decide("suggest a recipe for dinner")
+    assert decided.agent == "cook"
     assert not decided.sure
     assert "fewer than 3 examples" in decided.reason
+
+
+def test_a_team_of_descriptions_takes_plain_requests_and_refuses_others(
+    embedder: LocalEmbedder,
+) -> None:
+    stage = SemanticStage(
+        [
+            Agent("coding", description="Writes, explains and fixes program code."),
+            Agent("travel", description="Plans trips and books flights, trains and hotels."),
+            Agent("cooking", description="Suggests recipes and answers questions about food."),
+        ],
+        embedder,
+    )
+    asked = {
+        "I want to fly to Kyoto in April": "travel",
+        "帮我订一张去上海的机票": "travel",
+        "My SQL query is too slow": "coding",
+        "程序运行时报空指针异常": "coding",
+        "How long should I boil pasta?": "cooking",
+        "红烧肉怎么做才好吃": "cooking",
+        "Who won the football match last night?": None,
+        "昨晚的足球比赛谁赢了": None,
+    }
+    assert {text: stage.decide(text).agent for text in asked} == asked

@@ -8,8 +8,12 @@ import pytest
 from ekiden.core.agent import Agent
 from ekiden.core.profile import Triggers
 from ekiden.routing.meaning import learner, texts
+from ekiden.routing.meaning.calibration import (
+    DescribedCalibration,
+    TaughtCalibration,
+    calibrate,
+)
 from ekiden.routing.meaning.learner import Learner, Views
-from ekiden.routing.meaning.semantic import Calibration, calibrate
 from ekiden.routing.meaning.texts import texts_of
 
 
@@ -68,21 +72,43 @@ def test_a_text_in_other_letters_is_not_scored_lower_for_that() -> None:
 
 def test_without_texts_to_learn_it_from_the_usual_calibration_is_taken() -> None:
     nothing = np.zeros((0, 3), np.float32)
-    assert calibrate(nothing, np.zeros(0, np.intp)) == Calibration.usual()
+    assert calibrate(nothing, np.zeros(0, np.intp)) == TaughtCalibration.usual()
 
 
-def test_probabilities_sum_to_one_with_nobodys_last() -> None:
-    calibration = Calibration(sharpness=10, line=0.2)
-    found = calibration.probabilities(np.array([0.9, 0.1, -0.2], np.float32))
-    assert found.sum() == pytest.approx(1)
-    assert found[0] > found[2] > found[1]
+def test_what_is_missing_in_the_probabilities_is_nobodys() -> None:
+    calibration = TaughtCalibration(sharpness=10, line=0.2)
+    found = calibration.judge(np.array([0.9, 0.1], np.float32), np.array([-0.2], np.float32))
+    assert found.probable[0] > 1 - found.probable.sum() > found.probable[1]
+
+
+def _described(*agents: float, other: float = 0.0) -> tuple[float, float]:
+    scores = np.array(agents, np.float32)
+    found = DescribedCalibration().judge(scores, np.array([other], np.float32))
+    assert 0 < found.probable.sum() < 1
+    return float(found.probable.max()), found.lead
+
+
+def test_a_clear_margin_decides_also_at_a_low_score() -> None:
+    close, near = _described(0.1, 0.1)
+    clear, _ = _described(0.1, -0.1)
+    assert clear > 0.8 > close
+    assert near > 0, "it is for one of the two"
+    weak, low = _described(0.02, 0.0, 0.0, other=0.2)
+    assert weak < 0.5
+    assert low < 0, "another subject is nearer"
+
+
+def test_the_best_of_many_must_be_ahead_by_more() -> None:
+    few, _ = _described(0.3, 0.1)
+    many, _ = _described(0.3, *[0.1] * 400)
+    assert many < few
 
 
 def test_the_line_keeps_nineteen_of_twenty() -> None:
     lead = np.linspace(0, 1, 2001, dtype=np.float32)
     scores = np.stack([lead, np.zeros_like(lead), np.zeros_like(lead)], axis=1)
     calibration = calibrate(scores, np.zeros(2001, np.intp))
-    kept = [calibration.lead(row) >= 0 for row in scores]
+    kept = [calibration.judge(row[:-1], row[-1:]).lead >= 0 for row in scores]
     assert np.mean(kept) == pytest.approx(0.95, abs=0.01)
 
 
@@ -98,6 +124,8 @@ def test_examples_are_believed_most_and_the_best_evidence_fully() -> None:
         (1, "One. Two.", 1.0),
         (1, "One.", 0.5),
         (1, "Two.", 0.5),
+        (1, "One", 0.5),
+        (1, "Two", 0.5),
         (1, "one word", 0.2),
         (2, "42", 1.0),
     ]

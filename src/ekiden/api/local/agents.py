@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from ekiden.api.pages import Page, Pages
 from ekiden.bus.waits.deadlocks import Deadlock, deadlocks
 from ekiden.bus.waits.stored import blocked
 from ekiden.capabilities.match import Match
+from ekiden.core.agent import Agent
 from ekiden.core.conversation.messages import BlockingContext
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.values.documents import from_json
@@ -177,30 +178,33 @@ async def _sessions(store: Store, *, idle: bool) -> AsyncIterator[SessionRow]:
 def _route(project: Project, decision: RouteDecision) -> api.RouteAnalysis:
     """A decision as it is told: those that nothing speaks for come last."""
     known = {score.agent for score in decision.candidates}
+    agents = project.agents
     rest = [
         Score(agent=name, score=0, confidence=0, method="none")
-        for name, agent in sorted(project.agents.items())
+        for name, agent in sorted(agents.items())
         if agent.scope != "system" and name not in known
     ]
     told = {
         **decision.to_json(),
         "candidates": [
-            {**score.to_json(), "matches": [*_matches(project, decision, score)]}
+            {**score.to_json(), "matches": [*_matches(agents, decision, score)]}
             for score in (*decision.candidates, *rest)
         ],
         "stages": [
             {**stage.to_json(), "candidates": [score.to_json() for score in stage.candidates]}
             for stage in decision.stages
         ],
-        "fallback": _fallback(project) if decision.agent is None else None,
+        "fallback": _fallback(project, decision) if decision.agent is None else None,
     }
     route: api.RouteAnalysis = from_json(api.RouteAnalysis, told)
     return route
 
 
-def _matches(project: Project, decision: RouteDecision, score: Score) -> Iterator[dict[str, Any]]:
+def _matches(
+    agents: Mapping[str, Agent[Any]], decision: RouteDecision, score: Score
+) -> Iterator[dict[str, Any]]:
     """What speaks for an agent, with how much that counts."""
-    agent = project.agents.get(score.agent)
+    agent = agents.get(score.agent)
     priority = 0 if agent is None else agent.triggers.priority
     for text in score.keywords:
         yield {"kind": "keyword", "text": text, "points": keyword_points(priority)}
@@ -212,15 +216,22 @@ def _matches(project: Project, decision: RouteDecision, score: Score) -> Iterato
                 yield {"kind": "semantic", "text": "", "points": each.score}
 
 
-def _fallback(project: Project) -> str:
+_NAMED = 5
+"""How many agents are named where a person has to choose."""
+
+
+def _fallback(project: Project, decision: RouteDecision) -> str:
     routing = project.settings.agents.routing
-    if not routing.enabled:
-        return f"routing is switched off: a request goes to {project.team.entry.name}"
     match routing.fallback:
         case "default_agent" if routing.default_agent is not None:
             return f"the fallback gives such a request to {routing.default_agent}"
         case "prompt_user":
-            names = ", ".join(f"@{name}" for name in sorted(project.agents))
-            return f"the fallback asks the person to name an agent: {names}"
+            found = {score.agent for score in decision.candidates}
+            likeliest = [*(score.agent for score in decision.candidates)]
+            others = sorted(name for name in project.agents if name not in found)
+            names = ", ".join(f"@{name}" for name in [*likeliest, *others][:_NAMED])
+            more = len(project.agents) - _NAMED
+            rest = f" or one of {more} more" if more > 0 else ""
+            return f"the fallback asks the person to name an agent: {names}{rest}"
         case _:
             return "there is no fallback: such a request ends with the error route.none"

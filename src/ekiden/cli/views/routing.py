@@ -45,7 +45,7 @@ def reason_pairs(route: RouteAnalysis) -> list[tuple[str, str]]:
 
 def _said(stage: RouteStage) -> str:
     choice = f"{stage.agent}, {stage.confidence} %" if stage.agent else "nobody"
-    return f"{choice} ({'sure' if stage.sure else 'not sure'}): {stage.reason}"
+    return f"{choice}{' (decides)' if stage.sure else ''}: {stage.reason}"
 
 
 def score_rows(route: RouteAnalysis, *, everybody: bool = False) -> list[tuple[str, ...]]:

@@ -147,3 +147,12 @@ class Model(Protocol):
         cannot be read. Closing the iterator early cancels the call.
         """
         ...
+
+
+@runtime_checkable
+class PreparedModel(Model, Protocol):
+    """A model that takes a while before its first answer in a process."""
+
+    async def warm_up(self) -> None:
+        """Import what it needs, so that a time-out of the first request covers the request."""
+        ...

@@ -17,6 +17,7 @@ belong to no word, ``error`` is a whole word in ``出现error了``.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from unicodedata import category, normalize
 
 MARK = "\x1f"
@@ -66,18 +67,22 @@ def alike(text: str) -> str:
     return normalize("NFKC", normalize("NFKC", _thinned(text)).casefold())
 
 
-def marked(text: str) -> str:
-    """Folded text with `MARK` around every word; two words that touch share one."""
+def marked(text: str, form: Callable[[str], str] = str) -> str:
+    """Folded text with `MARK` around every word; two words that touch share one.
+
+    Every word is replaced by its `form`, such as what its inflected forms have in common.
+    """
     accents = {} if text.isascii() else {ord(c): "a" for c in set(text) if _is_accent(c)}
     if accents:
         pieces: list[str] = []
         end = 0
         for word in _WORD.finditer(text.translate(accents)):
-            pieces += (text[end : word.start()], MARK, text[word.start() : word.end()], MARK)
+            written = text[word.start() : word.end()]
+            pieces += (text[end : word.start()], MARK, form(written), MARK)
             end = word.end()
         text = "".join((*pieces, text[end:]))
     else:
-        text = _WORD.sub(rf"{MARK}\g<0>{MARK}", text)
+        text = _WORD.sub(lambda word: f"{MARK}{form(word[0])}{MARK}", text)
     return text.replace(MARK + MARK, MARK)
 
 

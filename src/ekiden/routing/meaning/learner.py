@@ -58,6 +58,13 @@ class Views:
         second = None if self.second is None else self.second[which]
         return Views(meaning=self.meaning[which], letters=self.letters[which], second=second)
 
+    def moved(self, meaning: Matrix, second: Matrix | None, rows: Matrix) -> Views:
+        """With `meaning` and `second` added where `rows` is 1; what is not known stays so."""
+        moved = None
+        if self.second is not None and second is not None:
+            moved = self.second + rows * self.second.any(axis=1, keepdims=True) * second
+        return Views(meaning=self.meaning + rows * meaning, letters=self.letters, second=moved)
+
     def with_more(self, others: Views) -> Views:
         """These, and then others; without a second encoder if either has none."""
         second = None

@@ -9,7 +9,7 @@ from typing import Any
 from ekiden.core.agent import Agent
 from ekiden.embeddings.base import Embedder
 from ekiden.routing.decision import Stage, StageResult, plain_line
-from ekiden.routing.settings import SemanticSettings
+from ekiden.routing.settings import RoutingSettings
 from ekiden.tools.threads import in_thread
 
 _MAX_REASON = 300
@@ -21,7 +21,7 @@ class Meaning:
     def __init__(
         self,
         agents: Sequence[Agent[Any]],
-        settings: SemanticSettings,
+        settings: RoutingSettings,
         *,
         embedder: Embedder | None = None,
         stage: Stage | None = None,
@@ -66,9 +66,12 @@ class Meaning:
     def _new(self) -> Stage | str:
         from ekiden.routing.meaning.semantic import SemanticStage, semantic_stage
 
+        semantic, sure_at = self._settings.semantic, self._settings.rule.confidence_threshold
         if self._embedder is None:
-            return semantic_stage(self._agents, self._settings)
-        return SemanticStage(self._agents, self._embedder, threshold=self._settings.threshold)
+            return semantic_stage(self._agents, semantic, sure_at=sure_at)
+        return SemanticStage(
+            self._agents, self._embedder, threshold=semantic.threshold, sure_at=sure_at
+        )
 
 
 def _nothing(reason: str) -> StageResult:

@@ -14,7 +14,13 @@ MAX_TEXTS = 20_000
 
 _EXAMPLE, _DESCRIPTION, _CAPABILITY, _KEYWORDS, _NAME = 1.0, 0.5, 0.3, 0.2, 0.1
 _MAX_SENTENCES = 8
+_MAX_CLAUSES = 12
+_SHORT_DESCRIPTION = 300
+"""Only descriptions up to this length are cut into clauses: a long one has sentences enough."""
 _MAX_KEYWORDS = 40
+_CLAUSE_END = re.compile(
+    r"[.!?;:,]+(?:\s+|$)|[。！？；：，、\n]+|\s(?:and|or|und|oder|et|ou|y|o)\s|以及|[和或及]"
+)
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])|\n+")
 _WORD_BREAK = re.compile(r"[^\w]+|_+|\d+|(?<=[a-z])(?=[A-Z])")
 
@@ -27,6 +33,8 @@ class AgentText:
     text: str
     weight: float
     """How much it is believed, 1 being fully."""
+    is_request: bool
+    """Whether it is worded as a request, as examples are, or describes the agent."""
 
 
 def texts_of(agents: Sequence[Agent[Any]]) -> list[AgentText]:
@@ -44,8 +52,9 @@ def texts_of(agents: Sequence[Agent[Any]]) -> list[AgentText]:
                 own.setdefault(text, weight)
         own = own or {agent.name: _NAME}
         best = max(own.values())
+        examples = frozenset(agent.triggers.examples)
         found += [
-            AgentText(agent=number, text=text, weight=weight / best)
+            AgentText(agent=number, text=text, weight=weight / best, is_request=text in examples)
             for text, weight in _thinned(list(own.items()), share)
         ]
     return found
@@ -65,12 +74,19 @@ def _said(agent: Agent[Any]) -> Iterator[tuple[str, float]]:
 
 
 def _described(description: str) -> Iterator[tuple[str, float]]:
-    """The whole, and its sentences, as a request is more like one of them."""
+    """The whole, its sentences, and the clauses of a short one: a request is more like one of
+    them. "Books flights and hotels" is near to a request about hotels in its last word."""
     yield description, _DESCRIPTION
     sentences = [each.strip() for each in _SENTENCE_END.split(description[:4_000]) if each.strip()]
     if len(sentences) > 1:
         for sentence in sentences[:_MAX_SENTENCES]:
             yield sentence, _DESCRIPTION / 2
+    if len(description) <= _SHORT_DESCRIPTION:
+        clauses = [each.strip() for each in _CLAUSE_END.split(description)]
+        clauses = [each for each in clauses if len(each) > 1]
+        if len(clauses) > 1:
+            for clause in clauses[:_MAX_CLAUSES]:
+                yield clause, _DESCRIPTION / 2
 
 
 def _as_words(name: str) -> str:
@@ -114,3 +130,71 @@ NOBODYS = (
 )
 """Requests of all sorts: an agent must be nearer to a request than these are, unless they are near
 to something that an agent says of itself."""
+
+SUBJECTS_WEIGHT = 0.3
+
+SUBJECTS = (
+    "Gives weather forecasts.",
+    "Reports sports results and news about teams and players.",
+    "Answers questions about history.",
+    "Answers questions about geography and countries.",
+    "Explains physics, chemistry and biology.",
+    "Solves mathematics and arithmetic problems.",
+    "Translates texts between languages.",
+    "Explains what words mean and how they are spelled.",
+    "Writes poems, stories and jokes.",
+    "Recommends films, series and books.",
+    "Plays music and finds songs.",
+    "Takes care of pets and other animals.",
+    "Gives advice about gardening and plants.",
+    "Repairs things around the house.",
+    "Cleans rooms, clothes and stains.",
+    "Gives legal advice about contracts and the law.",
+    "Gives medical advice about illness and pain.",
+    "Helps with exercise, fitness and sleep.",
+    "Suggests recipes and meals.",
+    "Recommends and books restaurants.",
+    "Plans trips and books flights and hotels.",
+    "Gives directions and traffic information.",
+    "Repairs and maintains cars.",
+    "Manages bank accounts and payments.",
+    "Gives advice about investments and taxes.",
+    "Sells products and compares prices.",
+    "Tracks orders and parcels.",
+    "Handles invoices and refunds.",
+    "Sets alarms, timers and reminders.",
+    "Manages the calendar and meetings.",
+    "Sends messages and makes phone calls.",
+    "Controls lights, heating and other devices at home.",
+    "Chats about itself, greets people and makes small talk.",
+    "Gives advice about love, family and friends.",
+    "Discusses politics, elections and government.",
+    "Reports the news of the day.",
+    "Answers questions about famous people and celebrities.",
+    "Discusses philosophy and religion.",
+    "Tells horoscopes and dreams.",
+    "Teaches lessons and helps with homework.",
+    "Advises on schools, universities and careers.",
+    "Helps people find jobs and write applications.",
+    "Helps employees with holidays, pay and insurance.",
+    "Buys, sells and rents houses and flats.",
+    "Writes and fixes program code.",
+    "Solves problems with computers, phones and software.",
+    "Manages accounts and passwords.",
+    "Designs pictures, logos and web pages.",
+    "Analyses data and draws charts.",
+    "Writes letters, articles and reports.",
+    "Plans marketing and advertising.",
+    "Plays games and tells riddles.",
+    "Gives advice about fashion and beauty.",
+    "Organises parties and events, and suggests gifts.",
+    "Answers questions about paintings, museums and art.",
+    "Explains astronomy and space.",
+    "Repeats, stops, or changes the volume and the language.",
+    "Answers questions about public transport and timetables.",
+    "Answers questions about opening hours and places nearby.",
+    "Supports mothers, babies and children.",
+)
+"""Agents of all sorts, as their authors would describe them. A team that is known by descriptions
+is compared with those among them that are near to none of its own: a request that is nearer to one
+of these is for nobody in the team."""
