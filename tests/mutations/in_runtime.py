@@ -237,7 +237,7 @@ IN_RUNTIME = (
     Mutation(
         name="chain-without-the-one-before",
         area="audit",
-        file="audit/chain.py",
+        file="storage/chain.py",
         text="        previous, event.session_id, event.seq,",
         replacement='        "", event.session_id, event.seq,',
         why="records can be taken out of the chain and nobody sees it",
@@ -246,7 +246,7 @@ IN_RUNTIME = (
     Mutation(
         name="chain-without-what-was-said",
         area="audit",
-        file="audit/chain.py",
+        file="storage/chain.py",
         text="event.duration_us, details, event.items, event.error,",
         replacement="event.duration_us, details, event.error,",
         why="what an audited event carries can be changed and nobody sees it",

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from ekiden.audit.chain import GENESIS, AuditChain, ChainHead, chained, head_of, link
 from ekiden.core.lazy import lazy_names
+from ekiden.storage.chain import GENESIS, AuditChain, ChainHead, chained, head_of, link
 
 if TYPE_CHECKING:
     from ekiden.audit.export import export_audit

@@ -7,7 +7,6 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from ekiden.audit.chain import ChainHead
 from ekiden.audit.export import EXPORT_FORMAT, Manifest
 from ekiden.audit.findings import BrokenLink, Fault, Verification
 from ekiden.audit.previous import previous_of
@@ -17,6 +16,7 @@ from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import AUDITED
 from ekiden.core.values.jsonio import dumps, loads
 from ekiden.storage.base import Store
+from ekiden.storage.chain import ChainHead
 
 _TELL_EVERY = 100
 

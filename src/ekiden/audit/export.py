@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from ekiden.audit.chain import ChainHead, head_of
 from ekiden.audit.query import AuditQuery, read_page
 from ekiden.audit.record import AuditRecord
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.values.jsonio import dumps, loads
 from ekiden.storage.base import Store
+from ekiden.storage.chain import ChainHead, head_of
 
 EXPORT_FORMAT = "ekiden.audit"
 EXPORT_VERSION = 1

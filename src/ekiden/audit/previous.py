@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from ekiden.audit.chain import GENESIS, link
 from ekiden.audit.record import hash_of
 from ekiden.core.events import AUDITED, Event
 from ekiden.storage.base import Journal
+from ekiden.storage.chain import GENESIS, link
 
 _NEAR = 32
 _MOST = 2000

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from ekiden.audit.chain import HASH
 from ekiden.core.events import QUESTIONS, Event, EventType
 from ekiden.core.values.documents import Value
+from ekiden.storage.chain import HASH
 from ekiden.storage.digests import ITEM_DIGEST
 
 AuditActorKind: TypeAlias = Literal["agent", "person", "system", "program"]

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from ekiden.audit.against import ExportComparison
-from ekiden.audit.chain import ChainHead
 from ekiden.audit.coverage import Coverage
 from ekiden.audit.decisions import check_decisions
 from ekiden.audit.findings import BrokenLink, Verification
 from ekiden.audit.walk import UNREADABLE, Walk, why_unreadable
 from ekiden.storage.base import SessionRow, Store
+from ekiden.storage.chain import ChainHead
 
 _PAGE = 100
 

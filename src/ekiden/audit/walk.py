@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from ekiden.audit.chain import GENESIS, ChainHead, head_of, link
 from ekiden.audit.findings import BrokenLink, Fault
 from ekiden.audit.record import hash_of
 from ekiden.core.errors import SessionNotFound, StoreDamaged
 from ekiden.core.events import AUDITED, Event
 from ekiden.storage.base import SessionRow, Store
+from ekiden.storage.chain import GENESIS, ChainHead, head_of, link
 
 _PAGE = 1000
 

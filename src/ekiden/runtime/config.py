@@ -264,6 +264,8 @@ class RunOptions:
     `None`: all of them."""
     is_reachable: bool = True
     """Whether others can know of the session, and want something of it while it runs."""
+    is_watched: bool = True
+    """Whether anybody may be shown events of the run before it is over."""
     show: Callable[[Event | ModelDelta], None] | None = None
     """Shown what happens here: whoever watches the run that asked this one, however deep."""
     to: str | None = None

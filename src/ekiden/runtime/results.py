@@ -143,6 +143,7 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
     @property
     def events(self) -> list[Event]:
         """What happened in this run."""
+        self._run.cursor.audit.seal(self._run.events)
         return list(self._run.events)
 
     @property

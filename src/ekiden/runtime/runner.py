@@ -44,9 +44,11 @@ class AgentRunner:
         """See `Runner.run`."""
         _check_session(session)
         options = _around(starting_agent, run_config, max_turns, context, hooks)
-        options.to = to
+        options.to, options.is_watched = to, False
         async with begun(options, input, session) as run:
-            return await _to_the_end(run)
+            async for _ in advance(run):
+                pass
+            return _result(run)
 
     def run_sync(
         self, starting_agent: Agent[TContext, TOutput] | Team, input: Any, **options: Any
@@ -93,7 +95,9 @@ class AgentRunner:
         _check_session(session)
         options = _around(team, run_config, max_turns, context, hooks)
         async with resumed(options, session) as run:
-            return await _to_the_end(run)
+            async for _ in advance(run):
+                pass
+            return _result(run)
 
     def resume_streamed(
         self,
@@ -140,14 +144,14 @@ class AgentRunner:
             if taken is None:
                 continue
             async with taken_up(options, store, *taken) as run:
-                result = await _to_the_end(run)
+                async for _ in advance(run):
+                    pass
+                result = _result(run)
             if not isinstance(result.outcome, Waiting):
                 return result
 
 
-async def _to_the_end(run: RunState) -> RunResult:
-    async for _ in advance(run):
-        pass
+def _result(run: RunState) -> RunResult:
     raise_failure(run)
     return RunResult(run)
 

@@ -22,7 +22,7 @@ Rules that every back end keeps, and `ekiden.testing.store_contract.StoreContrac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, Self
 
 from ekiden.core.events import Event
@@ -177,7 +177,7 @@ class LeaseStore(Protocol):
 class Journal(Protocol):
     """What happened in a session."""
 
-    async def commit(self, claim: Claim, commit: Commit) -> None:
+    def commit(self, claim: Claim, commit: Commit) -> Awaitable[None]:
         """Store one step; `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull`, and
         `UserError` for what is not JSON, change nothing."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import Context
 from weakref import WeakKeyDictionary
 
 _ECHO_S = 0.03
@@ -16,7 +17,8 @@ class ChangeSignal:
     A change between two waits of one task ends the second one at once, so that its loop "look, find
     nothing, wait" misses nothing. For those who wait in a new task every time, a change is told
     once more a little later: whoever looked in vain just before the change and began to wait just
-    after it is woken then. All calls come from the event loop's thread.
+    after it is woken then. As long as nobody ever waited, the first who does returns at once if
+    anything changed, and a change costs nothing. All calls come from the event loop's thread.
     """
 
     __slots__ = ("_count", "_echo", "_echoes", "_seen", "_seen_by", "_waiters")
@@ -27,8 +29,9 @@ class ChangeSignal:
         self._count = 0
         self._seen = 0
         """By anybody."""
-        self._seen_by: WeakKeyDictionary[asyncio.Task[object], int] = WeakKeyDictionary()
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._seen_by: WeakKeyDictionary[asyncio.Task[object], int] | None = None
+        """`None` as long as nobody ever waited."""
+        self._waiters: set[asyncio.Future[None]] | None = None
         self._echo: asyncio.AbstractEventLoop | None = None
         """The loop in which a change is to be told once more."""
 
@@ -40,15 +43,19 @@ class ChangeSignal:
     def notify(self) -> None:
         """Something changed."""
         self._count += 1
+        if self._seen_by is None:
+            return
         if self._waiters:
             self._wake()
         loop = asyncio.get_running_loop()
         if self._echoes and self._echo is not loop:
             self._echo = loop
-            loop.call_later(_ECHO_S, self._tell_again)
+            loop.call_later(_ECHO_S, self._tell_again, context=Context())
 
     async def wait(self, timeout_s: float) -> None:
         """Return after the next `notify`, or after the time-out."""
+        if self._seen_by is None or self._waiters is None:
+            self._seen_by, self._waiters = WeakKeyDictionary(), set()
         task = asyncio.current_task()
         seen = self._seen if task is None else self._seen_by.get(task, self._seen)
         if self._count == seen:
@@ -67,7 +74,8 @@ class ChangeSignal:
         self._wake()
 
     def _wake(self) -> None:
-        for waiter in self._waiters:
+        waiters = self._waiters or set()
+        for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
-        self._waiters.clear()
+        waiters.clear()

@@ -22,6 +22,7 @@ _ANSWERS = frozenset({"answered", "failed"})
 _GIVEN_UP = frozenset({"timed_out", "cancelled"})
 _LEAVES = frozenset({str, int, bool, type(None)})
 _LISTS = (list, tuple)
+_NESTED = (dict, *_LISTS)
 _NOT_JSON = (TypeError, ValueError, RecursionError)
 _DEEPEST_PLACE = 8
 
@@ -181,9 +182,9 @@ def _copy_key(key: object) -> str:
 
 def _plain(value: Any) -> Any:
     """A mapping of any kind as the dict that JSON knows; of what is in it nothing is changed."""
-    if type(value) is not dict and isinstance(value, Mapping):
-        return dict(value)
-    return value
+    if isinstance(value, _NESTED) or not isinstance(value, Mapping):
+        return value
+    return dict(value)
 
 
 def _not_json(value: Any, exc: Exception, what: str, names: tuple[object, ...]) -> UserError:

@@ -9,10 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ekiden.audit import GENESIS, AuditChain, ChainHead, chained, head_of, link
+from ekiden import Agent, Runner, Session, function_tool
+from ekiden.audit import GENESIS, AuditChain, ChainHead, chained, head_of, link, verify_audit
+from ekiden.audit.record import hash_of
 from ekiden.core.events import AUDITED, Event
 from ekiden.core.values.jsonio import dumps, loads
 from ekiden.storage.memory import MemoryStore
+from ekiden.testing import ScriptedModel, call, say, transfer
 from tests.support.cases import each_case
 from tests.unit.audit.written import event, handoff, story, write
 
@@ -157,3 +160,25 @@ async def test_the_head_stands_in_the_sessions_row() -> None:
         assert head_of(await store.get("s")) == ChainHead(hash=chain.head, count=4)
         await write(store, [event("t", 1)])
         assert head_of(await store.get("t")) is None
+
+
+async def test_whoever_reads_a_run_in_memory_finds_its_chain_whole() -> None:
+    store = MemoryStore()
+    seen: list[object] = []
+
+    @function_tool
+    async def look() -> str:
+        """Read the session while its run is under way."""
+        seen.extend(hash_of(each) for each in await store.events("s") if each.type == "handoff")
+        return "seen"
+
+    model = ScriptedModel([transfer("desk"), call("look"), say("done")])
+    desk = Agent("desk", model=model, tools=[look])
+    triage = Agent("triage", model=model, handoffs=[desk])
+    result = await Runner.run(triage, "hello", session=Session("s", store=store))
+    assert len(seen) == 2
+    assert all(seen)
+    handoffs = [each for each in result.events if each.type == "handoff"]
+    assert [hash_of(each) for each in handoffs] == seen
+    assert head_of(await store.get("s")) == ChainHead(hash=str(seen[-1]), count=2)
+    assert (await verify_audit(store)).ok

@@ -33,7 +33,7 @@ CHANGED: dict[str, dict[str, Any]] = {
         "shared_budget": "p",
         "by_agent": {"a": [1, 2.0, 3.0]},
     },
-    "audit": {"head": "hash", "count": 3},
+    "audit": {"head": "hash", "count": 3, "is_deferred": False},
 }  # fmt: skip
 
 

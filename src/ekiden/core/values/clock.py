@@ -13,8 +13,7 @@ class SystemClock:
     def now_us(self) -> int:
         return time.time_ns() // 1000
 
-    def monotonic(self) -> float:
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
 
 
 SYSTEM_CLOCK = SystemClock()

@@ -65,19 +65,21 @@ async def transfer(run: RunState, attempt: Attempt) -> bool:
     if attempt.life.fresh and attempt.is_asked_here and _may_take_long(run, attempt):
         announce(run, attempt, words_of(run, attempt))
         await run.commit()
-    before = Before.of(run)
+    before = None if attempt.is_plain else Before.of(run)
     run.staged = []
     try:
-        if attempt.brings is NOTHING_BROUGHT:
+        if before is None or attempt.brings is NOTHING_BROUGHT:
             terms = await _agreed(run, attempt)
         else:
             with brought(run, attempt, before):
                 terms = await _agreed(run, attempt)
     except UserError as exc:
-        await _take_back(run, attempt, before, exc)
+        if before is not None:
+            await _take_back(run, attempt, before, exc)
         raise
     except Exception as exc:
-        await _take_back(run, attempt, before, exc)
+        if before is not None:
+            await _take_back(run, attempt, before, exc)
         if is_bug(exc):
             log_error(run, f"handoff of {run.agent.name!r} to {attempt.target_name!r}", exc)
         refuse(run, attempt, exc)
@@ -98,6 +100,8 @@ async def transfer(run: RunState, attempt: Attempt) -> bool:
     if attempt.brings is not NOTHING_BROUGHT:
         record_brought(run, attempt)
     pending = _move(run, attempt, terms)
+    if before is None:
+        return True
     pending.seq = first
     if run.cursor.handoffs.chain[: pending.depth] != before.chain:
         pending.mark(chain=before.chain)
@@ -279,9 +283,9 @@ def _is_changed(run: RunState, target: str, words: dict[str, Any]) -> bool:
 
 def passed_digest(source: str, target: str, words: dict[str, Any]) -> str | None:
     """A digest of what is passed along; `None` if that is nothing."""
-    passed = {name: words[name] for name in ("summary", "context") if name in words}
-    if not passed:
+    if "summary" not in words and "context" not in words:
         return None
+    passed = {name: words[name] for name in ("summary", "context") if name in words}
     text = dumps([source, target, passed]).encode("utf-8", "surrogatepass")
     return blake2b(text, digest_size=8).hexdigest()
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ekiden.audit.chain import chained
 from ekiden.core.errors import SessionError, StoreError, UserError
 from ekiden.core.events import Event
 from ekiden.runtime.history.point_in_time import Past, past_of
@@ -18,6 +17,7 @@ from ekiden.runtime.state.leases import owner_name
 from ekiden.runtime.state.snapshot import is_snapshot_key, snapshot_without_grants
 from ekiden.sessions import Session, is_rewind, standing
 from ekiden.storage.base import Claim, Commit, NewSession, SessionPatch, SessionRow, Store
+from ekiden.storage.chain import chained
 
 _LEASE_S = 30.0
 NOT_OF_A_BRANCH = (ANSWERS, FIXED_LIMITS, OWN_LIMITS, "asked_in", "purses")

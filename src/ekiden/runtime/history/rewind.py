@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.audit.chain import chained
 from ekiden.core.events import Event
 from ekiden.core.values.documents import Value
 from ekiden.runtime.history.deletion import withdraw_item
@@ -20,6 +19,7 @@ from ekiden.runtime.state.leases import owner_name
 from ekiden.runtime.state.snapshot import KEPT, REWOUND, kept_again, snapshot_key, snapshot_of
 from ekiden.sessions.state import STATE, told_state
 from ekiden.storage.base import Claim, Commit, MessageSettle, SessionPatch, SessionRow, Store
+from ekiden.storage.chain import chained
 
 _LEASE_S = 30.0
 _REASON = "the session was taken back to before the question"

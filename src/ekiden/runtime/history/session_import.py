@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ekiden.audit.chain import HASH, AuditChain, chained
 from ekiden.core.errors import UserError
 from ekiden.core.errors.sessions import SessionImportInvalid
 from ekiden.core.events import Event
@@ -26,6 +25,7 @@ from ekiden.runtime.history.session_export import EXPORT_FORMAT, EXPORT_VERSION
 from ekiden.runtime.state.cursor import Cursor, PendingHandoff
 from ekiden.sessions import Session
 from ekiden.storage.base import Commit, SessionPatch, Store
+from ekiden.storage.chain import HASH, AuditChain, chained
 from ekiden.storage.priorities import NORMAL
 from ekiden.storage.values import copy_json
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Any
 
@@ -45,7 +45,7 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
     conversation that is not run here.
     """
     watch_threads()
-    for shown in run.outbox.take():
+    for shown in _news(run):
         yield shown
     if run.was_woken and await is_withdrawn(run):
         await finish(run, WITHDRAWN)
@@ -61,14 +61,15 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
                 else:
                     with run.hold.step(_this_task()):
                         await _step(run)
-                for shown in run.outbox.take():
+                for shown in _news(run):
                     yield shown
         if run.outcome is None:
             await hand_on(run)
     finally:
+        run.deadline.close()
         if run.children.tasks:
             await run.children.stop()
-    for shown in run.outbox.take():
+    for shown in _news(run):
         yield shown
     if run.outcome is not None and run.interruption.look:
         from ekiden.runtime.loop.late_requests import serve_left
@@ -80,19 +81,28 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
         await run_told(run, advance)
 
 
-async def _step(run: RunState) -> None:
+def _news(run: RunState) -> Sequence[Event | ModelDelta]:
+    """What observers are shown now."""
+    shown = run.outbox.take()
+    return shown if run.is_watched else ()
+
+
+def _step(run: RunState) -> Coroutine[Any, Any, None]:
     """One step, within the time that it may take; whoever wants the run interrupted ends it too."""
+    if not run.is_reachable and run.day is None and time_left(run)[0] is None:
+        return _guarded(run)
+    return _bounded(run)
+
+
+async def _bounded(run: RunState) -> None:
     if run.day is not None:
         run.day.ledger = await read_day(run, 0)
     left, cause = time_left(run)
-    if left is None and not run.is_reachable:
-        await _guarded(run, _next_step(run))
-        return
     scope = asyncio.timeout(left)
     try:
         async with scope:
             run.interruption.begin_step(scope)
-            await _guarded(run, _next_step(run))
+            await _guarded(run)
     except TimeoutError:
         if not scope.expired():
             raise
@@ -140,8 +150,9 @@ async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
     # Else somebody wanted it interrupted, and was served before it was: the step is taken again.
 
 
-async def _guarded(run: RunState, step: Coroutine[Any, Any, None]) -> None:
-    """One step, done by the agent: its hooks, instructions and callbacks are its code, too."""
+async def _guarded(run: RunState, step: Coroutine[Any, Any, None] | None = None) -> None:
+    """The next step, or this one, done by the agent: its hooks, instructions and callbacks are its
+    code, too."""
     agent = run.agent.name
     # If a handoff is open, what the agent does may have to be undone.
     call = _NO_CALL
@@ -149,7 +160,7 @@ async def _guarded(run: RunState, step: Coroutine[Any, Any, None]) -> None:
         call = CallUnderWay(run, agent)
     with acting_as(agent), logging_for(run), call:
         try:
-            await step
+            await (step or _turn(run) or _next_step(run))
             return
         except (SessionError, StoreUnavailable):
             raise
@@ -250,6 +261,25 @@ def _cause(run: RunState, over: OutOfBudget) -> int | None:
     return None
 
 
+def _turn(run: RunState) -> Coroutine[Any, Any, None] | None:
+    """The next turn of the active agent, if nothing else has to be looked at before."""
+    cursor, agent = run.cursor, run.agent
+    if (
+        cursor.progress.phase != "think"
+        or cursor.questions.open
+        or run.day is not None
+        or run.interruption.look
+        or run.config.input_guardrails
+        or agent.input_guardrails
+        or (cursor.handoffs.open and cursor.handoffs.is_rolling_back)
+        or over_limit(run) is not None
+        or has_triggers(agent)
+    ):
+        return None
+    run.questions = None
+    return kind_of(agent).take_turn(run)
+
+
 async def _next_step(run: RunState) -> None:
     cursor = run.cursor
     run.questions = None
@@ -282,7 +312,12 @@ async def _next_step(run: RunState) -> None:
 
         if await look_at_triggers(run):
             return
-    await _take_turn(run)
+    agent = run.agent
+    if (run.config.input_guardrails or agent.input_guardrails) and not cursor.guardrails.checks:
+        from ekiden.runtime.guardrails.input import check_first
+
+        await check_first(run)
+    await kind_of(agent).take_turn(run)
 
 
 async def _answers_came(run: RunState) -> bool:
@@ -294,16 +329,6 @@ async def _answers_came(run: RunState) -> bool:
         return True
     await wait_for_answers(run, advance)
     return False
-
-
-async def _take_turn(run: RunState) -> None:
-    """Let the active agent do its next part, whatever kind of agent it is."""
-    agent = run.agent
-    if (run.config.input_guardrails or agent.input_guardrails) and not run.cursor.guardrails.checks:
-        from ekiden.runtime.guardrails.input import check_first
-
-        await check_first(run)
-    await kind_of(agent).take_turn(run)
 
 
 async def _watched(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:

@@ -83,6 +83,8 @@ class Attempt:
     """What guardrails of handoffs found."""
     before: VariablesNow | None = None
     """The variables without those that it brings."""
+    is_plain: bool = False
+    """Whether nobody's code runs before it is made, so that nothing has to be taken back."""
     is_call_stored: bool = True
     """Whether the conversation has the call already."""
     prepare: Callable[[Agent[Any], dict[str, Any]], Awaitable[None]] | None = None

@@ -67,6 +67,7 @@ class Committing(Recording):
         "day",
         "hold",
         "is_free",
+        "is_watched",
         "meta",
         "outbox",
         "status",
@@ -84,6 +85,8 @@ class Committing(Recording):
     hold: Hold | None
     is_free: bool
     """Whether the session was given free, so that it is somebody else's now."""
+    is_watched: bool
+    """Whether anybody may be shown events while the run goes on: then each commit makes hashes."""
     meta: Mapping[str, Any]
     outbox: Outbox
     status: SessionStatus
@@ -175,7 +178,8 @@ class Committing(Recording):
             keeper_of(self.store).let_go(self.claim)
         if self.shared_budgets.outer or self.cursor.budget.shared_budget is not None:
             self._charge()
-        async with self._committing:
+        await self._committing.acquire()
+        try:
             batch = self._take_batch()
             try:
                 await self._store_batch(batch, status, outcome, release)
@@ -183,6 +187,8 @@ class Committing(Recording):
                 if not batch.stored:
                     self._put_back(batch)
                 raise
+        finally:
+            self._committing.release()
         self.outbox.announce()
         if self.shared_budgets.held is not None:
             await let_go(self)
@@ -306,6 +312,8 @@ class Committing(Recording):
             self._new_handoffs.clear()
         if state is not None:
             self._tell_state(state.told)
+        if self.is_watched:
+            self.cursor.audit.seal(self._pending)
         batch = _Batch(
             events=self._pending,
             steps=self._steps,

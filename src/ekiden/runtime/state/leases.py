@@ -13,6 +13,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import TracebackType
 from typing import Any
 
 from ekiden.core.errors import LeaseLost, StoreError
@@ -46,21 +47,28 @@ class Hold:
         self.lost = False
         self._step: asyncio.Task[object] | None = None
 
-    @contextmanager
-    def step(self, task: asyncio.Task[object]) -> Iterator[None]:
-        """The body waits for a step, which `task` takes; `LeaseLost` if the lease is lost."""
+    def step(self, task: asyncio.Task[object]) -> Hold:
+        """The body of the `with` waits for a step, which `task` takes; `LeaseLost` if the lease is
+        lost."""
         self.check()
         self._step = task
-        try:
-            yield
-        except asyncio.CancelledError:
-            if not self.lost:
-                raise
-            if task is asyncio.current_task():
-                task.uncancel()
+        return self
+
+    def __enter__(self) -> None:
+        """`step` did all."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        task, self._step = self._step, None
+        if self.lost and isinstance(exc, asyncio.CancelledError):
+            current = asyncio.current_task()
+            if current is not None and current is task:
+                current.uncancel()
             raise LeaseLost(self.claim.session_id) from None
-        finally:
-            self._step = None
 
     def check(self) -> None:
         """`LeaseLost` if the lease is lost."""

@@ -11,12 +11,13 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.items import Item, call_ids
 from ekiden.core.conversation.model import ModelDelta, ToolSpec
-from ekiden.core.events import Event
+from ekiden.core.events import ONLOOKERS, Event
 from ekiden.core.memory import LongTermMemory
 from ekiden.core.runs import Outcome
 from ekiden.runtime.config import RunOptions, memory_for
 from ekiden.runtime.state.commit import Committing
 from ekiden.runtime.state.cursor import Compensation, Cursor
+from ekiden.runtime.state.deadline import Deadline
 from ekiden.runtime.state.leases import Hold
 from ekiden.runtime.state.ledger import DaySpending
 from ekiden.runtime.state.outbox import Outbox
@@ -128,6 +129,7 @@ class RunState(Committing):
     __slots__ = (
         "call_ids",
         "children",
+        "deadline",
         "exception",
         "hooks",
         "interruption",
@@ -147,6 +149,8 @@ class RunState(Committing):
     call_ids: set[str]
     """The ids of calls that the active agent can see: none is used twice."""
     children: ChildSessions
+    deadline: Deadline
+    """Of the model that is asked."""
     exception: BaseException | None
     interruption: Interruption
     is_reachable: bool
@@ -176,6 +180,9 @@ class RunState(Committing):
     ) -> None:
         self.options, self.root, self.hooks = options, options.root, options.hooks
         self.live, self.is_reachable = options.live, options.is_reachable
+        self.is_watched = (
+            store.shared or options.is_watched or bool(options.config.sinks or ONLOOKERS)
+        )
         self.config = options.config
         if cursor.budget.limits and cursor.budget.limits != options.config.given:
             self.config = options.config.with_limits(cursor.budget.limits)
@@ -195,6 +202,7 @@ class RunState(Committing):
         if hold is not None:
             hold.on_request = self._requested
         self.children = ChildSessions()
+        self.deadline = Deadline()
         self.offer = TurnOffer()
         self.context = RunContextWrapper(
             options.context,

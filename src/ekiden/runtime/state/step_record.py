@@ -290,8 +290,8 @@ class Recording:
         )
         if self._labels and details and (type in AUDITED or not QUESTIONS.isdisjoint(details)):
             details.update(self._labels)
-        if type in AUDITED and (config.events or cursor.audit.head):
-            cursor.audit.add(event)
+        if type in AUDITED and (config.events or cursor.audit.count):
+            cursor.audit.defer(event)
         self._pending.append(event)
         if items:
             self.visible.extend(items)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from inspect import iscoroutine
 from typing import Any
 
 from ekiden.core.conversation.items import Item, ItemView, is_message, to_item, to_items
-from ekiden.core.conversation.model import Model, ModelRequest, ModelResponse
+from ekiden.core.conversation.model import (
+    Model,
+    ModelDelta,
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+)
 from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import EkidenError, ModelBehaviorError, ModelTimeout, UserError
 from ekiden.core.faults import fault_point
@@ -45,9 +50,19 @@ async def system_prompt(run: RunState) -> str | None:
     received = run.cursor.handoffs.received
     if received is None:
         return instructions
+    if len(received) == 1:
+        chain = run.cursor.handoffs.chain[-_SHOWN_CHAIN:]
+        return _plain_prompt(instructions, received["from"], tuple(chain))
     if run.offer.prompt_block is None:
         run.offer.prompt_block = prompt_block(received, run.cursor.handoffs.chain)
     return f"{instructions}\n\n{run.offer.prompt_block}" if instructions else run.offer.prompt_block
+
+
+@lru_cache(maxsize=64)
+def _plain_prompt(instructions: str | None, source: str, chain: tuple[str, ...]) -> str:
+    """The prompt of an agent that was handed nothing but the conversation: many runs share it."""
+    block = prompt_block({"from": source}, chain)
+    return f"{instructions}\n\n{block}" if instructions else block
 
 
 def prompt_block(received: Mapping[str, Any], chain: Sequence[str]) -> str:
@@ -176,12 +191,21 @@ async def call_model(run: RunState, model: Model, request: ModelRequest) -> Mode
     ):
         request = await reserve(run, request, highest_price(run), while_waiting=partial(_stay, run))
     fault_point("turn.model.before_call")
+    answer: ModelResponse | None = None
+    show = _shown(run) if run.live else None
     try:
-        with WithoutEffects():
-            response = await _answer(run, model, request)
-    except BaseException:
+        with WithoutEffects(), run.deadline.after(run.config.model_timeout_s):
+            async for part in _stream(run, model, request):
+                if isinstance(part, ModelResponse):
+                    answer = part
+                elif show is not None:
+                    show(part)
+        response = _read(run, request, answer)
+    except BaseException as exc:
         if run.shared_budgets.held is not None:
             await to_the_end(let_go(run))
+        if isinstance(exc, TimeoutError) and run.deadline.expired:
+            raise ModelTimeout(_who(run), run.config.model_timeout_s) from exc
         raise
     fault_point("turn.model.after_call")
     if counts_money(run):
@@ -244,39 +268,39 @@ async def _request(run: RunState) -> ModelRequest:
     )
 
 
-async def _answer(run: RunState, model: Model, request: ModelRequest) -> ModelResponse:
-    timeout_s = run.config.model_timeout_s
-    who = f"the model of agent {run.agent.name!r}"
+def _who(run: RunState) -> str:
+    return f"the model of agent {run.agent.name!r}"
+
+
+def _stream(run: RunState, model: Model, request: ModelRequest) -> AsyncIterator[ModelEvent]:
     stream = model.respond(request)
     if not hasattr(stream, "__aiter__"):
         if iscoroutine(stream):
             stream.close()
-        raise UserError(f"`respond` of {who} must be an async generator: give answers with `yield`")
-    response: ModelResponse | None = None
-    scope = asyncio.timeout(timeout_s)
-    is_checked = bool(run.agent.output_guardrails or run.config.output_guardrails)
+        raise UserError(
+            f"`respond` of {_who(run)} must be an async generator: give answers with `yield`"
+        )
+    return stream
+
+
+def _shown(run: RunState) -> Callable[[ModelDelta], None]:
+    """What is done with a piece of the answer: it is shown, or held back until it is checked."""
     run.outbox.held_back = []
-    try:
-        async with scope:
-            async for part in stream:
-                if isinstance(part, ModelResponse):
-                    response = part
-                elif run.live and is_checked:
-                    run.outbox.held_back.append(part)
-                elif run.live:
-                    run.outbox.show(part)
-    except TimeoutError as exc:
-        if not scope.expired():
-            raise
-        raise ModelTimeout(who, timeout_s) from exc
-    if response is None:
-        raise ModelBehaviorError(f"{who} ended without an answer")
+    if run.agent.output_guardrails or run.config.output_guardrails:
+        return run.outbox.held_back.append
+    return run.outbox.show
+
+
+def _read(run: RunState, request: ModelRequest, answer: ModelResponse | None) -> ModelResponse:
+    """A copy of the answer, with output that can be stored."""
+    if answer is None:
+        raise ModelBehaviorError(f"{_who(run)} ended without an answer")
     return ModelResponse(
-        output=read_answer(response.output, step=request.step, used_ids=run.call_ids),
-        usage=response.usage,
-        response_id=response.response_id,
-        model=response.model or model_name(run),
-        attempt=response.attempt,
+        output=read_answer(answer.output, step=request.step, used_ids=run.call_ids),
+        usage=answer.usage,
+        response_id=answer.response_id,
+        model=answer.model or model_name(run),
+        attempt=answer.attempt,
     )
 
 

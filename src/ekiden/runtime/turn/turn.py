@@ -182,12 +182,18 @@ async def conclude(run: RunState, calls: list[Item], outcome: Outcome | None) ->
         await finish(run, outcome)
         return
     cursor.progress.phase = "act"
-    if not _is_plain_transfer(run, calls):
-        fault_point("turn.answer.before_commit")
-        await run.commit()
-        fault_point("turn.answer.after_commit")
-        if is_confirmed and run.interruption.is_timed:
-            return  # The time of the handoff is not that of the calls: they are the next step.
+    edge = _plain_transfer(run, calls)
+    if edge is not None:
+        call = calls[0]
+        attempt = Attempt(edge=edge, arguments=call["arguments"], call=call, is_plain=True)
+        if not await carry_out(run, attempt):
+            await _end_turn(run, mistaken=True)
+        return
+    fault_point("turn.answer.before_commit")
+    await run.commit()
+    fault_point("turn.answer.after_commit")
+    if is_confirmed and run.interruption.is_timed:
+        return  # The time of the handoff is not that of the calls: they are the next step.
     await act(run, calls)
 
 
@@ -253,16 +259,16 @@ def call_details(response: ModelResponse) -> dict[str, Any] | None:
     return details or None
 
 
-def _is_plain_transfer(run: RunState, calls: list[Item]) -> bool:
-    """Whether the turn is one transfer during which nothing of the user's runs.
+def _plain_transfer(run: RunState, calls: list[Item]) -> Handoff[Any, Any] | None:
+    """The transfer that is all there is in the turn, if nothing of the user's runs during it.
 
     Then the answer and the transfer are stored together: there is nothing between them that could
     be lost or done twice.
     """
     if len(calls) != 1 or run.hooks is not None or run.agent.hooks is not None:
-        return False
+        return None
     offer = run.offer.by_name.get(calls[0]["name"])
-    return (
+    if (
         isinstance(offer, Handoff)
         and not offer.has_callback
         and offer.input_filter is None
@@ -273,4 +279,6 @@ def _is_plain_transfer(run: RunState, calls: list[Item]) -> bool:
         and offer.terms.confirm is None
         and not run.agent.handoff_guardrails
         and not run.config.handoff_guardrails
-    )
+    ):
+        return offer
+    return None

@@ -27,6 +27,9 @@ def find_events(
     that a commit pays nothing."""
     check_limit(limit)
     after = None if cursor is None else parse_event_cursor(cursor)
+    sessions = list(sessions)
+    for each in sessions:
+        each.seal()
     pick = nlargest if where.newest_first else nsmallest
     journals = chain([("", 0, free)], ((each.id, each.number, each.events) for each in sessions))
     found = pick(limit + 1, _fitting(journals, where, after), key=itemgetter(0))

@@ -19,6 +19,7 @@ from ekiden.storage.base import (
     SessionRow,
     SessionStatus,
 )
+from ekiden.storage.chain import GENESIS, seal, set_head
 from ekiden.storage.changes import LAPSE_S, ChangeSignal
 from ekiden.storage.priorities import HEAD_START_S, check_priority, head_start_us
 from ekiden.storage.values import (
@@ -44,6 +45,7 @@ class MemorySession:
         "cursor",
         "epoch",
         "events",
+        "head",
         "head_start_us",
         "id",
         "meta",
@@ -52,6 +54,7 @@ class MemorySession:
         "owner",
         "place_us",
         "priority",
+        "sealed",
         "seq",
         "status",
         "steps",
@@ -76,7 +79,7 @@ class MemorySession:
         self.outcome: str | None = None
         self.user_id = new.user_id
         self.meta = checked_copy(new.meta, "`meta` of session {!r}", new.id)
-        self.cursor: Mapping[str, Any] = {}
+        self.cursor: dict[str, Any] = {}
         self.variables: Mapping[str, Any] = {}
         self.seq = 0
         self.epoch = 0
@@ -85,6 +88,10 @@ class MemorySession:
         self.wakes = 0
         self.created_at_us = self.updated_at_us = now_us
         self.events: list[Event] = []
+        self.sealed = 0
+        """So many of them have their hashes."""
+        self.head = GENESIS
+        """The hash of the last of these."""
         self.steps: dict[str, Any] = {}
 
     def matches(self, where: SessionFilter) -> bool:
@@ -96,8 +103,17 @@ class MemorySession:
             and (where.outcome is None or where.outcome == self.outcome)
         )
 
+    def seal(self) -> None:
+        """Make the hashes of the audit that were put off: somebody is about to read."""
+        if self.sealed < len(self.events):
+            self.head = seal(self.events[self.sealed :], self.head)
+            self.sealed = len(self.events)
+        if self.head and isinstance(self.cursor, dict):
+            set_head(self.cursor, self.head)
+
     def row(self, now: float) -> SessionRow:
         """As it is given out, at a time of the leases' clock."""
+        self.seal()
         return SessionRow(
             id=self.id,
             agent=self.agent,
@@ -183,6 +199,8 @@ class MemoryFeed:
         for number in range(max(place - self._dropped, 0), len(self._log)):
             event = self._log[number]
             if event is not None and _is_stored(event, sessions):
+                if event.session_id:
+                    sessions[event.session_id].seal()
                 events.append(event)
                 cursors.append(str(self._dropped + number + 1))
                 if len(events) == limit:
@@ -211,7 +229,7 @@ class MemorySessions:
         self._clock = clock
         self._advanced_s = 0.0
         self._sessions: dict[str, MemorySession] = {}
-        self._ready: dict[int, dict[str, MemorySession]] = {each: {} for each in HEAD_START_S}
+        self._ready: dict[int, dict[str, MemorySession]] = {}
         """By priority, the one that came first in front."""
         self._created = 0
         self._feed: MemoryFeed | None = None
@@ -256,7 +274,7 @@ class MemorySessions:
         self._check_free(session)
         feed = self._whole_feed()
         del self._sessions[session_id]
-        self._ready[session.priority].pop(session_id, None)
+        self._leave_line(session)
         feed.forget(session, self._sessions)
         self._changes.notify()
 
@@ -278,8 +296,8 @@ class MemorySessions:
     ) -> tuple[Claim, SessionRow] | None:
         self._check_open()
         first: MemorySession | None = None
-        for line in self._ready.values():
-            session = self._first_free(line, agents)
+        for priority in HEAD_START_S:
+            session = self._first_free(self._ready.get(priority, {}), agents)
             if session is not None and (first is None or session.place_us < first.place_us):
                 first = session
         return None if first is None else self._take(first, owner, lease_s)
@@ -344,7 +362,11 @@ class MemorySessions:
     def _line_up(self, session: MemorySession, now_us: int) -> None:
         """It is ready from now on: it takes its place in the line."""
         session.place_us = now_us + int(self._advanced_s * 1e6) - session.head_start_us
-        self._ready[session.priority][session.id] = session
+        self._ready.setdefault(session.priority, {})[session.id] = session
+
+    def _leave_line(self, session: MemorySession) -> None:
+        if line := self._ready.get(session.priority):
+            line.pop(session.id, None)
 
     def _first_free(
         self, line: Mapping[str, MemorySession], agents: Collection[str] | None
@@ -430,7 +452,7 @@ class MemorySessions:
         self,
         session: MemorySession,
         patch: SessionPatch,
-        cursor: Mapping[str, Any] | None,
+        cursor: dict[str, Any] | None,
         variables: Mapping[str, Any] | None,
         seen_wakes: int | None,
     ) -> None:
@@ -448,6 +470,6 @@ class MemorySessions:
         if variables is not None:
             session.variables = variables
         session.updated_at_us = self._clock.now_us()
-        self._ready[session.priority].pop(session.id, None)
+        self._leave_line(session)
         if session.status == "ready":
             self._line_up(session, session.updated_at_us)

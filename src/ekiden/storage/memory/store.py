@@ -152,7 +152,8 @@ class MemoryStore(MemorySessions):
         events, steps = commit.events, commit.steps
         if events:
             check_numbers(session.id, session.seq, events)
-        cursor, variables = commit.patch.cursor, commit.patch.variables
+        cursor: Any = commit.patch.cursor
+        variables = commit.patch.variables
         if cursor is not None and type(cursor) is not OwnJson:
             cursor = checked_copy(cursor, "the cursor of session {!r}", session.id)
         if variables is not None:
@@ -188,6 +189,7 @@ class MemoryStore(MemorySessions):
         self._check_open()
         session = self._sessions.get(session_id)
         if session is not None:
+            session.seal()
             events = session.events
         elif not session_id and self._feed is not None:
             events = self._feed.free

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -234,9 +234,16 @@ class SqliteStore(Searching):
 
     # Journal
 
-    async def commit(self, claim: Claim, commit: Commit) -> None:
+    def commit(self, claim: Claim, commit: Commit) -> Awaitable[None]:
+        """As `Journal.commit`; a future that ends by itself, whoever waits for it or does not."""
+        if self._parts is None:
+            return self._commit_once_open(claim, commit)
         prepared = journal.PreparedCommit(claim, commit, self._clock.now_us())
-        await (self._parts or await self._running()).writer.commit(prepared)
+        return self._parts.writer.commit(prepared)
+
+    async def _commit_once_open(self, claim: Claim, commit: Commit) -> None:
+        await self._running()
+        await self.commit(claim, commit)
 
     async def events(
         self,

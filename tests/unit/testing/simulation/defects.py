@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, TypeAlias
 
 import pytest
 
-from ekiden.audit import chain
 from ekiden.core.events import Event
 from ekiden.engine import bus_server, housekeeping
 from ekiden.engine.store_worker import StoreWorker
@@ -19,6 +18,7 @@ from ekiden.runtime.handoff import rollback
 from ekiden.runtime.state.leases import LeaseKeeper
 from ekiden.runtime.tools import run_tools as tool_calls
 from ekiden.runtime.tools.confirmation import Decision
+from ekiden.storage import chain
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.memory.documents import MemoryDocuments
 from ekiden.testing.simulation.store import Handle
@@ -173,13 +173,13 @@ def _event_is_lost(patch: pytest.MonkeyPatch) -> None:
 
 
 def _chain_is_broken(patch: pytest.MonkeyPatch) -> None:
-    add = chain.AuditChain.add
+    seal = chain.AuditChain.seal
 
-    def unlinked(self: chain.AuditChain, event: Event) -> None:
+    def unlinked(self: chain.AuditChain, events: Iterable[Event]) -> None:
         self.head = ""
-        add(self, event)
+        seal(self, events)
 
-    patch.setattr(chain.AuditChain, "add", unlinked)
+    patch.setattr(chain.AuditChain, "seal", unlinked)
 
 
 def _submitted_into_the_void(patch: pytest.MonkeyPatch) -> None:

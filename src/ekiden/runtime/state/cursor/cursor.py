@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from ekiden.audit.chain import AuditChain
 from ekiden.runtime.state.cursor.components import (
     NO_LIMITS,
     ConversationView,
@@ -19,6 +18,7 @@ from ekiden.runtime.state.cursor.components import (
 from ekiden.runtime.state.cursor.handoffs import Handoffs, PendingHandoff
 from ekiden.sessions.progress import Progress
 from ekiden.storage.base import OwnJson
+from ekiden.storage.chain import AuditChain
 
 
 @dataclass(slots=True)
@@ -130,7 +130,7 @@ class Cursor:
         self.guardrails = earlier.guardrails
         self.triggers = earlier.triggers
         self.budget.discard(earlier.budget)
-        self.audit = earlier.audit
+        self.audit.discard(earlier.audit)
 
     def way_back(
         self, handoff_id: str, source: str, target: str, *, call_id: str | None, seq: int

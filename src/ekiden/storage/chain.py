@@ -14,13 +14,16 @@ from typing import Any
 
 from ekiden.core.events import AUDITED, Event
 from ekiden.core.values.jsonio import quick_ascii
-from ekiden.storage.base import SessionRow
+from ekiden.storage.records import SessionRow
 
 GENESIS = ""
 """What stands before the first audited event of a session."""
 
 HASH = "hash"
 """The key in an event's details under which its hash is stored."""
+
+_LATER = ""
+"""Stands for a hash that nobody needed yet."""
 
 _HEAD, _COUNT = "hd", "hn"
 
@@ -39,14 +42,16 @@ class AuditChain:
     """The chain of a session that is written to: a component of its cursor."""
 
     head: str = GENESIS
-    """The hash of the session's last audited event."""
+    """The hash of the session's last audited event, but for those that `defer` put off."""
     count: int = 0
     """How many audited events the session has."""
+    is_deferred: bool = False
+    """Whether hashes were put off."""
 
     def to_json(self, data: dict[str, Any]) -> None:
         """Store it in a cursor's `data`."""
-        if self.head:
-            data[_HEAD] = self.head
+        if self.count:
+            data[_HEAD] = _LATER if self.is_deferred else self.head
             data[_COUNT] = self.count
 
     @classmethod
@@ -56,7 +61,13 @@ class AuditChain:
 
     def copy(self) -> AuditChain:
         """A chain that goes on from here."""
-        return AuditChain(self.head, self.count)
+        return AuditChain(self.head, self.count, self.is_deferred)
+
+    def discard(self, stored: AuditChain) -> None:
+        """Go back to what is stored; where that has no head yet, hashes go on from this one's."""
+        self.count, self.is_deferred = stored.count, stored.count > 0 and not stored.head
+        if not self.is_deferred:
+            self.head = stored.head
 
     def add(self, event: Event) -> None:
         """Link the event to the chain: its details get its hash."""
@@ -64,6 +75,20 @@ class AuditChain:
             event.details = {}
         event.details[HASH] = self.head = link(self.head, event)
         self.count += 1
+
+    def defer(self, event: Event) -> None:
+        """As `add`, but the hash is made by `seal`, or by a store in memory before anybody reads
+        the event."""
+        if event.details is None:
+            event.details = {}
+        event.details[HASH] = _LATER
+        self.is_deferred = True
+        self.count += 1
+
+    def seal(self, events: Iterable[Event]) -> None:
+        """Make the hashes that were put off: `events` begin with the first of these, or before."""
+        self.head = seal(events, self.head)
+        self.is_deferred = False
 
     @staticmethod
     def shape() -> dict[str, Any]:
@@ -90,6 +115,22 @@ def link(previous: str, event: Event) -> str:
     # ASCII: two halves of a surrogate pair, which every JSON reader joins, then hash as one.
     digest = sha256(quick_ascii(fields).encode()).digest()
     return b2a_base64(digest, newline=False)[:43].translate(_FOR_URLS).decode()
+
+
+def seal(events: Iterable[Event], head: str) -> str:
+    """Make the hashes that were put off, after an event whose hash is `head`; gives the last."""
+    for event in events:
+        if event.type in AUDITED and event.details is not None and HASH in event.details:
+            if event.details[HASH] == _LATER:
+                event.details[HASH] = link(head, event)
+            head = event.details[HASH]
+    return head
+
+
+def set_head(cursor: dict[str, Any], head: str) -> None:
+    """A stored cursor gets the head of its chain, if that was put off."""
+    if cursor.get(_HEAD) == _LATER and _COUNT in cursor:
+        cursor[_HEAD] = head
 
 
 _FOR_URLS = bytes.maketrans(b"+/", b"-_")
