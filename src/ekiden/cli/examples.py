@@ -28,6 +28,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "agents list": "ekiden agents list --wide",
     "agents show": "ekiden agents show billing",
     "agents validate": "ekiden agents validate .ekiden/agents/billing.md",
+    "agents import": "ekiden agents import ~/downloads/agents --dry-run",
     "agents schema": "ekiden agents schema",
     "agents ps": "ekiden agents ps",
     "agents deadlocks": "ekiden agents deadlocks --limit 5",

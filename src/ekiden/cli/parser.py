@@ -43,6 +43,7 @@ GROUPS = {
             "list": "List the agents.",
             "show": "Show everything about an agent.",
             "validate": "Check agent files; lists every fault.",
+            "import": "Write agent files of other tools into .ekiden/agents.",
             "schema": "Print the JSON Schema of agent files, for editors.",
             "ps": "Show who works, and who waits for whom.",
             "deadlocks": "List agents that waited for each other in a circle.",

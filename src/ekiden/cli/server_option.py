@@ -18,6 +18,7 @@ LOCAL_ONLY: Final[Mapping[str, str]] = {
     "bench": "it measures this machine",
     "simulate": "it runs a team of this machine",
     "agents validate": "it checks files in this folder",
+    "agents import": "it writes files in this folder",
     "agents schema": "it needs no server",
     "config set": "settings are changed on the server's own machine",
     "config unset": "settings are changed on the server's own machine",

@@ -14,13 +14,14 @@ from ekiden.agents import AgentDefinition, Problem, origin_of, read_agent_file
 from ekiden.cli.errors import NobodyCapable, UsageError
 from ekiden.cli.listing import LISTING, WHOLE, Listing, WholeListing
 from ekiden.cli.options import JsonOption, LimitOption, TrustOption, WideOption
-from ekiden.cli.output import emit, say
+from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import AT_WORK, HERE, THE_TEAM, Place, TeamAtWork, TeamPlace
 from ekiden.cli.projects import relative
 from ekiden.cli.tables import print_table
 from ekiden.tools import is_project_function
 
 _T = TypeVar("_T")
+_IMPORTED = ("written", "replaced", "exists", "refused", "no_agent")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,6 +292,46 @@ def agents_validate(
     else:
         say(report.to_text())
     return Exit.USAGE if report.fails(strict=strict) else Exit.OK
+
+
+def agents_import(
+    *sources: Annotated[
+        Path, Parameter(help="Agent files of other tools, or folders with such files.")
+    ],
+    overwrite: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Replace files that have the same name."),
+    ] = False,
+    dry_run: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Report only, and write nothing.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Write agent files of other tools into .ekiden/agents, and report what became of each.
+
+    Files outside of .claude, .gemini and .agents are read as Claude's. Nothing is
+    trusted because it was imported.
+
+    The exit code is 2 when a file was refused.
+    """
+    from ekiden.cli.exits import Exit
+    from ekiden.project.agent_files.importing import import_agent_files
+
+    if not sources:
+        raise UsageError("name files or folders, as in `ekiden agents import ~/downloads/agents`")
+    found = import_agent_files(sources, Path.cwd(), overwrite=overwrite, dry_run=dry_run)
+    if as_json:
+        emit({"dry_run": dry_run, "files": [each.to_json() for each in found]})
+    else:
+        for each in found:
+            say(f"{each.status:8}  {each.name or '-'}  {each.source}")
+            for problem in map(relative, each.problems):
+                say(f"          {problem}")
+        counts = [(sum(one.status == status for one in found), status) for status in _IMPORTED]
+        say(", ".join(f"{count} {status}" for count, status in counts if count) or "no files")
+        if any(each.status == "exists" for each in found):
+            note("files that exist stay as they are; --overwrite replaces them")
+    return Exit.USAGE if any(each.status == "refused" for each in found) else Exit.OK
 
 
 def agents_schema(*, as_json: JsonOption = False) -> None:
