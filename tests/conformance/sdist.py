@@ -17,11 +17,6 @@ VERSION = "0.24.0"
 SHA256 = "4b4b285f4fed81fdf1b4ac426a9101658d9cd29b4fb1aaeee18f639b77e704e3"
 _ROOT = f"openai_agents-{VERSION}"
 _FILE = f"{_ROOT}.tar.gz"
-_FOLDERS = {
-    PurePosixPath(_ROOT, "tests"): "",
-    PurePosixPath(_ROOT, "tests", "realtime"): "realtime",
-}
-"""Where the tests are in the archive, and where they are unpacked to."""
 
 
 def cache_dir() -> Path:
@@ -51,19 +46,16 @@ def fetch() -> Path:
 
 
 def unpack_tests(archive: Path, target: Path) -> Path:
-    """Unpack the tests in `_FOLDERS`, without a `conftest.py`; gives the folder of all."""
-    tests = target / "tests"
-    shutil.rmtree(tests, ignore_errors=True)
+    """Unpack all tests with their data, without a `conftest.py`; gives their folder."""
+    shutil.rmtree(target / "tests", ignore_errors=True)
+    inside = PurePosixPath(_ROOT, "tests")
     with tarfile.open(archive) as source:
         for member in source:
             path = PurePosixPath(member.name)
-            folder = _FOLDERS.get(path.parent)
-            wanted = folder is not None and path.suffix == ".py" and path.name != "conftest.py"
-            content = source.extractfile(member) if wanted and member.isfile() else None
-            if content is not None and folder is not None:
-                (tests / folder).mkdir(parents=True, exist_ok=True)
-                (tests / folder / path.name).write_bytes(content.read())
-    return tests
+            if member.isfile() and path.is_relative_to(inside) and path.name != "conftest.py":
+                member.name = str(path.relative_to(_ROOT))
+                source.extract(member, target, filter="data")
+    return target / "tests"
 
 
 def _download(folder: Path) -> Path:

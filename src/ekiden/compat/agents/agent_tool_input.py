@@ -10,6 +10,8 @@ from typing import Any, TypeAlias, TypedDict
 
 from pydantic import BaseModel
 
+from ekiden.compat.agents.not_supported import placeholders
+
 __all__ = [
     "AgentAsToolInput",
     "StructuredInputSchemaInfo",
@@ -128,3 +130,6 @@ def _kind(about: Any) -> str | None:
         return f"literal({json.dumps(about['const'])})"
     kind = about.get("type")
     return kind if kind in _SIMPLE else None
+
+
+__getattr__ = placeholders(__name__)

@@ -15,6 +15,7 @@ from openai.types.responses import (
 )
 from pydantic import TypeAdapter, ValidationError
 
+from ekiden.compat.agents.not_supported import placeholders
 from ekiden.compat.agents.usage import Usage
 from ekiden.core.conversation import run_items as native
 from ekiden.core.conversation.items import Item, is_message, to_input_item
@@ -251,3 +252,6 @@ def _completed(item: Item) -> Item:
         "type": "message",
         "content": parts,
     }
+
+
+__getattr__ = placeholders(__name__)

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from ekiden.compat.agents.exceptions import AgentsException, RunErrorDetails
 from ekiden.compat.agents.items import ItemHelpers, ToolApprovalItem
+from ekiden.compat.agents.not_supported import placeholders
 
 __all__ = ["AgentToolInvocation", "RunResult", "RunResultBase", "RunResultStreaming"]
 
@@ -252,3 +253,6 @@ def _kind(value: Any) -> str:
 def copied(input: Any) -> Any:
     """A run's input as it was given, whatever becomes of the caller's list."""
     return copy.copy(input) if isinstance(input, list) else input
+
+
+__getattr__ = placeholders(__name__)

@@ -16,6 +16,7 @@ from ekiden.compat.agents.default_runner import (
     set_default_agent_runner,
 )
 from ekiden.compat.agents.exceptions import UserError
+from ekiden.compat.agents.not_supported import placeholders
 from ekiden.compat.agents.result import RunResult, RunResultStreaming, copied
 from ekiden.compat.agents.run_config import (
     DEFAULT_MAX_TURNS,
@@ -337,3 +338,6 @@ class Runner:
             session=session,
         )
         return result
+
+
+__getattr__ = placeholders(__name__)

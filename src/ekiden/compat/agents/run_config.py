@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, TypeAlias
 from typing_extensions import TypedDict
 
 from ekiden.compat.agents.model_settings import ModelSettings, coerce_settings
+from ekiden.compat.agents.not_supported import placeholders
 from ekiden.core.context import TContext
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "CallModelInputFilter",
     "ModelInputData",
     "OutputGuardrailBlockedMessageArgs",
+    "OutputGuardrailBlockedMessageFormatter",
     "ReasoningItemIdPolicy",
     "RunConfig",
     "RunOptions",
@@ -81,6 +83,9 @@ class OutputGuardrailBlockedMessageArgs(Generic[TContext]):
 
 
 CallModelInputFilter: TypeAlias = Callable[[CallModelData[Any]], Any]
+OutputGuardrailBlockedMessageFormatter: TypeAlias = Callable[
+    [OutputGuardrailBlockedMessageArgs[Any]], str
+]
 ToolErrorFormatter: TypeAlias = Callable[[ToolErrorFormatterArgs[Any]], Any]
 
 
@@ -172,3 +177,6 @@ def coerce_config(value: Any) -> RunConfig:
     if unknown:
         raise TypeError(f"Unknown run_config settings: {', '.join(unknown)}")
     return RunConfig(**value)
+
+
+__getattr__ = placeholders(__name__)

@@ -14,6 +14,7 @@ from typing import Any, Generic
 
 from ekiden.compat.agents.exceptions import UserError
 from ekiden.compat.agents.items import ItemHelpers, ToolApprovalItem, typed
+from ekiden.compat.agents.not_supported import placeholders
 from ekiden.compat.agents.run_context import Decisions, RunContextWrapper
 from ekiden.compat.agents.usage import deserialize_usage, serialize_usage
 from ekiden.core.context import TContext
@@ -249,3 +250,6 @@ def _context(
     from ekiden.tools.output import to_jsonable
 
     return to_jsonable(context)
+
+
+__getattr__ = placeholders(__name__)

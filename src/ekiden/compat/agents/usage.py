@@ -9,6 +9,7 @@ from typing import Any
 
 from openai.types.responses.response_usage import InputTokensDetails, OutputTokensDetails
 
+from ekiden.compat.agents.not_supported import placeholders
 from ekiden.core.conversation.usage import Usage as NativeUsage
 
 __all__ = ["RequestUsage", "Usage", "deserialize_usage", "serialize_usage"]
@@ -163,3 +164,6 @@ def deserialize_usage(usage_data: Mapping[str, Any]) -> Usage:
         total_tokens=usage_data.get("total_tokens", 0),
         request_usage_entries=entries,
     )
+
+
+__getattr__ = placeholders(__name__)

@@ -179,11 +179,13 @@ class RelayModel:
             return wanted
         if config.model_provider is not None:
             return config.model_provider.get_model(wanted)
-        from ekiden.compat.agents.models.default_models import get_default_model
-        from ekiden.models import resolve_model
+        if wanted is not None and ":" in wanted and not wanted.startswith("ft:"):
+            from ekiden.models import resolve_model
 
-        name = wanted or get_default_model()
-        return resolve_model(name if ":" in name else f"openai:{name.removeprefix('openai/')}")
+            return resolve_model(wanted)
+        from ekiden.compat.agents.models.multi_provider import default_provider
+
+        return default_provider().get_model(wanted)
 
     async def _within(self, settings: ModelSettings, call: Any) -> Any:
         if settings.timeout is None:

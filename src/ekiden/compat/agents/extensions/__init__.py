@@ -1,1 +1,5 @@
-"""Filters and prompts for handoffs."""
+"""Extensions."""
+
+from ekiden.compat.agents.extensions.tool_output_trimmer import ToolOutputTrimmer
+
+__all__ = ["ToolOutputTrimmer"]

@@ -8,6 +8,7 @@ import re
 from openai.types.shared import Reasoning
 
 from ekiden.compat.agents.model_settings import ModelSettings
+from ekiden.compat.agents.not_supported import placeholders
 
 __all__ = [
     "OPENAI_DEFAULT_MODEL_ENV_VARIABLE_NAME",
@@ -56,3 +57,6 @@ def get_default_model_settings(model: str | None = None) -> ModelSettings:
         if pattern.fullmatch(name):
             return ModelSettings(reasoning=Reasoning(effort=effort), verbosity="low")  # type: ignore[arg-type]
     return ModelSettings(verbosity="low")
+
+
+__getattr__ = placeholders(__name__)

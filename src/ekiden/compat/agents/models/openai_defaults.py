@@ -13,6 +13,7 @@ from ekiden.compat.agents.models.openai_agent_registration import (
 )
 
 __all__ = [
+    "default_client",
     "defaults",
     "set_default_openai_agent_registration",
     "set_default_openai_api",
@@ -26,6 +27,8 @@ __all__ = [
 @dataclass
 class _Defaults:
     key: str | None = None
+    tracing_key: str | None = None
+    """For traces that are sent to OpenAI."""
     client: AsyncOpenAI | None = None
     api: Literal["chat_completions", "responses"] = "responses"
     transport: Literal["http", "websocket"] = "http"
@@ -34,24 +37,23 @@ class _Defaults:
 defaults = _Defaults()
 
 
+def default_client() -> AsyncOpenAI:
+    """The client that was set, else a new one."""
+    return defaults.client or AsyncOpenAI(api_key=defaults.key)
+
+
 def set_default_openai_key(key: str, use_for_tracing: bool = True) -> None:
     """Use this key instead of ``OPENAI_API_KEY``, also for traces that are sent to OpenAI."""
     defaults.key = key
     if use_for_tracing:
-        _trace_with(key)
+        defaults.tracing_key = key
 
 
 def set_default_openai_client(client: AsyncOpenAI, use_for_tracing: bool = True) -> None:
     """Use this client for all requests, and its key for traces that are sent to OpenAI."""
     defaults.client = client
     if use_for_tracing:
-        _trace_with(client.api_key)
-
-
-def _trace_with(key: str) -> None:
-    from ekiden.compat.agents.tracing.processors import default_exporter
-
-    default_exporter().set_api_key(key)
+        defaults.tracing_key = client.api_key
 
 
 def set_default_openai_api(api: Literal["chat_completions", "responses"]) -> None:

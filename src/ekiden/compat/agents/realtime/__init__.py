@@ -1,5 +1,6 @@
 """Live sessions."""
 
+from ekiden.compat.agents.not_supported import placeholders
 from ekiden.compat.agents.realtime.agent import (
     RealtimeAgent,
     RealtimeAgentHooks,
@@ -117,3 +118,6 @@ __all__ = [
     "RealtimeToolStart",
     "realtime_handoff",
 ]
+
+
+__getattr__ = placeholders(__name__)

@@ -1,5 +1,6 @@
 """Events of live sessions."""
 
+from ekiden.compat.agents.not_supported import placeholders
 from ekiden.integrations.realtime import (
     RealtimeAgentEndEvent,
     RealtimeAgentStartEvent,
@@ -33,3 +34,6 @@ __all__ = [
     "RealtimeToolEnd",
     "RealtimeToolStart",
 ]
+
+
+__getattr__ = placeholders(__name__)

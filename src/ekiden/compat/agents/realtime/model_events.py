@@ -1,5 +1,6 @@
 """What a realtime model tells."""
 
+from ekiden.compat.agents.not_supported import placeholders
 from ekiden.integrations.realtime.model_events import (
     RealtimeModelAudioDoneEvent,
     RealtimeModelAudioEvent,
@@ -33,3 +34,6 @@ __all__ = [
     "RealtimeModelTurnEndedEvent",
     "RealtimeModelTurnStartedEvent",
 ]
+
+
+__getattr__ = placeholders(__name__)

@@ -1,5 +1,6 @@
 """What a realtime model is told."""
 
+from ekiden.compat.agents.not_supported import placeholders
 from ekiden.integrations.realtime.model import (
     RealtimeModelSendAudio,
     RealtimeModelSendEvent,
@@ -19,3 +20,6 @@ __all__ = [
     "RealtimeModelSendToolOutput",
     "RealtimeModelSendUserInput",
 ]
+
+
+__getattr__ = placeholders(__name__)

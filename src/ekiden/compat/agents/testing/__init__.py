@@ -1,5 +1,6 @@
 """A model that answers from a script."""
 
+from ekiden.compat.agents.not_supported import placeholders
 from ekiden.compat.agents.testing.model import (
     InvalidModelStep,
     ModelCall,
@@ -25,3 +26,6 @@ __all__ = [
     "assistant_message",
     "function_call",
 ]
+
+
+__getattr__ = placeholders(__name__)

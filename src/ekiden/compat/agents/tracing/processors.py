@@ -10,6 +10,7 @@ import time
 from functools import cache
 from typing import Any
 
+from ekiden.compat.agents.models.openai_defaults import defaults
 from ekiden.compat.agents.tracing.logger import logger
 from ekiden.compat.agents.tracing.processor_interface import TracingExporter, TracingProcessor
 from ekiden.compat.agents.tracing.spans import Span
@@ -64,7 +65,7 @@ class BackendSpanExporter(TracingExporter):
     @property
     def api_key(self) -> str | None:
         """The key: given, else ``OPENAI_API_KEY``."""
-        return self._key or os.environ.get("OPENAI_API_KEY")
+        return self._key or defaults.tracing_key or os.environ.get("OPENAI_API_KEY")
 
     @property
     def organization(self) -> str | None:

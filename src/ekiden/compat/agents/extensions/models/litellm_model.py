@@ -1,0 +1,8 @@
+"""LiteLLM's model, without LiteLLM."""
+
+from ekiden.compat.agents.models.other_providers import LitellmModel
+from ekiden.compat.agents.not_supported import placeholders
+
+__all__ = ["LitellmModel"]
+
+__getattr__ = placeholders(__name__)

@@ -1,0 +1,110 @@
+"""Finds OpenAI's models by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openai import AsyncOpenAI
+
+from ekiden.compat.agents.models.default_models import get_default_model
+from ekiden.compat.agents.models.interface import Model, ModelProvider
+from ekiden.compat.agents.models.openai_agent_registration import (
+    OpenAIAgentRegistrationConfig,
+    ResolvedOpenAIAgentRegistrationConfig,
+    resolve_openai_agent_registration_config,
+)
+from ekiden.compat.agents.models.openai_chatcompletions import OpenAIChatCompletionsModel
+from ekiden.compat.agents.models.openai_defaults import defaults
+from ekiden.compat.agents.models.openai_responses import (
+    OpenAIResponsesModel,
+    OpenAIResponsesWebSocketOptions,
+    OpenAIResponsesWSModel,
+)
+from ekiden.compat.agents.not_supported import placeholders
+
+__all__ = ["DEFAULT_MODEL", "OpenAIProvider"]
+
+DEFAULT_MODEL = "gpt-4o"
+
+
+class OpenAIProvider(ModelProvider):
+    """OpenAI's models, or those of a server that speaks the same."""
+
+    def __init__(
+        self,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        websocket_base_url: str | None = None,
+        openai_client: AsyncOpenAI | None = None,
+        organization: str | None = None,
+        project: str | None = None,
+        use_responses: bool | None = None,
+        use_responses_websocket: bool | None = None,
+        strict_feature_validation: bool = False,
+        agent_registration: OpenAIAgentRegistrationConfig | dict[str, Any] | None = None,
+        responses_websocket_options: OpenAIResponsesWebSocketOptions | None = None,
+    ) -> None:
+        own = (api_key, base_url, websocket_base_url, organization, project)
+        if openai_client is not None and any(each is not None for each in own):
+            raise ValueError("give an OpenAI client, or what one is made of, but not both")
+        self._client = openai_client
+        self._made_of: dict[str, Any] = {
+            "api_key": api_key,
+            "base_url": base_url,
+            "websocket_base_url": websocket_base_url,
+            "organization": organization,
+            "project": project,
+        }
+        self._use_responses = use_responses
+        self._use_websocket = use_responses_websocket
+        self._strict = strict_feature_validation
+        self._socket_options = responses_websocket_options
+        self._registration = resolve_openai_agent_registration_config(agent_registration)
+        self._sockets: dict[str, OpenAIResponsesWSModel] = {}
+
+    @property
+    def agent_registration(self) -> ResolvedOpenAIAgentRegistrationConfig | None:
+        """The id under which agents are registered."""
+        return self._registration
+
+    def _get_client(self) -> AsyncOpenAI:
+        # Made on first use: a program may have no key and never call OpenAI.
+        if self._client is None:
+            key = self._made_of["api_key"] or defaults.key
+            self._client = defaults.client or AsyncOpenAI(**{**self._made_of, "api_key": key})
+        return self._client
+
+    def get_model(self, model_name: str | None) -> Model:
+        """The model of that name; `None` is the default model."""
+        name = model_name or get_default_model()
+        client = self._get_client()
+        uses_responses = self._use_responses
+        if uses_responses is None:
+            uses_responses = defaults.api == "responses"
+        if not uses_responses:
+            return OpenAIChatCompletionsModel(
+                model=name, openai_client=client, strict_feature_validation=self._strict
+            )
+        over_socket = self._use_websocket
+        if over_socket is None:
+            over_socket = defaults.transport == "websocket"
+        if not over_socket:
+            return OpenAIResponsesModel(name, client, model_is_explicit=model_name is not None)
+        if name not in self._sockets:
+            self._sockets[name] = OpenAIResponsesWSModel(
+                name,
+                client,
+                model_is_explicit=model_name is not None,
+                websocket_options=self._socket_options,
+            )
+        return self._sockets[name]
+
+    async def aclose(self) -> None:
+        """Close the connections of its models."""
+        models, self._sockets = self._sockets, {}
+        for model in models.values():
+            await model.close()
+
+
+__getattr__ = placeholders(__name__)

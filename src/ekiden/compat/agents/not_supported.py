@@ -1,0 +1,130 @@
+"""Public names of the SDK that Ekiden has nothing for: they import, and say why on use.
+
+`public_names.json` lists every public name of the SDK by module. A module that is listed there and
+has no file here is made on import, with a placeholder for each of its names.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+from ekiden.core.errors import UserError
+
+__all__ = ["NotSupported", "placeholders", "public_names", "reason_for"]
+
+_HERE = "ekiden.compat."
+_REASONS = (
+    (
+        ("agents.sandbox", "agents.extensions.sandbox", "agents.testing.sandbox"),
+        "Ekiden does not run sandboxes",
+        "run commands with `ShellTool` in a container of OpenAI, or with tools of an MCP server",
+    ),
+    (
+        ("agents.extensions.experimental",),
+        "it is experimental in the SDK and drives another program",
+        "start that program in a tool of yours",
+    ),
+    (
+        ("agents.voice",),
+        "Ekiden has no pipeline from speech to text to speech",
+        "use a live session (`agents.realtime`)",
+    ),
+    (
+        ("agents.realtime",),
+        "Ekiden's live sessions do it in another way",
+        "see https://github.com/ekiden, page `realtime`",
+    ),
+    (("agents",), "it is a part of the SDK's own machinery", "see the page `compat`"),
+)
+
+
+class NotSupported(UserError, NotImplementedError):
+    """A name of the SDK is used that Ekiden has nothing for; the message says what to do."""
+
+    def __init__(self, module: str, name: str) -> None:
+        why, instead = reason_for(module)
+        super().__init__(f"{module}.{name} is not supported: {why}; {instead}")
+
+
+def reason_for(module: str) -> tuple[str, str]:
+    """Why names of a module are not supported, and what to do instead."""
+    for prefixes, why, instead in _REASONS:
+        if any(module == each or module.startswith(each + ".") for each in prefixes):
+            return why, instead
+    raise AssertionError(module)
+
+
+@cache
+def public_names() -> Mapping[str, Sequence[str]]:
+    """The public names of the SDK by module."""
+    text = Path(__file__).with_name("public_names.json").read_text(encoding="utf-8")
+    names: Mapping[str, Sequence[str]] = json.loads(text)
+    return names
+
+
+class Placeholder(type):
+    """A class that stands for a name: annotations may have it, and all else raises."""
+
+    def _refuse(cls) -> NoReturn:
+        raise NotSupported(cls.__module__, cls.__name__)
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        cls._refuse()
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        cls._refuse()
+
+    def __getitem__(cls, item: Any) -> Any:
+        return cls
+
+
+def _refuse_subclass(cls: Any, /, **kwargs: Any) -> None:
+    raise NotSupported(cls.__base__.__module__, cls.__base__.__name__)
+
+
+@cache
+def _placeholder(module: str, name: str) -> Any:
+    made = Placeholder(name, (), {"__module__": module})
+    made.__init_subclass__ = classmethod(_refuse_subclass)  # type: ignore[assignment]
+    return made
+
+
+def placeholders(module: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a module: placeholders for public names that it does not have."""
+    theirs = module.removeprefix(_HERE)
+
+    def get(name: str) -> Any:
+        if name not in public_names().get(theirs, ()):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        return _placeholder(theirs, name)
+
+    return get
+
+
+class _Missing(MetaPathFinder, Loader):
+    """Makes modules that only have placeholders; asked after all other finders."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not fullname.startswith(_HERE) or fullname.removeprefix(_HERE) not in public_names():
+            return None
+        return ModuleSpec(fullname, self, is_package=True)
+
+    def exec_module(self, module: ModuleType) -> None:
+        names = public_names()[module.__name__.removeprefix(_HERE)]
+        module.__dict__["__all__"] = list(names)
+        module.__dict__["__getattr__"] = placeholders(module.__name__)
+
+
+sys.meta_path.append(_Missing())

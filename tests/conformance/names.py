@@ -1,0 +1,128 @@
+"""The public names of the SDK, read from its source archive without running it.
+
+    python tests/conformance/names.py
+
+writes `public_names.json` and the table of `docs/compat.md`. A public module has no underscore in
+its path and is not `run_internal`; its public names are its ``__all__``, else the names that it
+defines without an underscore.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "src" / "ekiden" / "compat" / "agents" / "public_names.json"
+PAGE = ROOT / "docs" / "compat.md"
+BEGIN, END = "<!-- names: begin -->", "<!-- names: end -->"
+
+
+def names_of_sdk() -> dict[str, list[str]]:
+    """Public names by module."""
+    from sdist import VERSION, fetch
+
+    found: dict[str, list[str]] = {}
+    with tarfile.open(fetch()) as archive:
+        prefix = f"openai_agents-{VERSION}/src/"
+        for member in archive:
+            if not member.name.startswith(prefix) or not member.name.endswith(".py"):
+                continue
+            module = member.name.removeprefix(prefix).removesuffix(".py").replace("/", ".")
+            module = module.removesuffix(".__init__")
+            parts = module.split(".")
+            if any(part.startswith("_") for part in parts) or "run_internal" in parts:
+                continue
+            file = archive.extractfile(member)
+            assert file is not None
+            found[module] = sorted(set(_defined(ast.parse(file.read()))))
+    return dict(sorted(found.items()))
+
+
+def _defined(tree: ast.Module) -> list[str]:
+    names: list[str] = []
+    for node in tree.body:
+        for name in _names(node):
+            if name == "__all__" and isinstance(node, ast.Assign):
+                return [str(each) for each in ast.literal_eval(node.value)]
+            if not name.startswith("_") and not _is_type_variable(node):
+                names.append(name)
+    return names
+
+
+def _names(node: ast.stmt) -> Iterator[str]:
+    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        yield node.name
+    elif isinstance(node, ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                yield target.id
+    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        yield node.target.id
+
+
+def _is_type_variable(node: ast.stmt) -> bool:
+    value = getattr(node, "value", None)
+    name = getattr(getattr(value, "func", None), "id", "")
+    return name in ("TypeVar", "ParamSpec", "getLogger")
+
+
+def states() -> dict[str, tuple[list[str], list[str]]]:
+    """For each module the names that work, and the ones that are not supported."""
+    from ekiden.compat.agents.not_supported import Placeholder, public_names
+
+    found = {}
+    for module, names in public_names().items():
+        ours = importlib.import_module(f"ekiden.compat.{module}")
+        works = [each for each in names if not isinstance(getattr(ours, each), Placeholder)]
+        found[module] = (works, [each for each in names if each not in works])
+    return found
+
+
+def is_sandbox(module: str) -> bool:
+    """Whether the module is about sandboxes, which are counted apart."""
+    return "sandbox" in module.split(".")
+
+
+def table() -> str:
+    """The states as Markdown."""
+    from ekiden.compat.agents.not_supported import reason_for
+
+    found = states()
+    lines = []
+    for title, apart in (("All but sandboxes", False), ("Sandboxes", True)):
+        chosen = {key: value for key, value in found.items() if is_sandbox(key) == apart}
+        works = sum(len(good) for good, _ in chosen.values())
+        total = works + sum(len(bad) for _, bad in chosen.values())
+        lines.append(f"{title}: {works} of {total} names work ({works / total:.1%}).\n")
+    lines += ["| module | works | not supported |", "| --- | --- | --- |"]
+    for module, (good, bad) in found.items():
+        if not good and not bad:
+            continue
+        listed = ", ".join(f"`{each}`" for each in bad)
+        why = f"{listed}: {reason_for(module)[0]}; {reason_for(module)[1]}" if bad else ""
+        if bad and not good:
+            why = f"all {len(bad)} names: {reason_for(module)[0]}; {reason_for(module)[1]}"
+        works_here = ", ".join(f"`{each}`" for each in good) if good else ""
+        lines.append(f"| `{module}` | {works_here} | {why} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Write the data and the table."""
+    found = names_of_sdk()
+    rows = (f'"{key}": {json.dumps(value)}' for key, value in found.items())
+    DATA.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    PAGE.write_text(f"{before}{BEGIN}\n{table()}\n{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT / "src"))
+    main()

@@ -1,0 +1,54 @@
+"""Every public name of the OpenAI Agents SDK imports; the page says which ones work."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ekiden.compat.agents import NotSupported
+from ekiden.compat.agents.not_supported import Placeholder, placeholders
+
+_ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def names() -> ModuleType:
+    path = _ROOT / "tests" / "conformance" / "names.py"
+    spec = importlib.util.spec_from_file_location("conformance_names", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_lists_every_public_name_with_its_state(names: ModuleType) -> None:
+    page = (_ROOT / "docs" / "compat.md").read_text(encoding="utf-8")
+    listed = page.partition(names.BEGIN)[2].partition(names.END)[0].strip()
+    assert listed == names.table(), "run `python tests/conformance/names.py`"
+
+
+def test_nothing_on_the_way_of_a_run_is_a_placeholder(names: ModuleType) -> None:
+    states = names.states()
+    for module in ("agents", "agents.agent", "agents.handoffs", "agents.guardrail", "agents.mcp"):
+        assert set(states[module][1]) <= {"sandbox"}
+    for module in ("agents.memory", "agents.tracing", "agents.stream_events", "agents.decorators"):
+        assert states[module][1] == []
+
+
+def test_a_name_that_is_not_supported_says_why_on_use() -> None:
+    from ekiden.compat.agents.sandbox.entries import File  # type: ignore[import-not-found]
+
+    assert isinstance(File, Placeholder)
+    with pytest.raises(NotSupported, match="does not run sandboxes; run commands with"):
+        File(content=b"")
+    with pytest.raises(NotSupported, match="agents.sandbox.entries.File"):
+        type("Own", (File,), {})
+
+
+def test_a_name_that_the_sdk_does_not_have_is_no_placeholder() -> None:
+    with pytest.raises(AttributeError, match="Nothing"):
+        placeholders("ekiden.compat.agents")("Nothing")
