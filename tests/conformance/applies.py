@@ -27,6 +27,8 @@ def reason_against(path: Path) -> str | None:
         if isinstance(text, str) and text.startswith("agents.") and _is_private(text):
             return "private module"
         name = node.attr if isinstance(node, ast.Attribute) else ""
+        if isinstance(text, str) and text.isidentifier() and _is_underscored(text):
+            name = text  # As `monkeypatch.setattr` has it.
         if _is_underscored(name) and name not in own:
             return "private name"
     return None

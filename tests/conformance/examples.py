@@ -43,8 +43,10 @@ APART = ("/sandbox/", "/voice/")
 
 _MAIN = re.compile(r"__name__\s*==\s*['\"]__main__['\"]")
 _CHANGING = [
-    (re.compile(r"\b([a-z]{2,14})_[0-9a-f]{8,}\b"), r"\1_#"),  # ids
+    (re.compile(r"\b([a-z][a-z_]{1,20})_[0-9a-f]{8,}\b"), r"\1_#"),  # ids
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b"), "<uuid>"),
+    (re.compile(r"\b[0-9a-f]{32}\b|\b\d{14}-[0-9a-f]{12}\b"), "<id>"),
+    (re.compile(r"_\d{10,13}\b"), "_#"),
     (re.compile(r"0x[0-9a-f]{6,}"), "0x#"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00)?"), "<time>"),
     (re.compile(r"\b\d\d:\d\d:\d\d\b"), "<time>"),
@@ -95,13 +97,12 @@ def main() -> int:
                 )
             )
             runs = [name for name in chosen if of_sdk[name].code == 0]
-            ours = dict(
-                zip(
-                    runs,
-                    pool.map(lambda n: run(python, n, root, port, ours=True), runs),
-                    strict=True,
-                )
-            )
+            ours = {}
+            for name, done in zip(
+                runs, pool.map(lambda n: run(python, n, root, port, ours=True), runs), strict=True
+            ):
+                ours[name] = done
+                print(*_compare(of_sdk[name], done)[:1], name, file=sys.stderr, flush=True)
     if options.keep:
         options.keep.mkdir(parents=True, exist_ok=True)
         both = {n: {"sdk": asdict(of_sdk[n]), "ekiden": asdict(ours[n])} for n in runs}

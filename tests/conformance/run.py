@@ -79,6 +79,9 @@ def main() -> int:
     passed = sum(each.outcome == "passed" for each in outcomes)
     failed = [each for each in outcomes if each.outcome == "failed"]
     print(f"\ncases that apply: {passed + len(failed)}, passed: {passed}")
+    apart = [each for each in outcomes if "sandbox" in each.file and each.outcome != "skipped"]
+    good = sum(each.outcome == "passed" for each in apart)
+    print(f"  of these about sandboxes: {len(apart)}, passed: {good}")
     different = [each for each in failed if each.name in reasons]
     print(f"failed on purpose (differences.toml): {len(different)}")
     for cause, count in Counter(e.cause for e in failed if e.name not in reasons).most_common():

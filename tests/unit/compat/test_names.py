@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from pathlib import Path
 from types import ModuleType
@@ -40,8 +41,7 @@ def test_nothing_on_the_way_of_a_run_is_a_placeholder(names: ModuleType) -> None
 
 
 def test_a_name_that_is_not_supported_says_why_on_use() -> None:
-    from ekiden.compat.agents.sandbox.entries import File  # type: ignore[import-not-found]
-
+    File = importlib.import_module("ekiden.compat.agents.sandbox.entries").File
     assert isinstance(File, Placeholder)
     with pytest.raises(NotSupported, match="does not run sandboxes; run commands with"):
         File(content=b"")

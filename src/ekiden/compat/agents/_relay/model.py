@@ -32,6 +32,7 @@ from ekiden.compat.agents.exceptions import (
 from ekiden.compat.agents.items import ItemHelpers, ModelResponse, typed
 from ekiden.compat.agents.model_settings import MCPToolChoice, ModelSettings
 from ekiden.compat.agents.models.interface import ModelTracing
+from ekiden.compat.agents.retry import with_retries
 from ekiden.compat.agents.run_config import CallModelData, ModelInputData
 from ekiden.compat.agents.stream_events import RawResponsesStreamEvent
 from ekiden.compat.agents.tool import FunctionTool, FunctionToolResult
@@ -225,7 +226,13 @@ class RelayModel:
             "prompt": prompt,
         }
         if not relay.is_streamed:
-            response: ModelResponse = await model.get_response(*given, **more)
+            response: ModelResponse = await with_retries(
+                lambda: model.get_response(*given, **more),
+                settings.retry,
+                model=model,
+                previous_response_id=more["previous_response_id"],
+                conversation_id=more["conversation_id"],
+            )
             return response
         return await self._streamed(model.stream_response(*given, **more), offer)
 

@@ -196,7 +196,7 @@ def _tool_param(
                 "ranking_options": tool.ranking_options,
                 "filters": tool.filters,
             }
-            param |= {key: value for key, value in extra.items() if value}  # type: ignore[misc]
+            param |= {key: value for key, value in extra.items() if value}
             return param, "file_search_call.results" if tool.include_search_results else None
         case hosted.ComputerTool():
             return _computer_param(tool, _computer_type(model, tool_choice)), None
@@ -215,7 +215,7 @@ def _tool_param(
             return {"type": "local_shell"}, None
         case hosted.ToolSearchTool():
             extra = {"description": tool.description, "execution": tool.execution}
-            extra["parameters"] = tool.parameters  # type: ignore[assignment]
+            extra["parameters"] = tool.parameters
             known = {key: value for key, value in extra.items() if value is not None}
             return {"type": "tool_search", **known}, None
         case hosted.ProgrammaticToolCallingTool():
