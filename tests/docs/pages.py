@@ -71,7 +71,7 @@ class Page:
 def pages() -> list[Page]:
     """Every page that readers are given."""
     written = [path for path in sorted(DOCS.glob("*.md")) if path.name != "python.md"]
-    return [Page(path) for path in (ROOT / "README.md", *written)]
+    return [Page(path) for path in (ROOT / "README.md", ROOT / "README.zh.md", *written)]
 
 
 def page(name: str) -> Page:

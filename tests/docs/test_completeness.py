@@ -160,5 +160,5 @@ def _resolves(link: str, source: Path) -> bool:
 
 def test_the_site_has_every_page_once() -> None:
     config = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))
-    named = re.findall(r"[\w-]+\.md", str(config["project"]["nav"]))
+    named = re.findall(r"[\w.-]+\.md", str(config["project"]["nav"]))
     assert sorted(named) == sorted({*(path.name for path in DOCS.glob("*.md")), "python.md"})

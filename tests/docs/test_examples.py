@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.pages import Block, Page, pages
+from tests.docs.pages import DOCS, Block, Page, pages
 from tests.docs.running import commands_of, file_of, is_runnable, run_page
 from tests.docs.serving import guarded, guarded_lookup
 from tests.support.terminal import TMUX
@@ -22,7 +22,9 @@ NOT_RUN_AT_MOST = 8
 LANGUAGES = {"python", "text", "console", "screen", "markdown", "json", "toml", "sql"}
 """Of fenced blocks: what a reader would type is `python`, `console` or `screen`, and is run."""
 
-PAGES = pages()
+TRANSLATED = "docs/tutorial.zh.md"
+"""It has the examples of the English page, which are run."""
+PAGES = [page for page in pages() if page.name != TRANSLATED]
 FIRST = "README.md"
 """The page that people read first: its screens are played in the normal run, too."""
 SCREENS = [
@@ -109,3 +111,8 @@ def test_few_blocks_are_not_run() -> None:
         if block.not_run is not None
     ]
     assert len(skipped) <= NOT_RUN_AT_MOST, "\n".join(skipped)
+
+
+def test_a_translation_has_the_examples_of_its_page() -> None:
+    original, translated = (Page(DOCS / name) for name in ("tutorial.md", "tutorial.zh.md"))
+    assert [each.text for each in translated.blocks] == [each.text for each in original.blocks]
