@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser console demo test-unit test test-all coverage check format lock bench docs openapi conformance examples mutations clean
+.PHONY: help setup browser console demo test-unit test test-all test-frameworks coverage check format lock bench docs openapi conformance examples mutations clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -88,6 +88,18 @@ coverage: setup  ## Branch coverage by the tests of make test that call the code
 	$(PYTEST) $(SIDE_BY_SIDE) $(QUICK) --cov --cov-report=term \
 		tests/unit tests/contract tests/integration
 
+# Frameworks contradict each other's pins: one environment for each set that agrees.
+FRAMEWORKS := main google_adk
+
+$(VENV)-%/.installed: requirements/frameworks/%.lock $(VENV)/.locked
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(@D)
+	@$(BIN)/uv pip install --quiet --python $(@D)/bin/python --no-deps --require-hashes -r $<
+	@echo "$(CURDIR)/src" > "$$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/ekiden.pth"
+	@touch $@
+
+test-frameworks: $(FRAMEWORKS:%=$(VENV)-%/.installed)  ## Agents of other frameworks, against their newest packages
+	@for set in $(FRAMEWORKS); do $(VENV)-$$set/bin/python -m pytest -q --confcutdir=tests/frameworks -o norecursedirs=.git -W default tests/frameworks/$$set || exit 1; done
+
 conformance: setup  ## Another SDK's own tests, fetched and run unmodified
 	$(BIN)/python tests/conformance/run.py
 
@@ -115,6 +127,8 @@ lock: setup  ## Resolve the locks anew; core.lock has the versions of dev.lock
 	$(RESOLVE) --constraint requirements/dev.lock pyproject.toml -o requirements/core.lock
 	echo "uv>=0.9,<1" | $(RESOLVE) - -o requirements/uv.lock
 	$(RESOLVE) --constraint requirements/dev.lock requirements/docs.in -o requirements/docs.lock
+	for set in $(FRAMEWORKS); do \
+		$(RESOLVE) --extra postgres pyproject.toml requirements/frameworks/$$set.in -o requirements/frameworks/$$set.lock; done
 
 bench: setup  ## Ekiden and the floor, as JSON
 	@$(BIN)/ekiden bench --json

@@ -108,7 +108,14 @@ _BUILT_IN: tuple[Integration, ...] = (
         needs=("google.auth", "httpx2"),
     ),
 )
-_PACKAGES: dict[str, str] = {}
+_PACKAGES = {
+    "agent_framework": "agent_framework",
+    "autogen": "autogen_agentchat",
+    "google_adk": "google.adk",
+    "langgraph": "langgraph",
+    "openai_agents": "agents",
+    "pydantic_ai": "pydantic_ai",
+}
 """By framework, the package whose classes its agents have."""
 _FRAMEWORKS: tuple[Integration, ...] = tuple(
     Integration(

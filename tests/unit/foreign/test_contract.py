@@ -17,11 +17,13 @@ from ekiden import (
     Done,
     ForeignAgentError,
     ForeignTurn,
+    FrameworkMissing,
     Inbox,
     OutOfBudget,
     RunConfig,
     Runner,
     Session,
+    Team,
     TurnAnswer,
     TurnCheckpoint,
     TurnDelta,
@@ -39,7 +41,11 @@ from ekiden import (
     handoff,
     rewind_session,
 )
+from ekiden.api.local.agent_facts import details_of
+from ekiden.cli.views.agents import detail_pairs
 from ekiden.core.foreign import TurnPart
+from ekiden.project import load_settings
+from ekiden.project.project import project_of
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore
@@ -419,3 +425,16 @@ async def test_it_is_asked_and_called_as_a_tool(store: Store) -> None:
     result = await Runner.run(desk, "How many?", session=Session("s", store=store))
     assert isinstance(result.outcome, Done)
     assert "turn 1" in str(model.calls[1].input[-1]["output"])
+
+
+def test_a_framework_that_is_not_installed_is_a_clear_error() -> None:
+    graph = type("Graph", (), {"__module__": "langgraph.graph.state"})()
+    with pytest.raises(FrameworkMissing, match=r"pip install 'ekiden\[langgraph\]'"):
+        foreign_agent(graph, "graph")
+
+
+def test_what_is_shown_of_it_says_its_unit_of_durability() -> None:
+    agent = foreign_agent(Adapter(counting), "counter")
+    details = details_of(project_of(Team(agent), load_settings()), agent)
+    assert (details.kind, details.durability) == ("test-framework", "node")
+    assert ("durable per", "node") in detail_pairs(details)

@@ -1,0 +1,176 @@
+"""Agents of the OpenAI Agents SDK: each model call and each tool call is stored when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from typing import Any
+
+from agents import Agent, FunctionTool, Model, RunConfig, Runner, RunState, function_tool
+from agents import ModelResponse as SdkResponse
+from agents import Usage as SdkUsage
+from agents.models.multi_provider import MultiProvider
+from openai.types.responses import ResponseOutputItem
+from pydantic import TypeAdapter
+
+from ekiden.core.conversation.usage import Usage
+from ekiden.core.foreign import (
+    Durability,
+    ForeignTurn,
+    TurnAnswer,
+    TurnDelta,
+    TurnPart,
+    TurnQuestion,
+    TurnUsage,
+)
+from ekiden.tools import to_jsonable
+
+_ITEMS: TypeAdapter[list[Any]] = TypeAdapter(list[ResponseOutputItem])
+
+
+def adapter(agent: Any) -> OpenAIAgent:
+    """The adapter of an agent."""
+    return OpenAIAgent(agent)
+
+
+class OpenAIAgent:
+    """An agent of the SDK as a member of a team; `context` is given to each of its runs.
+
+    For example::
+
+        OpenAIAgent(agent, context=Shop(), max_turns=20)
+    """
+
+    framework = "openai_agents"
+    durability: Durability = "call"
+
+    def __init__(self, agent: Agent[Any], *, context: Any = None, max_turns: int = 10) -> None:
+        self._agent, self._context, self._max_turns = agent, context, max_turns
+
+    async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
+        """See `ForeignAdapter`."""
+        agent = _durable(self._agent, turn, {})
+        given: Any
+        if turn.resumes:
+            given = await RunState.from_json(
+                agent, turn.checkpoint["state"], context_override=self._context
+            )
+            for item in given.get_interruptions():
+                answer = turn.answers[_call_id(item)]
+                if answer.approved and answer.arguments is None:
+                    given.approve(item)
+                else:
+                    edited = answer.arguments and f"call it again with {answer.arguments}"
+                    given.reject(item, rejection_message=edited or answer.text or "refused")
+        else:
+            given = [*((turn.checkpoint or {}).get("history", [])), *turn.messages()]
+        result = await Runner.run(
+            agent,
+            given,
+            context=None if turn.resumes else self._context,
+            max_turns=self._max_turns,
+            run_config=RunConfig(tracing_disabled=True),
+        )
+        if result.interruptions:
+            state = result.to_state().to_json()
+            for place, item in enumerate(result.interruptions):
+                yield TurnQuestion(
+                    id=_call_id(item),
+                    tool=item.tool_name or "tool",
+                    arguments=_field(item.raw_item, "arguments"),
+                    checkpoint=None if place else {"state": state},
+                )
+            return
+        yield TurnAnswer(
+            output=to_jsonable(result.final_output),
+            checkpoint={"history": to_jsonable(result.to_input_list())},
+        )
+
+
+def _field(item: Any, name: str) -> Any:
+    return item.get(name) if isinstance(item, dict) else getattr(item, name, None)
+
+
+def _call_id(item: Any) -> str:
+    return str(_field(item.raw_item, "call_id") or _field(item.raw_item, "id"))
+
+
+def _durable(agent: Agent[Any], turn: ForeignTurn, seen: dict[str, Agent[Any]]) -> Agent[Any]:
+    """A copy whose model and tools are steps of the turn, and so are those that it hands to."""
+    if agent.name in seen:
+        return seen[agent.name]
+    copy = seen[agent.name] = agent.clone()
+    model = agent.model
+    found = model if isinstance(model, Model) else MultiProvider().get_model(model)
+    copy.model = _StepModel(found, turn)
+    copy.tools = [
+        _step_tool(each, turn) if isinstance(each, FunctionTool) else each for each in agent.tools
+    ]
+    copy.handoffs = [
+        _durable(each, turn, seen) if isinstance(each, Agent) else each for each in agent.handoffs
+    ]
+    transfers = [_transfer(turn, to, text) for to, text in turn.handoffs.items()]
+    copy.tools += transfers
+    if transfers and copy.tool_use_behavior == "run_llm_again":
+        copy.tool_use_behavior = {"stop_at_tool_names": [each.name for each in transfers]}
+    return copy
+
+
+def _transfer(turn: ForeignTurn, to: str, description: str) -> FunctionTool:
+    def transfer(reason: str = "") -> str:
+        return turn.hand_to(to, reason=reason)
+
+    return function_tool(
+        transfer, name_override=f"transfer_to_{to}", description_override=description
+    )
+
+
+def _step_tool(tool: FunctionTool, turn: ForeignTurn) -> FunctionTool:
+    """The tool, run once for each place of the turn."""
+
+    async def invoke(ctx: Any, arguments: str) -> Any:
+        async def call(key: str) -> Any:
+            return to_jsonable(await tool.on_invoke_tool(ctx, arguments))
+
+        return await turn.step(tool.name, arguments, call)
+
+    return replace(tool, on_invoke_tool=invoke)
+
+
+class _StepModel(Model):
+    """Asks the model once for each place of the turn."""
+
+    def __init__(self, model: Model, turn: ForeignTurn) -> None:
+        self._model, self._turn = model, turn
+
+    async def get_response(self, *args: Any, **options: Any) -> SdkResponse:
+        """See `Model`."""
+        asked = args[1] if len(args) > 1 else options.get("input")
+
+        async def ask(key: str) -> Any:
+            response = await self._model.get_response(*args, **options)
+            used = response.usage
+            usage = Usage(
+                requests=used.requests or 1,
+                input_tokens=used.input_tokens,
+                output_tokens=used.output_tokens,
+            )
+            name = getattr(self._model, "model", None)
+            await self._turn.emit(TurnUsage(usage=usage, model=None if name is None else str(name)))
+            for item in response.output:
+                for part in getattr(item, "content", None) or ():
+                    await self._turn.emit(TurnDelta(text=getattr(part, "text", "")))
+            output = [each.model_dump(mode="json", exclude_unset=True) for each in response.output]
+            return {"output": output, "id": response.response_id}
+
+        place = len(asked) if isinstance(asked, list) else 0
+        stored = await self._turn.step("model", place, ask, is_tool=False)
+        return SdkResponse(
+            output=_ITEMS.validate_python(stored["output"]),
+            usage=SdkUsage(),
+            response_id=stored["id"],
+        )
+
+    def stream_response(self, *args: Any, **options: Any) -> Any:
+        """See `Model`; turns are not streamed by the SDK."""
+        return self._model.stream_response(*args, **options)

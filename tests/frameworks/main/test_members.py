@@ -1,0 +1,87 @@
+"""Each framework's member alone: memory, approvals, spending, failures; and the pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+from ekiden import (
+    ForeignAgentError,
+    Inbox,
+    MemoryStore,
+    RunConfig,
+    Runner,
+    Session,
+    UserError,
+    foreign_agent,
+)
+from tests.frameworks.effects import done
+from tests.frameworks.main import members
+from tests.frameworks.pages import DOCS, run_page
+
+MADE = {
+    "lg": (members.graph, "langgraph", "node"),
+    "pyd": (lambda: members.pydantic_agent(approval=True), "pydantic_ai", "call"),
+    "oai": (members.sdk_agent, "openai_agents", "call"),
+    "maf": (lambda: members.framework_agent(approval=True), "agent_framework", "call"),
+    "ag": (lambda: members.assistant(("transfer_to_user", "{}")), "autogen", "turn"),
+}
+ASKS = {"lg": [], "pyd": ["book"], "oai": ["book"], "maf": ["book"], "ag": [None]}
+
+
+@pytest.fixture(autouse=True)
+def effects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EFFECTS", str(tmp_path / "effects"))
+    monkeypatch.delenv("KILL", raising=False)
+
+
+@pytest.mark.parametrize("name", MADE)
+async def test_it_asks_people_books_once_and_remembers(name: str, tmp_path: Path) -> None:
+    make, framework, durability = MADE[name]
+    agent = foreign_agent(make(), name)
+    assert (agent.kind, agent.implementation.durability) == (framework, durability)
+    store, config = MemoryStore(), RunConfig(approver="inbox")
+    session = Session("s", store=store)
+    result = await Runner.run(agent, "please book", session=session, run_config=config)
+    items = (await Inbox(store).list()).items
+    assert [item.tool for item in items] == ASKS[name]
+    for item in items:
+        given: Any = {"text": "yes"} if item.tool is None else {"choice": "approve"}
+        await Inbox(store).answer(item.id, by="ann", **given)
+    if items:
+        result = await Runner.resume(agent, session=session, run_config=config)
+    assert result.final_output == f"{name} done"
+    assert result.context_wrapper.usage.tokens > 0
+    assert len(done(tmp_path / "effects")) == 1
+    calls = [each for each in await session.events() if each.type == "tool_call"]
+    assert calls[0].items[0]["name"] == "book"
+    again = await Runner.run(agent, "again", session=session, run_config=config)
+    assert again.outcome is not None
+
+
+async def test_its_exception_is_the_cause() -> None:
+    def breaks(state: Any) -> Any:
+        raise KeyError("lost")
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("breaks", breaks)
+    graph.add_edge(START, "breaks")
+    graph.add_edge("breaks", END)
+    with pytest.raises(ForeignAgentError, match="langgraph") as failed:
+        await Runner.run(foreign_agent(graph, "g"), "Go.")
+    assert isinstance(failed.value.__cause__, KeyError)
+
+
+def test_what_cannot_be_a_member_is_refused() -> None:
+    import agent_framework
+
+    with pytest.raises(UserError, match="is no Agent"):
+        foreign_agent(agent_framework.Message("user", ["hi"]), "m")
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
+def test_the_examples_of_a_page_run(page: str) -> None:
+    run_page(page)
