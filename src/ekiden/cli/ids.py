@@ -87,7 +87,8 @@ async def collaboration_id(ekiden: Ekiden, given: str) -> str:
 
 async def key_id(ekiden: Ekiden, given: str) -> str:
     """As `session_id`, for the key of a server's caller."""
-    return await only(given, (each.id async for each in ekiden.keys.list()), what="keys")
+    found = (each.id async for each in ekiden.keys.list())
+    return await only(given.removeprefix("ek_"), found, what="keys")
 
 
 async def memory_key(ekiden: Ekiden, given: str, *, user: str | None, shared: bool) -> str:
