@@ -398,6 +398,13 @@ def _checked_output(output: Any) -> GuardrailFunctionOutput:
     return GuardrailFunctionOutput(to_jsonable(output.output_info), output.tripwire_triggered)
 
 
+def _turn_input(relay: Relay) -> list[Any]:
+    """What the run was given, as hooks are shown it."""
+    if isinstance(relay.input, str):
+        return [{"content": relay.input, "role": "user"}]
+    return list(relay.input)
+
+
 class RelayHooks(RunHooks[Any]):
     """Calls the hooks of the run and of the agent with the SDK's objects."""
 
@@ -414,12 +421,12 @@ class RelayHooks(RunHooks[Any]):
         shown: AgentHookContext[Any] = AgentHookContext(
             relay.context.context,
             relay.context.usage,
-            list(context.turn_input),
+            _turn_input(relay),
             relay.context.tool_input,
             decisions=relay.context.decisions,
         )
         shown.join(context)
-        relay.context.turn_input = list(context.turn_input)
+        relay.context.turn_input = list(shown.turn_input)
         await both(
             None if relay.hooks is None else relay.hooks.on_agent_start(shown, who),
             None if who.hooks is None else who.hooks.on_start(shown, who),
