@@ -160,5 +160,6 @@ def _resolves(link: str, source: Path) -> bool:
 
 def test_the_site_has_every_page_once() -> None:
     config = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))
-    named = re.findall(r"[\w.-]+\.md", str(config["project"]["nav"]))
-    assert sorted(named) == sorted({*(path.name for path in DOCS.glob("*.md")), "python.md"})
+    named = re.findall(r"[\w./-]+\.md", str(config["project"]["nav"]))
+    there = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    assert sorted(named) == sorted({*there, "python.md"})

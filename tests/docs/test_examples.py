@@ -16,7 +16,7 @@ from tests.docs.running import commands_of, file_of, is_runnable, run_page
 from tests.docs.serving import guarded, guarded_lookup
 from tests.support.terminal import TMUX
 
-NOT_RUN_AT_MOST = 8
+NOT_RUN_AT_MOST = 9
 """Examples that need a key or a server; raise this only with a very good reason."""
 
 LANGUAGES = {"python", "text", "console", "screen", "markdown", "json", "toml", "sql"}

@@ -18,9 +18,11 @@ first. `conditional`: graceful if the condition holds, else nothing is touched."
 
 
 class HandoffPolicy(StrEnum):
-    """The values of `policy`, as names; each is equal to its text::
+    """The values of `policy`, as names; each is equal to its text.
 
-    handoff(billing, policy=HandoffPolicy.IMMEDIATE)
+    For example::
+
+        handoff(billing, policy=HandoffPolicy.IMMEDIATE)
     """
 
     IMMEDIATE = "immediate"
@@ -170,9 +172,11 @@ StatusName: TypeAlias = Literal[
 
 
 class HandoffStatus(StrEnum):
-    """The values of a handoff's `status`, as names; each is equal to its text::
+    """The values of a handoff's `status`, as names; each is equal to its text.
 
-    if record.status == HandoffStatus.ROLLED_BACK: ...
+    For example::
+
+        if record.status == HandoffStatus.ROLLED_BACK: ...
     """
 
     INITIATED = "initiated"

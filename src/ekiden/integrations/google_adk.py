@@ -119,7 +119,8 @@ def _transfer(turn: ForeignTurn, to: str, description: str) -> FunctionTool:
 
 
 def _confirmed(call_id: str, answer: Any) -> Any:
-    response = {"confirmed": answer.approved}
+    # ADK cannot run the call with other arguments than those the person was asked about.
+    response = {"confirmed": answer.approved and answer.arguments is None}
     return types.Part(
         function_response=types.FunctionResponse(id=call_id, name=_CONFIRM, response=response)
     )

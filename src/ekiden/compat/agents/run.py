@@ -85,9 +85,6 @@ class AgentRunner:
                 task.cancel()
                 loop.run_until_complete(asyncio.wait({task}))
             raise
-        finally:
-            if not loop.is_closed():
-                loop.run_until_complete(loop.shutdown_asyncgens())
 
     def run_streamed(
         self, starting_agent: Agent[Any], input: Any, **kwargs: Any
