@@ -22,7 +22,7 @@ IN_RUNTIME = (
         name="memo-of-tools-not-read",
         area="memo",
         file="runtime/state/state.py",
-        text="        **await run.store.steps(run.session_id, prefix=prefix),\n",
+        text="        **{key: result for key, result in steps.items() if key.startswith(prefix)},\n",
         replacement="",
         why="tools whose results are stored are called again after a restart",
         tests=("tests/unit/runtime/test_sessions_and_resuming.py",),

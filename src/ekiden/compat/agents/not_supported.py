@@ -40,7 +40,7 @@ _REASONS = (
     (
         ("agents.realtime",),
         "Ekiden's live sessions do it in another way",
-        "see https://github.com/ekiden, page `realtime`",
+        "see the page `realtime`",
     ),
     (("agents",), "it is a part of the SDK's own machinery", "see the page `compat`"),
 )
