@@ -17,7 +17,7 @@ _PIN = re.compile(r"^(\S+)==(\S+)", re.M)
 
 STORY = (
     "# A request is routed",
-    "rule-match → travel, 30 %",
+    "rule-match → travel, 99 %",
     "handoff: travel → booking: a trip to book",
     "train company: 4A booked, key first:",
     "Seat 4A is yours.",

@@ -23,7 +23,7 @@ IN_RUNTIME = (
         area="memo",
         file="runtime/state/state.py",
         text="for key, result in steps.items() if key.startswith(prefix)}",
-        replacement="for key, result in steps.items() if key.startswith(\"?\")}",
+        replacement='for key, result in steps.items() if key.startswith("?")}',
         why="tools whose results are stored are called again after a restart",
         tests=("tests/unit/runtime/test_sessions_and_resuming.py",),
     ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ekiden.cli.errors import UsageError
@@ -89,13 +88,6 @@ async def key_id(ekiden: Ekiden, given: str) -> str:
     """As `session_id`, for the key of a server's caller."""
     found = (each.id async for each in ekiden.keys.list())
     return await only(given.removeprefix("ek_"), found, what="keys")
-
-
-async def memory_key(ekiden: Ekiden, given: str, *, user: str | None, shared: bool) -> str:
-    """As `session_id`, for the key of a memory."""
-    get = partial(ekiden.memory.get, user=user, shared=shared)
-    found = (each.key async for each in ekiden.memory.list(user=user, shared=shared))
-    return await _find(given, get, found, what="memories")
 
 
 async def _find(

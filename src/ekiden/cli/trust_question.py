@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ekiden.agents.definition import printable
 from ekiden.cli.approval_prompt import is_attended, is_yes
-from ekiden.cli.confirming import ask_line
+from ekiden.cli.confirm import ask_line
 from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import FolderNotTrusted
 

@@ -1,7 +1,7 @@
 """Models by name, ``provider:model``, and the way to add providers of your own."""
 
 from ekiden.models.guard import check_not_blocked, real_models_blocked
-from ekiden.models.providers import missing_key, resolve_model
+from ekiden.models.providers import resolve_model
 from ekiden.models.registry import (
     ModelOptions,
     ProviderFactory,
@@ -16,7 +16,6 @@ __all__ = [
     "RetryPolicy",
     "check_not_blocked",
     "known_providers",
-    "missing_key",
     "real_models_blocked",
     "register_provider",
     "resolve_model",

@@ -142,7 +142,11 @@ async def test_a_ready_session_wakes_one_of_those_who_serve_its_agent(
     async with AsyncExitStack() as stack, asyncio.timeout(60):
         for ear in ears:
             await stack.enter_async_context(ear)
+        # The hint of this one is sent first: two hints before the claim may name two.
+        heard = [asyncio.create_task(ear.store.wait_for_change(10)) for ear in ears]
+        await asyncio.sleep(0)
         await postgres_store.create(NewSession(id="idle", agent="a"))
+        await asyncio.gather(*heard)
         await postgres_store.create(NewSession(id="s", agent="b", status="ready"))
         [one] = await told_of(ears)
         assert one in ears[:3]

@@ -79,7 +79,7 @@ def test_calls_say_their_tool_and_their_id(plain: bool) -> None:
 
 def test_every_kind_of_run_item_has_a_name_of_its_own() -> None:
     def leaves(kind: type[RunItemBase]) -> list[type[RunItemBase]]:
-        children = kind.__subclasses__()
+        children = [c for c in kind.__subclasses__() if c.__module__.startswith("ekiden.core.")]
         return [leaf for child in children for leaf in leaves(child)] if children else [kind]
 
     names = [kind.type for kind in leaves(RunItemBase)]

@@ -184,13 +184,13 @@ async def test_whatever_is_wrong_with_timers_they_are_looked_at_again(
 ) -> None:
     store, looks, again = MemoryStore(), list[int](), asyncio.Event()
 
-    async def look(_: Store) -> int:
+    async def look(_: Store, __: float) -> float:
         looks.append(1)
         if len(looks) == 3:
             again.set()
         raise error
 
-    monkeypatch.setattr("ekiden.engine.housekeeping.run_timers", look)
+    monkeypatch.setattr("ekiden.engine.housekeeping.see_to_timers", look)
     monkeypatch.setattr("ekiden.engine.housekeeping.TIMERS_S", 0.0)
     worker = Worker(store, counting_team([]))
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ekiden.api.endpoint import Scope
-from ekiden.cli.confirming import YesOption, confirm
+from ekiden.cli.confirm import YesOption, confirm
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import key_id
 from ekiden.cli.listing import WHOLE, WholeListing

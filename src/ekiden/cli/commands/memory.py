@@ -9,9 +9,8 @@ from typing import Annotated, Any, TypeAlias
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ekiden.cli.confirming import YesOption, confirm
+from ekiden.cli.confirm import YesOption, confirm
 from ekiden.cli.errors import UsageError
-from ekiden.cli.ids import memory_key
 from ekiden.cli.listing import Listing
 from ekiden.cli.options import JsonLinesOption, JsonOption, WideOption
 from ekiden.cli.output import emit, note, say
@@ -84,7 +83,6 @@ async def memory_show(
 
     name = _whose(user, shared)
     async with place.open(app=app) as ekiden:
-        key = await memory_key(ekiden, key, user=name, shared=shared)
         found = await ekiden.memory.get(key, user=name, shared=shared)
     if as_json:
         emit(to_json(found))
@@ -185,7 +183,6 @@ async def memory_forget(
     """Forget one memory."""
     name = _whose(user, shared)
     async with place.open(app=app) as ekiden:
-        key = await memory_key(ekiden, key, user=name, shared=shared)
         await ekiden.memory.get(key, user=name, shared=shared)
         confirm(f"forget {key}", yes=yes)
         await ekiden.memory.forget(key, user=name, shared=shared)

@@ -12,7 +12,7 @@ from ekiden.cli.commands.session_admin import session_import as session_import
 from ekiden.cli.commands.session_admin import session_prune as session_prune
 from ekiden.cli.commands.session_admin import session_rewind as session_rewind
 from ekiden.cli.commands.session_admin import session_search as session_search
-from ekiden.cli.confirming import YesOption, confirm
+from ekiden.cli.confirm import YesOption, confirm
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import session_id
 from ekiden.cli.listing import LISTING, Listing

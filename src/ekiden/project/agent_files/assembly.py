@@ -221,7 +221,7 @@ def _model(definition: AgentDefinition, model: str | None, problems: list[Proble
     """The model of the file; the team's for a file of another tool, if there is no key for it."""
     if definition.model is None or model is None or definition.origin == "ekiden":
         return definition.model or model
-    from ekiden.models import missing_key
+    from ekiden.models.providers import missing_key
 
     variable = missing_key(definition.model)
     if variable is None:

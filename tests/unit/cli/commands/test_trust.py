@@ -241,7 +241,7 @@ def test_a_change_while_the_question_is_open_is_asked_about(
         lines.append(clone.function())
 
     monkeypatch.setattr("ekiden.cli.trust_question.is_attended", lambda: True)
-    monkeypatch.setattr("ekiden.cli.confirming.forget_typed_ahead", meanwhile)
+    monkeypatch.setattr("ekiden.cli.confirm.forget_typed_ahead", meanwhile)
     ran = clone.desk("run", "hello", input=b"y\nn\n")
     assert ran.code == Exit.NOT_TRUSTED
     assert len(lines) == 2
@@ -508,4 +508,6 @@ def test_settings_that_need_trust() -> None:
         "tools.ask_destructive",
         "tools.http_get.allow",
         "tools.shell.allow",
+        "tools.web_search.key_env",
+        "tools.web_search.url",
     }

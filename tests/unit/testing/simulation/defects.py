@@ -266,7 +266,7 @@ def _any_agent_is_run_anywhere(patch: pytest.MonkeyPatch) -> None:
 
 DEFECTS: dict[str, Defect] = {
     "a store that ignores epochs": Defect(
-        plant=_no_fencing, rules=frozenset({"fencing", "lease"}), first=3
+        plant=_no_fencing, rules=frozenset({"fencing", "lease", "owner"}), first=3
     ),
     "a lease that never runs out": Defect(
         plant=_lease_is_eternal, rules=frozenset({"lease", "fencing", "liveness"}), first=1
