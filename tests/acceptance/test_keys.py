@@ -72,8 +72,8 @@ def test_an_empty_store_has_no_keys(ekiden: Ekiden) -> None:
     [
         (["keys", "create", "x"], 2, "cli.usage"),
         (["keys", "create", "x", "--scope", "root"], 2, "cli.usage"),
-        (["keys", "create", "", "--scope", "read"], 2, "user.error"),
-        (["keys", "create", "x", "--scope", "read", "--tenant", "../x"], 2, "user.error"),
+        (["keys", "create", "", "--scope", "read"], 2, "request.invalid"),
+        (["keys", "create", "x", "--scope", "read", "--tenant", "../x"], 2, "request.invalid"),
         (["keys", "create", "x", "--scope", "read", "--expires", "never"], 2, "cli.usage"),
         (["keys", "create", "x", "--scope", "read", "--store", "memory:"], 2, "cli.usage"),
         (["keys", "list", "--store", "none.db"], None, "store.unavailable"),
