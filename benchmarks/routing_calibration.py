@@ -4,8 +4,8 @@
 
 ``DIR`` is that of ``routing_accuracy.py``. It prints the share of requests that keywords route
 rightly by their lead (`_RIGHT_BY_LEAD` of ``ekiden.routing.rules``), and the weights of the two
-logistic functions of a team known by descriptions (`RIGHT` and `SOMEBODY` of
-``ekiden.routing.meaning.calibration``). In every team nine requests of ten are for somebody.
+logistic functions of a team known by descriptions (`RIGHT` and `IN_SCOPE` of
+``ekiden.routing.meaning.calibration``). In every team, nine of ten requests are in scope.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ekiden.routing.meaning.calibration import DescribedCalibration
 from ekiden.routing.meaning.semantic import SemanticStage
 
 Floats = NDArray[np.float64]
-SOMEBODYS = 0.9
+IN_SCOPE_SHARE = 0.9
 CLINC = {
     "banking": "Manages bank accounts: balances, transfers, bills, transactions and fraud.",
     "credit_cards": (
@@ -93,9 +93,9 @@ def main() -> None:
     if embedder is None:
         raise SystemExit(MISSING)
     kept = KeptEmbeddings(embedder, given.cache)
-    features, right, somebody, weights = measured(list(described(given.data)), kept)
+    features, right, in_scope, weights = measured(list(described(given.data)), kept)
     kept.save()
-    for name, wanted in (("RIGHT", right), ("SOMEBODY", somebody)):
+    for name, wanted in (("RIGHT", right), ("IN_SCOPE", in_scope)):
         found = fitted(features, wanted, weights)
         print(f"{name} = ({', '.join(f'{each:.2f}' for each in found)})")
         sure = 1 / (1 + np.exp(-(np.c_[features, np.ones(len(features))] @ found)))
@@ -143,10 +143,10 @@ def described(data: Path) -> Iterator[Case]:
 
 
 def measured(cases: Sequence[Case], kept: KeptEmbeddings) -> tuple[Floats, Floats, Floats, Floats]:
-    """The features of every request, whether it went right, whether it is for somebody, weights."""
+    """The features of every request, whether it went right, whether it is in scope, weights."""
     features: list[tuple[float, ...]] = []
     right: list[bool] = []
-    somebody: list[bool] = []
+    in_scope: list[bool] = []
     weights: list[float] = []
     for case in cases:
         kept.embed([*(text for text, _ in case.asked), *case.outside])
@@ -160,10 +160,10 @@ def measured(cases: Sequence[Case], kept: KeptEmbeddings) -> tuple[Floats, Float
                 continue
             features.append(DescribedCalibration(examples=known).features(*scores))
             right.append(names[int(scores[0].argmax())] == own)
-            somebody.append(bool(own))
-            part, of = (SOMEBODYS, case.asked) if own else (1 - SOMEBODYS, case.outside)
+            in_scope.append(bool(own))
+            part, of = (IN_SCOPE_SHARE, case.asked) if own else (1 - IN_SCOPE_SHARE, case.outside)
             weights.append(part / len(of))
-    columns = (features, right, somebody, weights)
+    columns = (features, right, in_scope, weights)
     rows, *rest = (np.array(each, dtype=np.float64) for each in columns)
     return rows, rest[0], rest[1], rest[2]
 
@@ -216,7 +216,7 @@ def _count(
     triggers = {name: Triggers(keywords=tuple(keywords[name])) for name in team}
     stage = RuleStage([Agent(name, triggers=triggers[name]) for name in team])
     asked = [each for each in asked if each[1] in team]
-    rare = (1 / SOMEBODYS - 1) * len(asked) / max(1, len(outside))
+    rare = (1 / IN_SCOPE_SHARE - 1) * len(asked) / max(1, len(outside))
     for (text, own), weight in (
         *((each, 1.0) for each in asked),
         *(((text, ""), rare) for text in outside),

@@ -124,7 +124,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 def _complete(arguments: list[str]) -> int:
     """Print what the last word may become; never an error, which would disturb whoever types."""
-    from ekiden.cli.completing import completion_lines
+    from ekiden.cli.shell_completion import completion_lines
 
     try:
         for line in completion_lines(arguments):

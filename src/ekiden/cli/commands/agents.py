@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from ekiden.agents import AgentDefinition, Problem, origin_of, read_agent_file
 from ekiden.cli.errors import NobodyCapable, UsageError
-from ekiden.cli.listing import LISTING, WHOLE, Listing, WholeListing
+from ekiden.cli.list_options import LISTING, WHOLE, Listing, WholeListing
 from ekiden.cli.options import JsonOption, LimitOption, TrustOption, WideOption
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import AT_WORK, HERE, THE_TEAM, Place, TeamAtWork, TeamPlace
@@ -315,7 +315,7 @@ def agents_import(
     The exit code is 2 when a file was refused.
     """
     from ekiden.cli.exits import Exit
-    from ekiden.project.agent_files.importing import import_agent_files
+    from ekiden.project.agent_files.import_files import import_agent_files
 
     if not sources:
         raise UsageError("name files or folders, as in `ekiden agents import ~/downloads/agents`")

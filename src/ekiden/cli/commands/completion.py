@@ -67,7 +67,7 @@ def completion_install(*, shell: ShellOption = None, as_json: JsonOption = False
     It writes a script, and for bash and zsh a line into .bashrc or .zshrc that loads it. While
     completing nothing of the project is run and nobody is asked.
     """
-    from ekiden.cli.completing import write_option_table
+    from ekiden.cli.shell_completion import write_option_table
 
     chosen = shell or _own_shell()
     script, startup = _places(chosen)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from ekiden.cli.listing import WHOLE, WholeListing
+from ekiden.cli.list_options import WHOLE, WholeListing
 from ekiden.cli.options import JsonOption
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import THIS_MACHINE, Machine

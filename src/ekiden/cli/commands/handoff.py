@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ekiden.cli.ids import handoff_id, session_id, sessions_of
-from ekiden.cli.listing import LISTING, Listing
+from ekiden.cli.list_options import LISTING, Listing
 from ekiden.cli.options import (
     NO_LIMITS,
     TEAM,

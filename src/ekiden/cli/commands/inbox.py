@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 from cyclopts import Parameter
 
 from ekiden.cli.ids import session_id
-from ekiden.cli.listing import LISTING, Listing
+from ekiden.cli.list_options import LISTING, Listing
 from ekiden.cli.options import JsonOption
 from ekiden.cli.place import HERE, Place
 

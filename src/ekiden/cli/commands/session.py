@@ -15,7 +15,7 @@ from ekiden.cli.commands.session_admin import session_search as session_search
 from ekiden.cli.confirm import YesOption, confirm
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import session_id
-from ekiden.cli.listing import LISTING, Listing
+from ekiden.cli.list_options import LISTING, Listing
 from ekiden.cli.options import (
     NO_LIMITS,
     STATUS,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KEPT = 0.95
-"""The part of the requests meant for somebody that is to be above the line."""
+"""The share of requests in scope that must be above the line."""
 
 _USUAL_LINE = -0.1
 _USUAL_SHARPNESS = 12.0
@@ -38,7 +38,7 @@ class Judgement:
     probable: Matrix
     """Of each agent: that it is the right one. What is missing to 1 is that nobody is."""
     lead: float
-    """0 or more: the request is for somebody."""
+    """0 or more: the request is in scope."""
 
 
 class Calibration(Protocol):
@@ -104,11 +104,11 @@ def _surprise(scores: Matrix, owners: Indices, sharpness: float) -> float:
 
 
 RIGHT = (3.09, 9.49, 5.08, -0.36, -2.11, 0.42)
-SOMEBODY = (4.73, 2.46, 8.78, -0.17, -1.65, 2.02)
+IN_SCOPE = (4.73, 2.46, 8.78, -0.17, -1.65, 2.02)
 """Weights of the features of a described team, the constant last: that the best agent is the right
-one, and that the request is for somebody at all."""
+one, and that the request is in scope at all."""
 LINE = 0.78
-"""How probable it must be that a request is for somebody. The features of real teams vary more than
+"""How probable it must be that a request is in scope. The features of real teams vary more than
 those of the sets that were fitted: with this, requests of a team's own subject are seldom refused.
 """
 
@@ -132,16 +132,16 @@ class DescribedCalibration:
     def judge(self, agents: Matrix, others: Matrix) -> Judgement:
         """As `Calibration.judge`."""
         features = self.features(agents, others)
-        right, somebody = logistic(RIGHT, features), logistic(SOMEBODY, features)
+        right, in_scope = logistic(RIGHT, features), logistic(IN_SCOPE, features)
         best = int(agents.argmax())
         powers = np.exp(_USUAL_SHARPNESS * (agents - agents[best]))
         powers[best] = 0
-        left = max(somebody - right, 0.0) * powers / max(float(powers.sum()), 1e-9)
+        left = max(in_scope - right, 0.0) * powers / max(float(powers.sum()), 1e-9)
         probable = np.minimum(left, right)
         probable[best] = right
         return Judgement(
             probable=np.asarray(probable, dtype=np.float32),
-            lead=_logit(somebody) - _logit(LINE),
+            lead=_logit(in_scope) - _logit(LINE),
         )
 
 

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import aclosing
 from typing import Any
 
-from ekiden.compat.agents._relay import sharing
+from ekiden.compat.agents._relay import shared_agents
 from ekiden.compat.agents._relay.approvals import RelayApprover, answer, interruptions
 from ekiden.compat.agents._relay.history import History
 from ekiden.compat.agents._relay.relay import NOTHING, Relay
@@ -66,7 +66,7 @@ class Driver:
                 raise
             raise error from (exc.__cause__ if relay.fatal is None else error.__cause__)
         finally:
-            sharing.end(relay)
+            shared_agents.end(relay)
 
     async def _drive(self, state: RunState[Any] | None) -> None:
         relay, team, runner = self.relay, self._team, AgentRunner()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ekiden.compat.agents._relay import sharing
+from ekiden.compat.agents._relay import shared_agents
 from ekiden.compat.agents._relay.items import EVENT_NAMES, run_item
 from ekiden.compat.agents._relay.local_tools import is_local, output_item, stored_name
 from ekiden.compat.agents.agent import Agent, is_enabled
@@ -142,7 +142,7 @@ class Relay:
 
     async def refresh(self, agent: Agent[Any]) -> Offered:
         """Find out what the agent may use now."""
-        sharing.check(self, agent)
+        shared_agents.check(self, agent)
         tools = await agent.get_all_tools(self.context)
         ways = [each if isinstance(each, Handoff) else handoff(each) for each in agent.handoffs]
         handoffs = [each for each in ways if await is_enabled(each, self.context, agent)]
@@ -156,7 +156,7 @@ class Relay:
         for way in handoffs:
             self._check_name(way.tool_name, found, agent)
             found.handoffs[way.tool_name] = way
-        sharing.check(self, agent)
+        shared_agents.check(self, agent)
         self.offered[id(agent)] = found
         return found
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-from ekiden.compat.agents._relay import sharing
+from ekiden.compat.agents._relay import shared_agents
 from ekiden.compat.agents._relay.local_tools import invoke as invoke_local
 from ekiden.compat.agents._relay.model import RelayModel
 from ekiden.compat.agents._relay.nested import Nested
@@ -84,7 +84,7 @@ class Team:
         self._made[id(agent)] = made
         self._known.append(agent)
         relay.by_name[made.name] = agent
-        sharing.begin(relay, agent)
+        shared_agents.begin(relay, agent)
         if agent is relay.agent:
             made.input_guardrails = [
                 self._input_guardrail(each)

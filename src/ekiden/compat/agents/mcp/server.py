@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -22,6 +23,8 @@ from ekiden.compat.agents.mcp.filters import (
     ToolFilterContext,
 )
 from ekiden.compat.agents.not_supported import placeholders
+
+_log = logging.getLogger("ekiden.mcp")
 
 __all__ = [
     "LocalMCPApprovalCallable",
@@ -310,8 +313,9 @@ class _Connected(MCPServer):
             try:
                 answer = wanted(context, tool)
                 answer = await answer if inspect.isawaitable(answer) else answer
-            except Exception:
-                continue  # A filter that fails lets nothing through.
+            except Exception:  # A filter that fails lets nothing through.
+                _log.exception("the filter of MCP server %r failed for %r", self.name, tool.name)
+                continue
             if answer:
                 kept.append(tool)
         return kept

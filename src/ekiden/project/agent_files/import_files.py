@@ -1,4 +1,4 @@
-"""Files of other tools, written as Ekiden's own into ``.ekiden/agents``."""
+"""Writes files of other tools into ``.ekiden/agents`` as Ekiden's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every command that lists something has in common: its options, and how a page is shown."""
+"""Options that all list commands share, and how a page is shown."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a shell may put in place of a word that is being typed.
+"""Candidates for shell completion.
 
-Completion asks nobody, runs nothing of the project and connects to nothing but a server that the
-person names: agents are read from the first lines of their files, sessions from a SQLite file that
-is opened for reading only. Whatever goes wrong, there is simply nothing to complete.
+Completion asks no questions, runs no code of the project and connects only to a server that the
+user names. Agents come from the first lines of their files, sessions from a SQLite file that is
+opened read-only. If anything fails, there are no candidates.
 """
 
 from __future__ import annotations
