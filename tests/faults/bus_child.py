@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 
 from ekiden.bus import Bus, BusSettings
 from ekiden.core.conversation.messages import AgentMessage
+from ekiden.core.errors.messages import AgentUnavailableError
 from ekiden.project.stores import open_store
 from ekiden.storage.base import Store
 from tests.faults.ledger import Ledger
@@ -77,6 +78,15 @@ def question(message_id: str) -> AgentMessage:
     )
 
 
+async def ask(bus: Bus, message_id: str) -> AgentMessage:
+    """Ask the clerk, again if the sign of life of a busy server was late."""
+    while True:
+        try:
+            return await bus.query(question(message_id))
+        except AgentUnavailableError:
+            await asyncio.sleep(0.05)
+
+
 def news(message_id: str, ttl: float | None = None) -> AgentMessage:
     """What the clerk is told under this id."""
     return AgentMessage(
@@ -130,7 +140,7 @@ async def _serve(bus: Bus, job: Job, ledger: Ledger) -> None:
 
 async def _ask(bus: Bus, message_id: str, ledger: Ledger) -> None:
     ledger.note("asks", id=message_id)
-    answer = await bus.query(question(message_id))
+    answer = await ask(bus, message_id)
     ledger.note("answer", id=message_id, value=answer.payload)
 
 

@@ -16,7 +16,7 @@ import pytest
 from ekiden.bus import Bus
 from ekiden.core.errors.messages import AgentUnavailableError
 from ekiden.storage.base import MessageFilter
-from tests.faults.bus_child import CLERK, Job, news, question, settings, start
+from tests.faults.bus_child import CLERK, Job, ask, news, question, settings, start
 from tests.faults.databases import Database
 from tests.faults.ledger import Ledger
 from tests.faults.waiting import DEADLINE_S, until
@@ -97,7 +97,7 @@ async def test_a_message_of_a_killed_process_is_delivered_again(office: Office) 
         office.database.open() as store,
         Bus(store, settings=settings(office.job("serve"))) as bus,
     ):
-        asking = asyncio.create_task(bus.query(question("q1")))
+        asking = asyncio.create_task(ask(bus, "q1"))
         await bus.send(news("n1"))
         await until(lambda: office.has("got", "q1") and office.has("got", "n1"), "it is taken")
         survivor = await office.server()

@@ -11,7 +11,7 @@ import pytest
 
 from ekiden.bus import Bus
 from ekiden.storage.base import Store
-from tests.faults.bus_child import CLERK, Job, news, question, settings, start
+from tests.faults.bus_child import CLERK, Job, ask, news, settings, start
 from tests.faults.databases import Database
 from tests.faults.ledger import Ledger
 from tests.faults.mischief import MischievousStore
@@ -46,12 +46,12 @@ async def test_whatever_the_queue_does_there_is_one_answer_and_one_effect(
             store = MischievousStore(opened, 10 * seed + 9)
             async with Bus(cast("Store", store), settings=settings(jobs[0])) as bus:
                 sending = asyncio.gather(*(bus.send(news(each)) for each in notes))
-                asking = asyncio.gather(*(bus.query(question(each)) for each in queries))
+                asking = asyncio.gather(*(ask(bus, each) for each in queries))
                 await until(lambda: len(_who_got_any(ledger)) == len(servers), "both have some")
                 (ledger.folder / "answer").touch()
                 answers = await asking
                 await sending
-                again = await asyncio.gather(*(bus.query(question(each)) for each in queries))
+                again = await asyncio.gather(*(ask(bus, each) for each in queries))
                 while (await bus.depths()).get(CLERK):
                     await opened.wait_for_change(0.1)
                 states = Counter(row.state for row in await opened.find_messages(limit=1000))

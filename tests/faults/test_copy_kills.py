@@ -23,6 +23,7 @@ from ekiden.project.tenants import tenant_url
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut
 from tests.faults.processes import environment
 from tests.faults.waiting import DEADLINE_S
+from tests.support import forked
 
 KILLED_ON_THE_WAY = ["copy.begun", "copy.page", "copy.page:3", "copy.written", "copy.verified"]
 QUICK = ("copy.page:3", "copy.verified")
@@ -79,7 +80,7 @@ def desk(request: pytest.FixtureRequest) -> str:
 
 def copied(*arguments: str, fault: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
-    return subprocess.run(
+    return forked.run(
         [*COMMAND, *arguments, "--json"],
         env=environment(fault),
         capture_output=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import pytest
 
@@ -14,6 +15,7 @@ from ekiden.storage.base import NewSession, Store
 from tests.faults.choosing import marked
 from tests.faults.databases import Database
 from tests.faults.scenario import DATABASES
+from tests.support.forked import ForkedPopen
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,23 +40,23 @@ async def ask(store: Store, count: int, *, in_s: float | None = None) -> list[st
     return ids
 
 
-async def start(url: str, name: str, task: str) -> asyncio.subprocess.Process:
+async def start(url: str, name: str, task: str) -> Popen[str]:
     """Another process, when it is ready."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.support.inbox_child", url, name, task),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
+    process = ForkedPopen(
+        [sys.executable, "-m", "tests.support.inbox_child", url, name, task],
+        stdin=PIPE,
+        stdout=PIPE,
+        text=True,
         cwd=ROOT,
     )
-    assert process.stdout is not None
-    assert await process.stdout.readline() == b"ready\n"
+    assert await asyncio.to_thread(process.stdout.readline) == "ready\n"
     return process
 
 
-async def told(process: asyncio.subprocess.Process, ids: list[str]) -> list[str]:
+async def told(process: Popen[str], ids: list[str]) -> list[str]:
     """Let it work on these to the end; what it said."""
-    out, _ = await process.communicate(f"{' '.join(ids)}\n".encode())
-    *said, last = out.decode().split()
+    out, _ = await asyncio.to_thread(process.communicate, f"{' '.join(ids)}\n")
+    *said, last = out.split()
     assert (last, process.returncode) == ("done", 0)
     return said
 
@@ -98,11 +100,11 @@ async def test_a_process_killed_while_answering_leaves_each_item_open_or_answere
         victim = await start(empty_database.url, "Anna", "answer")
         assert victim.stdin is not None
         assert victim.stdout is not None
-        victim.stdin.write(f"{' '.join(ids)}\n".encode())
-        await victim.stdin.drain()
-        said = [(await victim.stdout.readline()).decode().strip() for _ in range(20)]
+        victim.stdin.write(f"{' '.join(ids)}\n")
+        victim.stdin.flush()
+        said = [(await asyncio.to_thread(victim.stdout.readline)).strip() for _ in range(20)]
         victim.kill()
-        said += (await victim.communicate())[0].decode().split()
+        said += (await asyncio.to_thread(victim.communicate))[0].split()
         inbox = Inbox(store)
         items = {item_id: await inbox.get(item_id) for item_id in ids}
         answered = [item_id for item_id, item in items.items() if item.status == "answered"]
