@@ -107,6 +107,11 @@ def answer_of(task: Task) -> str:
     return "".join(part.text for artifact in task.artifacts for part in artifact.parts)
 
 
+def texts(task: Task, name: str) -> list[str]:
+    """A list in the metadata of a task."""
+    return [each.string_value for each in task.metadata.fields[name].list_value.values]
+
+
 def states(found: list[StreamResponse]) -> list[int]:
     return [each.status_update.status.state for each in found if each.HasField("status_update")]
 
@@ -130,8 +135,8 @@ async def test_a_conversation_with_a_handoff_and_an_approval(team: Served, bindi
         assert states(found)[-1] == TaskState.TASK_STATE_INPUT_REQUIRED
         [words, question] = found[-1].status_update.status.message.parts
         assert words.text.endswith("Options: approve, reject")
-        asked = question.data.struct_value["question"]
-        assert asked["tool"] == "refund"
+        asked = question.data.struct_value.fields["question"].struct_value.fields
+        assert asked["tool"].string_value == "refund"
         found = await sent(client, message("approve", task_id=task.id, context_id=task.context_id))
         assert states(found)[-1] == TaskState.TASK_STATE_COMPLETED
         done = await client.get_task(GetTaskRequest(id=task.id))
@@ -140,7 +145,7 @@ async def test_a_conversation_with_a_handoff_and_an_approval(team: Served, bindi
             "please refund 1042",
             "1042 is paid back",
         ]
-        assert list(done.metadata["chain"]) == ["user", "triage", "desk"]
+        assert texts(done, "chain") == ["user", "triage", "desk"]
 
 
 async def test_pieces_of_the_answer_are_shown_and_replaced_by_the_whole(team: Served) -> None:
@@ -161,7 +166,7 @@ async def test_an_answer_in_the_inbox_shows_up_for_whoever_follows_the_task(team
         stream = client.subscribe(SubscribeToTaskRequest(id=task.id))
         first = await anext(stream)
         assert first.task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
-        [item] = first.task.metadata["questions"]
+        [item] = texts(first.task, "questions")
         await desk.inbox.answer(item, choice="approve", by="安娜")
         rest = [each async for each in stream]
     assert states(rest)[-1] == TaskState.TASK_STATE_COMPLETED
@@ -183,7 +188,7 @@ async def test_deciding_needs_the_scope_and_is_not_for_agents(team: Served) -> N
         done = await task_of(client, decided)
     assert done.status.state == TaskState.TASK_STATE_COMPLETED
     desk = await team.app.state.service.desk()
-    [item] = task.metadata["questions"]
+    [item] = texts(task, "questions")
     answer = (await desk.inbox.get(item)).answer
     assert (answer.by, answer.choice, answer.text) == ("安娜", "reject", "too late")
 
@@ -352,7 +357,7 @@ async def test_data_is_told_to_the_team_as_json(team: Served) -> None:
 async def test_each_agent_has_a_card_and_takes_conversations_itself(team: Served) -> None:
     async with team.client(path="/a2a/desk", streaming=False) as client:
         task = await task_of(client, message("hello"))
-        assert list(task.metadata["chain"]) == ["user", "desk"]
+        assert texts(task, "chain") == ["user", "desk"]
     async with httpx.AsyncClient(base_url=team.url, timeout=60) as http:
         headers = {"Authorization": "Bearer reads"}
         card = (await http.get("/.well-known/agent-card.json")).json()

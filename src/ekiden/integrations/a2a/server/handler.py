@@ -235,7 +235,8 @@ class TeamHandler(RequestHandler):
                 "begin another one"
             )
         questions = [
-            await desk.inbox.get(item) for item in task.metadata.fields["questions"].list_value
+            await desk.inbox.get(item.string_value)
+            for item in task.metadata.fields["questions"].list_value.values
         ]
         if not questions:
             raise UnsupportedOperationError(
