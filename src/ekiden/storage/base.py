@@ -333,8 +333,9 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
         ...
 
     async def open(self) -> None:
-        """Connect and migrate; a second call does nothing. `StoreTooNew`, `MigrationChanged`,
-        `EngineTooOld`, `StoreUnavailable`, and `StoreUnfinished` for half of a copy.
+        """Connect and migrate; a second call does nothing. `StoreTooNew`, `StoreTooOld`,
+        `MigrationChanged`, `EngineTooOld`, `StoreUnavailable`, and `StoreUnfinished` for half of a
+        copy.
 
         A store that was closed is usable again. `Session` and `Runner` open the store that they
         are given, so a run with a closed store opens it.

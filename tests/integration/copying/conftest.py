@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -31,6 +32,31 @@ def _other_database(postgres_server_url: str) -> Iterator[str]:
 def elsewhere(_other_database: str, postgres_tools: Path) -> Callable[[str], str]:
     """The same schema in another database, into which a dump is restored."""
     return lambda url: urlunsplit(urlsplit(url)._replace(path=f"/{_other_database}"))
+
+
+@pytest.fixture
+def upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
+    """Makes this the next version of Ekiden, with one more migration, and gives its format."""
+    from ekiden.storage.postgres import migrate as postgres
+    from ekiden.storage.sqlite import migrate as sqlite
+    from ekiden.storage.sqlite.copying.snapshot import expected_columns
+
+    caches = (postgres.shipped, sqlite.shipped, expected_columns)
+
+    def now() -> int:
+        later = sqlite.shipped()[-1].number + 1
+        for number, back_end in enumerate((postgres, sqlite)):
+            folder = shutil.copytree(back_end.FOLDER, tmp_path / f"migrations-{number}")
+            more = "alter table sessions add column more integer;"
+            (folder / f"{later:04}_more.sql").write_text(f"-- works with: 8\n{more}\n")
+            monkeypatch.setattr(back_end, "FOLDER", folder)
+        for each in caches:
+            each.cache_clear()
+        return later
+
+    yield now
+    for each in caches:
+        each.cache_clear()
 
 
 @pytest.fixture

@@ -23,8 +23,6 @@ from ekiden.project.copying import (
 )
 from ekiden.project.tenants import tenant_url
 from ekiden.storage.base import NewSession
-from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.migrate import shipped
 from tests.integration.copying.world import (
     act,
     execute_at,
@@ -130,16 +128,18 @@ async def test_some_tenants_may_be_dumped(place: Place, elsewhere: Place, tmp_pa
 
 
 async def test_a_dump_of_an_older_format_is_restored_in_the_newest(
-    place: Place, elsewhere: Place, tmp_path: Path
+    place: Place, elsewhere: Place, upgrade: Callable[[], int], tmp_path: Path
 ) -> None:
     source, dump = place("postgresql"), tmp_path / "desk.dump"
-    async with PostgresStore(source, migrations=shipped()[:-1]) as store:
+    async with open_store(source) as store:
         await store.create(NewSession(id="old", agent="a"))
+    newest = upgrade()
     await backup_store(source, dump)
     [told] = await store_info(source)
-    assert told["format"] == shipped()[-2].number
+    assert told["format"] == newest - 1
     report = await restore_store(dump, elsewhere(source))
     assert (report.ok, report.tenants[0].audit.sessions) == (True, 1)
+    assert (await store_info(elsewhere(source)))[0]["format"] == newest
     assert await sessions_at(elsewhere(source)) == {"old"}
 
 

@@ -1,7 +1,6 @@
 """What is asked of all sessions is answered from an index that only audited events pay for."""
 
 import re
-import shutil
 from pathlib import Path
 from typing import get_args
 
@@ -12,13 +11,12 @@ from ekiden.storage.base import EventFilter
 from ekiden.storage.postgres import PostgresStore
 from ekiden.storage.postgres import feed as postgres
 from ekiden.storage.postgres.migrate import shipped
-from ekiden.storage.sqlite import SqliteStore
+from ekiden.storage.sqlite import SqliteStore, migrate
 from ekiden.storage.sqlite import journal as sqlite
-from ekiden.storage.sqlite.migrate import SHIPPED, load_migrations
 from ekiden.storage.sqlite.rows import stored_type
 from ekiden.testing.contracts.base import claimed, step
 from ekiden.testing.contracts.found import at
-from tests.support.sql import connect, execute
+from tests.support.sql import connect
 from tests.support.sqlite import execute as execute_sqlite
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
@@ -31,10 +29,10 @@ INDEXED = [
 
 
 def test_the_indexes_are_of_the_audited_types() -> None:
-    sql = load_migrations(SHIPPED)[1].sql
+    sql = migrate.shipped()[0].sql
     assert set(map(int, re.findall(r"type = (\d+)", sql))) == set(map(stored_type, AUDITED))
     assert set(re.findall(r"type = '(\w+)'", sql)) == AUDITED
-    (condition,) = re.findall(r"type in \((.*?)\)", shipped()[1].sql)
+    (condition,) = re.findall(r"type in \((.*?)\)", shipped()[0].sql)
     assert set(re.findall(r"'(\w+)'", condition)) == AUDITED
 
 
@@ -82,29 +80,6 @@ async def test_events_of_other_types_are_not_in_the_index_of_sqlite(tmp_path: Pa
         f"SELECT count(*) FROM events INDEXED BY events_audited WHERE {sqlite._INDEXED}",
     )
     assert indexed == [(len(AUDITED),)]
-
-
-async def test_an_older_postgres_store_gets_the_index(postgres_url: str) -> None:
-    async with PostgresStore(postgres_url):
-        await execute(postgres_url, "drop index events_audited")
-        await execute(postgres_url, "delete from migrations where number = 2")
-    async with PostgresStore(postgres_url) as store:
-        assert (await store.info())["format"] == shipped()[-1].number
-        found = await execute(
-            postgres_url,
-            "select 1 from pg_indexes where indexname = 'events_audited'"
-            " and schemaname = current_schema()",
-        )
-    assert len(found) == 1
-
-
-async def test_an_older_sqlite_store_gets_the_index_with_what_it_holds(tmp_path: Path) -> None:
-    path = tmp_path / "ekiden.db"
-    shutil.copyfile(SAMPLES / "sqlite-format-1.db", path)
-    async with SqliteStore(path) as store:
-        page = await store.find_events(EventFilter(types=AUDITED))
-        assert {each.session_id for each in page.events} == {"finished", "unfinished"}
-        assert {each.type for each in page.events} == {"handoff"}
 
 
 async def test_an_event_whose_type_stands_there_by_name_is_found(tmp_path: Path) -> None:

@@ -6,11 +6,18 @@ import dataclasses
 import asyncpg
 import pytest
 
-from ekiden.core.errors import EngineTooOld, MigrationChanged, StoreTooNew, StoreUnavailable
-from ekiden.storage.base import MessageSettle, NewSession, QueuePut
+from ekiden.core.errors import (
+    EngineTooOld,
+    MigrationChanged,
+    StoreTooNew,
+    StoreTooOld,
+    StoreUnavailable,
+)
+from ekiden.storage.base import NewSession
+from ekiden.storage.formats import Migration
 from ekiden.storage.postgres import PostgresStore
 from ekiden.storage.postgres.connection.address import parse_address
-from ekiden.storage.postgres.migrate import Migration, check_engine, migrate, shipped
+from ekiden.storage.postgres.migrate import check_engine, migrate, shipped
 from tests.support.sql import connect, execute, until_waited_for
 
 ADDITION = Migration(number=1000, name="1000_more", sql="create table more (a integer)")
@@ -18,11 +25,6 @@ ADDITION = Migration(number=1000, name="1000_more", sql="create table more (a in
 
 async def numbers(url: str) -> list[int]:
     return [row["number"] for row in await execute(url, "select number from migrations order by 1")]
-
-
-def test_migrations_are_numbered_without_gaps() -> None:
-    found = [migration.number for migration in shipped()]
-    assert found == list(range(1, len(found) + 1))
 
 
 async def test_a_new_store_has_the_newest_format(postgres_store: PostgresStore) -> None:
@@ -57,8 +59,23 @@ async def test_a_newer_format_is_refused_with_advice(postgres_url: str) -> None:
 
 async def test_a_changed_migration_is_refused(postgres_url: str) -> None:
     async with PostgresStore(postgres_url):
-        await execute(postgres_url, "update migrations set checksum = 'other' where number = 1")
-    with pytest.raises(MigrationChanged, match="migration 1 of postgresql://"):
+        await execute(postgres_url, "update migrations set checksum = 'other'")
+    with pytest.raises(MigrationChanged, match="migration 8 of postgresql://"):
+        await PostgresStore(postgres_url).open()
+
+
+async def test_a_store_of_a_development_version_is_refused_unless_its_tables_are_todays(
+    postgres_url: str,
+) -> None:
+    async with PostgresStore(postgres_url) as store:
+        await store.create(NewSession(id="s", agent="a"))
+    await execute(postgres_url, "update migrations set checksum = 'of 0008_listing.sql'")
+    await execute(postgres_url, "insert into migrations values (7, '0007_digests', 'x')")
+    async with PostgresStore(postgres_url) as store:
+        assert (await store.get("s")).id == "s"
+    await execute(postgres_url, "alter table migrations drop works_with")
+    await execute(postgres_url, "delete from migrations where number = 8")
+    with pytest.raises(StoreTooOld, match="has format 7.*ekiden session export"):
         await PostgresStore(postgres_url).open()
 
 
@@ -106,6 +123,27 @@ async def test_a_migration_that_fails_leaves_nothing_behind(postgres_url: str) -
     await connection.close()
 
 
+async def test_a_migration_whose_connection_is_killed_is_done_whole_the_next_time(
+    postgres_url: str,
+) -> None:
+    async with PostgresStore(postgres_url) as store:
+        await store.create(NewSession(id="s", agent="a"))
+    dies = "; select pg_terminate_backend(pg_backend_pid())"
+    connection = await connect(postgres_url)
+    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
+        await migrate(
+            connection,
+            parse_address(postgres_url),
+            [*shipped(), dataclasses.replace(ADDITION, sql=ADDITION.sql + dies)],
+        )
+    connection.terminate()
+    assert (await numbers(postgres_url))[-1] == shipped()[-1].number
+    async with PostgresStore(postgres_url, migrations=[*shipped(), ADDITION]) as store:
+        assert (await store.get("s")).id == "s"
+    assert (await numbers(postgres_url))[-1] == 1000
+    assert await execute(postgres_url, "select a from more") == []
+
+
 async def test_schemas_of_one_database_are_apart(postgres_url: str) -> None:
     schema = f"{parse_address(postgres_url).schema}_b"
     async with PostgresStore(postgres_url) as one:
@@ -121,47 +159,3 @@ def test_a_server_that_is_too_old_is_refused() -> None:
     with pytest.raises(EngineTooOld, match="PostgreSQL 13 is too old, 14 or newer"):
         check_engine(13)
     check_engine(14)
-
-
-OLD_EVENT = "insert into events (session, seq, at_us, type) values ($1, $2, 1, 'message')"
-OLD_MESSAGE = """
-insert into messages (queue, body, priority, dedup_key, due_at)
-values ('q', $1, 0, $1, clock_timestamp())
-on conflict (queue, dedup_key) where dedup_key is not null do nothing"""
-OLD_SESSION = "insert into sessions (id, agent, status, meta) values ($1, 'a', 'waiting', '{}')"
-
-
-async def test_what_format_2_holds_is_there_in_format_3(postgres_url: str) -> None:
-    connection = await connect(postgres_url)
-    await migrate(connection, parse_address(postgres_url), shipped()[:2])
-    for name in ("a", "b"):
-        await connection.execute(OLD_SESSION, name)
-    for place in ((2, 1), (1, 1), (1, 2)):
-        await connection.execute(OLD_EVENT, *place)
-    await connection.execute(OLD_MESSAGE, "1")
-    async with PostgresStore(postgres_url) as store:
-        assert (await store.get("a")).wakes == 0
-        events = (await store.feed()).events
-        assert [event.event_id for event in events] == ["a/1", "a/2", "b/1"]
-        (found,) = await store.find_messages()
-        assert (found.state, found.key, found.waiter, found.body) == ("open", None, None, 1)
-        assert 0 < found.created_at_us <= await store.now_us()
-        (taken,) = await store.take_messages("q", owner="t", lease_s=30)
-        assert await store.ack_message(taken)
-    await connection.close()
-
-
-async def test_a_process_of_format_2_that_still_runs_goes_on(postgres_url: str) -> None:
-    async with PostgresStore(postgres_url) as store:
-        end = await store.feed_end()
-        await store.put_messages([QueuePut(queue="q", body=1, dedup_key="1", key="k")])
-        await execute(postgres_url, OLD_MESSAGE, "1")
-        await execute(postgres_url, OLD_MESSAGE, "2")
-        assert await store.queue_depth("q") == 2
-        await store.settle_messages([MessageSettle(key="k", state="answered")])
-        old_take = "select body from messages where queue = 'q' and due_at <= clock_timestamp()"
-        assert await execute(postgres_url, old_take) == [("2",)]
-        await execute(postgres_url, OLD_SESSION, "a")
-        await execute(postgres_url, OLD_EVENT, 1, 1)
-        page = await store.feed(after=end)
-        assert [event.event_id for event in page.events] == ["a/1"]

@@ -12,9 +12,7 @@ import pytest
 from ekiden.core.errors import StoreUnavailable
 from ekiden.storage.base import SearchEntry
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.connection.address import parse_address
-from ekiden.storage.postgres.migrate import migrate, shipped
-from tests.support.sql import connect, execute
+from tests.support.sql import execute
 
 DIMS = 32
 """Whole blocks, so that pgvector is used if it is there."""
@@ -130,19 +128,6 @@ async def test_vectors_of_any_length_are_compared(postgres_store: PostgresStore)
         assert round(hit.score, 4) == 1.0
         (back,) = await postgres_store.find_entries(str(dims))
         assert len(back.vector) == dims
-
-
-async def test_what_format_3_holds_is_there_in_format_4(postgres_url: str) -> None:
-    connection = await connect(postgres_url)
-    await migrate(connection, parse_address(postgres_url), shipped()[:3])
-    await connection.execute("insert into documents (collection, key, body) values ('c', 'k', '1')")
-    await connection.close()
-    async with PostgresStore(postgres_url) as store:
-        document = await store.get_document("c", "k")
-        assert document is not None
-        assert document.body == 1
-        await store.put_entries(entries())
-        assert (await store.info())["search_entries"] == 40
 
 
 async def test_an_emptied_space_leaves_nothing_behind(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,9 +18,10 @@ from ekiden.engine import Worker, submit
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext
 from ekiden.storage.base import Batch, Commit, NewSession, SessionPatch, Store
+from ekiden.storage.formats import Migration
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.migrate import Migration, shipped
-from ekiden.storage.sqlite.migrate import SHIPPED
+from ekiden.storage.postgres.migrate import shipped
+from ekiden.storage.sqlite import migrate as sqlite
 from ekiden.testing.contracts.base import event, step
 from ekiden.testing.contracts.leases import ClaimContract, ClaimNextContract, ReleaseContract
 from ekiden.testing.contracts.wake_ups import WakeContract
@@ -33,6 +33,13 @@ MORE = "alter table sessions add column colour{0} text not null default 'red';"
 ADDS = f"-- works with: {KNOWN}\n\n{MORE.format(1)}\ncreate table more (a integer);\n"
 ADDS_AGAIN = f"-- works with: {KNOWN + 1}\n{MORE.format(2)}\n"
 BREAKS = f"{MORE.format(1)}\n"
+
+
+def later(newer: Sequence[str]) -> list[Migration]:
+    return [
+        Migration(number=number, name=f"{number:04}_more", sql=sql)
+        for number, sql in enumerate(newer, KNOWN + 1)
+    ]
 
 
 class Place(Protocol):
@@ -49,16 +56,11 @@ class Place(Protocol):
 
 class SqlitePlace:
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
         self._file = folder / "ekiden.db"
         self.time = MovableMilliseconds()
 
     def store(self, *newer: str) -> SqliteStore:
-        migrations = self._folder / f"migrations-{len(newer)}-{abs(hash(newer))}"
-        if not migrations.exists():
-            shutil.copytree(SHIPPED, migrations)
-            for number, sql in enumerate(newer, KNOWN + 1):
-                (migrations / f"{number:04}_more.sql").write_text(sql)
+        migrations = [*sqlite.shipped(), *later(newer)]
         return SqliteStore(self._file, migrations=migrations, lease_clock=self.time.clock)
 
     async def schema(self) -> list[Any]:
@@ -78,11 +80,7 @@ class PostgresPlace:
         self.url = url
 
     def store(self, *newer: str) -> PostgresStore:
-        more = [
-            Migration(number=number, name=f"{number:04}_more", sql=sql)
-            for number, sql in enumerate(newer, KNOWN + 1)
-        ]
-        return PostgresStore(self.url, migrations=[*shipped(), *more])
+        return PostgresStore(self.url, migrations=[*shipped(), *later(newer)])
 
     async def schema(self) -> list[Any]:
         return [

@@ -1,7 +1,10 @@
 """The file: where it may be, who may read it, which format it has, which engine opens it."""
 
 import asyncio
-import shutil
+import dataclasses
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import apsw
@@ -12,26 +15,23 @@ from ekiden.core.errors import (
     MigrationChanged,
     SessionNotFound,
     StoreTooNew,
+    StoreTooOld,
     StoreUnavailable,
     UserError,
 )
 from ekiden.storage.base import NewSession
+from ekiden.storage.formats import Migration, load_migrations
 from ekiden.storage.sqlite import SqliteStore
-from ekiden.storage.sqlite.migrate import SHIPPED, check_format, load_migrations, migrate
+from ekiden.storage.sqlite.migrate import FOLDER, check_format, migrate, shipped
 from tests.support.sqlite import execute, one_event
 
-NEWEST = load_migrations(SHIPPED)[-1].number
+NEWEST = shipped()[-1].number
+MORE = Migration(number=NEWEST + 1, name="more", sql="ALTER TABLE sessions ADD COLUMN more TEXT")
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "ekiden.db"
-
-
-@pytest.fixture
-def migrations(tmp_path: Path) -> Path:
-    """A copy of the migrations, to be altered."""
-    return Path(shutil.copytree(SHIPPED, tmp_path / "migrations"))
 
 
 async def make(path: Path) -> None:
@@ -146,42 +146,71 @@ async def test_a_newer_format_is_refused_with_advice(path: Path) -> None:
     assert (caught.value.found, caught.value.known) == (99, NEWEST)
 
 
-async def test_a_changed_migration_is_noticed(path: Path, migrations: Path) -> None:
+async def test_a_changed_migration_is_noticed(path: Path) -> None:
     await make(path)
-    file = migrations / "0001_first.sql"
-    file.write_text(file.read_text() + "-- altered\n")
+    [first, *more] = shipped()
+    altered = dataclasses.replace(first, sql=f"{first.sql}-- altered\n")
     with pytest.raises(MigrationChanged):
-        await SqliteStore(path, migrations=migrations).open()
+        await SqliteStore(path, migrations=[altered, *more]).open()
 
 
-async def test_line_endings_do_not_change_a_migration(path: Path, migrations: Path) -> None:
+def test_line_endings_do_not_change_a_migration(tmp_path: Path) -> None:
+    for file in FOLDER.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    assert load_migrations(tmp_path) == shipped()
+
+
+async def test_a_store_of_a_development_version_is_refused_with_advice(path: Path) -> None:
     await make(path)
-    file = migrations / "0001_first.sql"
-    file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
-    async with SqliteStore(path, migrations=migrations) as store:
-        assert (await store.get("s")).id == "s"
+    execute(path, "ALTER TABLE migrations DROP COLUMN works_with")
+    execute(path, "UPDATE migrations SET number = 3")
+    execute(path, "PRAGMA user_version = 3")
+    before = path.read_bytes()
+    with pytest.raises(StoreTooOld, match="has format 3.*ekiden session export"):
+        await SqliteStore(path).open()
+    assert path.read_bytes() == before
 
 
-async def test_an_older_store_is_brought_up_to_date(path: Path, migrations: Path) -> None:
+async def test_an_older_store_is_brought_up_to_date(path: Path) -> None:
     await make(path)
-    more = migrations / f"{NEWEST + 1:04}_more.sql"
-    more.write_text("ALTER TABLE sessions ADD COLUMN more TEXT;")
     for _ in range(2):
-        async with SqliteStore(path, migrations=migrations) as store:
+        async with SqliteStore(path, migrations=[*shipped(), MORE]) as store:
             assert (await store.info())["format"] == NEWEST + 1
             assert (await store.get("s")).id == "s"
     with pytest.raises(StoreTooNew):
         await SqliteStore(path).open()
 
 
-async def test_a_migration_that_fails_changes_nothing(path: Path, migrations: Path) -> None:
+async def test_a_migration_that_fails_changes_nothing(path: Path) -> None:
     await make(path)
-    (migrations / f"{NEWEST + 1:04}_bad.sql").write_text("CREATE TABLE half (x); nonsense;")
+    bad = dataclasses.replace(MORE, sql="CREATE TABLE half (x); nonsense;")
     with pytest.raises(StoreUnavailable):
-        await SqliteStore(path, migrations=migrations).open()
+        await SqliteStore(path, migrations=[*shipped(), bad]).open()
     async with SqliteStore(path) as store:
         assert (await store.info())["format"] == NEWEST
     assert execute(path, "SELECT name FROM sqlite_schema WHERE name = 'half'") == []
+
+
+DIES = """
+import os, signal, sys, apsw
+from ekiden.storage.formats import Migration
+from ekiden.storage.sqlite.migrate import migrate, shipped
+db = apsw.Connection(sys.argv[1])
+db.create_scalar_function("die", lambda: os.kill(os.getpid(), signal.SIGKILL))
+more = Migration(number=shipped()[-1].number + 1, name="more", sql=sys.argv[2] + "; SELECT die()")
+migrate(db, sys.argv[1], [*shipped(), more])
+"""
+
+
+async def test_a_migration_that_is_killed_is_done_whole_the_next_time(path: Path) -> None:
+    await make(path)
+    command = [sys.executable, "-c", DIES, str(path), MORE.sql]
+    died = await asyncio.to_thread(subprocess.run, command, check=False)
+    assert died.returncode == -signal.SIGKILL
+    assert execute(path, "PRAGMA user_version") == [(NEWEST,)]
+    async with SqliteStore(path, migrations=[*shipped(), MORE]) as store:
+        assert (await store.info())["format"] == NEWEST + 1
+        assert (await store.get("s")).id == "s"
 
 
 @pytest.mark.parametrize("version", ["3.51.2", "3.7.17", "3.51"])
@@ -210,7 +239,7 @@ def test_a_file_that_another_process_is_making_is_not_taken_for_that_of_another_
     tmp_path: Path,
 ) -> None:
     path = str(tmp_path / "x.db")
-    migrations = load_migrations(SHIPPED)
+    migrations = shipped()
     maker, looker = apsw.Connection(path), apsw.Connection(path)
     maker.pragma("journal_mode", "wal")
 

@@ -1,7 +1,6 @@
 """Messages in SQLite: many writers at once in few statements, and an index for every question."""
 
 import asyncio
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -177,22 +176,6 @@ async def test_messages_are_taken_and_pruned_with_an_index(
 ) -> None:
     plan = [row[3] for row in execute(path, f"EXPLAIN QUERY PLAN {sql}")]
     assert index in plan[0], plan
-
-
-async def test_messages_of_the_format_before_are_open(path: Path) -> None:
-    shutil.copyfile(SAMPLES / "sqlite-format-2.db", path)
-    execute(
-        path,
-        "INSERT INTO messages (queue, priority, due_ms, dedup_key, body)"
-        " VALUES ('q', 0, 0, 'd', '{\"n\": 1}')",
-    )
-    async with SqliteStore(path) as store:
-        (row,) = await store.find_messages()
-        assert (row.state, row.key, row.body) == ("open", None, {"n": 1})
-        (receipt,) = await store.put_messages([put(2, dedup_key="d")])
-        assert not receipt.is_new
-        (taken,) = await store.take_messages("q", owner="t", lease_s=30)
-        assert await store.ack_message(taken)
 
 
 async def test_an_event_without_a_session_row_is_nobodys(path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ekiden.storage.base import NewSession
 from ekiden.storage.sqlite import SqliteStore
-from ekiden.storage.sqlite.migrate import SHIPPED, load_migrations
+from ekiden.storage.sqlite.migrate import shipped
 from tests.support.sqlite import execute, start_child
 
 DEADLINE_S = 60
@@ -38,9 +38,7 @@ async def test_processes_that_open_a_new_file_at_once_make_it_once(tmp_path: Pat
     children = [start_child(str(path), f"p{number}", "write") for number in range(4)]
     said = await asyncio.to_thread(together, children)
     assert len(set(said)) == 40
-    assert execute(path, "SELECT number FROM migrations") == [
-        (each.number,) for each in load_migrations(SHIPPED)
-    ]
+    assert execute(path, "SELECT number FROM migrations") == [(each.number,) for each in shipped()]
     async with SqliteStore(path) as store:
         assert (await store.info())["sessions"] == 40
         for session_id in said:

@@ -12,7 +12,7 @@ import pytest
 from ekiden.models.local.weights import WeightPackage
 from ekiden.project.doctor import Check, examine, extras, local_checks
 from ekiden.project.stores import open_store
-from ekiden.storage.sqlite.migrate import SHIPPED, load_migrations
+from ekiden.storage.sqlite.migrate import shipped
 from tests.support.tiny_gguf import write_tiny_gguf
 from tests.unit.embeddings.tiny_bert import write as write_tiny_bert
 
@@ -30,7 +30,7 @@ async def test_a_store_is_opened_and_described(tmp_path: Path) -> None:
         pass
     store = named(await examine(url), "store")
     assert store.status == "ok"
-    assert f"format {load_migrations(SHIPPED)[-1].number}" in store.detail
+    assert f"format {shipped()[-1].number}" in store.detail
     assert "sessions 0" in store.detail
 
 

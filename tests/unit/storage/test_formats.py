@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ekiden.core.errors import StoreTooNew
-from ekiden.storage.formats import check_newer, works_with
-from ekiden.storage.postgres.migrate import shipped
-from ekiden.storage.sqlite.migrate import SHIPPED, load_migrations
+from ekiden.storage.formats import Migration, check_newer
+from ekiden.storage.postgres import migrate as postgres
+from ekiden.storage.sqlite import migrate as sqlite
 from tests.support.cases import each_case
 
 
@@ -25,13 +25,14 @@ from tests.support.cases import each_case
     ],
 )
 def test_the_first_line_says_with_what_a_migration_works(sql: str, oldest: int | None) -> None:
-    assert works_with(sql) == oldest
+    assert Migration(number=5, name="0005_more", sql=sql).works_with == oldest
 
 
 def test_both_back_ends_have_the_same_formats_and_say_the_same() -> None:
-    ours = [(each.number, each.works_with) for each in shipped()]
-    assert ours == [(each.number, each.works_with) for each in load_migrations(SHIPPED)]
-    assert all(oldest is not None for number, oldest in ours if number > 4)
+    ours = [(each.number, each.works_with) for each in postgres.shipped()]
+    assert ours == [(each.number, each.works_with) for each in sqlite.shipped()]
+    assert [number for number, _ in ours] == list(range(8, 8 + len(ours)))
+    assert all(oldest is not None for _, oldest in ours[1:])
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ EkidenError
     │   └── StoreReadOnly
     ├── StoreEmpty
     ├── StoreTooNew
+    ├── StoreTooOld
     ├── EngineTooOld
     ├── MigrationChanged
     ├── StepConflict
@@ -527,6 +528,20 @@ class StoreTooNew(StoreError):
             "store, or open another one"
         )
         self.found, self.known = found, known
+
+
+class StoreTooOld(StoreError):
+    """A development version, before 0.1.0, wrote this store."""
+
+    code = "store.too_old"
+
+    def __init__(self, where: str, *, found: int, oldest: int) -> None:
+        super().__init__(
+            f"{where} has format {found}, and this Ekiden opens format {oldest} and newer: export "
+            "its sessions with the version that wrote it (`ekiden session export`) and import them "
+            "into a new store (`ekiden session import`)"
+        )
+        self.found, self.oldest = found, oldest
 
 
 class EngineTooOld(StoreError):

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from ekiden.core.errors import (
     EngineTooOld,
-    MigrationChanged,
     StoreEmpty,
     StoreTooNew,
     StoreUnavailable,
     UserError,
 )
-from ekiden.storage.formats import check_newer, works_with
+from ekiden.storage.formats import Migration, check_applied, check_newer, load_migrations
 from ekiden.storage.postgres.connection.address import PostgresAddress
 from ekiden.storage.postgres.connection.errors import LOCKED
 
+FOLDER = Path(__file__).parent / "migrations"
 NEEDED_MAJOR = 14
 _PATIENCE_S = 600.0
 """How long one may wait for another process that migrates, or for one that has a table."""
@@ -33,15 +31,13 @@ _PAUSE_S = 3.0
 
 APPLIED = "select number, checksum from migrations order by number"
 """What ran."""
-# The column came with format 5, and is asked for in a way that works without it, too.
-_BOOKED = """
-select number, checksum, (to_jsonb(migrations) ->> 'works_with')::integer from migrations"""
 _BOOK = """
 create table if not exists migrations (
     number integer primary key,
     name text not null,
     checksum text not null,
-    applied_at timestamptz not null default clock_timestamp()
+    applied_at timestamptz not null default clock_timestamp(),
+    works_with integer
 )"""
 
 
@@ -55,39 +51,10 @@ where pid <> pg_backend_pid() and pid in (
 ) order by xact_start limit 3"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Migration:
-    """One numbered file of SQL; the highest number that ran is the format of a store."""
-
-    number: int
-    name: str
-    sql: str
-
-    @property
-    def checksum(self) -> str:
-        """SHA-256 of the text, in hexadecimal."""
-        return hashlib.sha256(self.sql.encode()).hexdigest()
-
-    @property
-    def works_with(self) -> int | None:
-        """See `ekiden.storage.formats`."""
-        return works_with(self.sql)
-
-
 @cache
 def shipped() -> tuple[Migration, ...]:
     """The migrations of this Ekiden, in order."""
-    folder = files("ekiden.storage.postgres").joinpath("migrations")
-    found = [
-        Migration(
-            number=int(file.name.partition("_")[0]),
-            name=file.name.removesuffix(".sql"),
-            sql=file.read_text(encoding="utf-8"),
-        )
-        for file in folder.iterdir()
-        if file.name.endswith(".sql")
-    ]
-    return tuple(sorted(found, key=lambda migration: migration.number))
+    return load_migrations(FOLDER)
 
 
 async def migrate(
@@ -103,8 +70,8 @@ async def migrate(
 
     A schema of a newer format that works with ours stays as it is. A table that somebody reads or
     writes for long, as a backup does, is waited for in short tries, between which others work on.
-    `EngineTooOld`, `StoreTooNew`, `MigrationChanged`, `UserError`, `StoreUnavailable` when the
-    patience is over; nothing is changed then.
+    `EngineTooOld`, `StoreTooNew`, `StoreTooOld`, `MigrationChanged`, `UserError`, and
+    `StoreUnavailable` when the patience is over; nothing is changed then.
     """
     migrations = shipped() if migrations is None else migrations
     check_engine(connection.get_server_version().major)
@@ -157,28 +124,24 @@ async def _locked(connection: Any, address: PostgresAddress) -> StoreUnavailable
 async def _to_be_run(
     connection: Any, migrations: Sequence[Migration], address: PostgresAddress
 ) -> list[Migration]:
-    """Those that have not run; `StoreTooNew`, `MigrationChanged`."""
-    booked = await connection.fetch(_BOOKED)
+    """Those that have not run; `StoreTooNew`, `StoreTooOld`, `MigrationChanged`."""
+    booked = await connection.fetch("select * from migrations")
     known = migrations[-1].number
-    ran = {number: oldest for number, _, oldest in booked}
+    # Stores of development versions, which are refused, may lack the column.
+    ran = {row["number"]: row.get("works_with") for row in booked}
     check_newer(address.shown, known=known, ran=ran, found=max(ran, default=0))
-    applied = {number: checksum for number, checksum, _ in booked if number <= known}
+    applied = {row["number"]: row["checksum"] for row in booked if row["number"] <= known}
     return missing_migrations(migrations, applied, address)
 
 
 async def _book(connection: Any, migration: Migration) -> None:
     await connection.execute(
-        "insert into migrations (number, name, checksum) values ($1, $2, $3)",
+        "insert into migrations (number, name, checksum, works_with) values ($1, $2, $3, $4)",
         migration.number,
         migration.name,
         migration.checksum,
+        migration.works_with,
     )
-    if migration.works_with is not None:
-        await connection.execute(
-            "update migrations set works_with = $2 where number = $1",
-            migration.number,
-            migration.works_with,
-        )
 
 
 def check_engine(major: int) -> None:
@@ -204,12 +167,10 @@ def check_encoding(encoding: str, address: PostgresAddress) -> None:
 def missing_migrations(
     migrations: Sequence[Migration], applied: Mapping[int, str], address: PostgresAddress
 ) -> list[Migration]:
-    """Those that have not run; `StoreTooNew`, `MigrationChanged`."""
+    """Those that have not run; `StoreTooNew`, `StoreTooOld`, `MigrationChanged`."""
     known = migrations[-1].number
     newest = max(applied, default=0)
     if newest > known:
         raise StoreTooNew(address.shown, found=newest, known=known)
-    for migration in migrations:
-        if applied.get(migration.number, migration.checksum) != migration.checksum:
-            raise MigrationChanged(address.shown, migration.number)
+    check_applied(address.shown, migrations, applied)
     return [migration for migration in migrations if migration.number not in applied]

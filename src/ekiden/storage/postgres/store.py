@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 
 from ekiden.core.errors import UserError
 from ekiden.storage.copying import TableName
+from ekiden.storage.formats import Migration
 from ekiden.storage.postgres.connection.address import parse_address
 from ekiden.storage.postgres.connection.changes import Changes
 from ekiden.storage.postgres.connection.database import Database
@@ -15,7 +16,7 @@ from ekiden.storage.postgres.copy_rows import count_tables, refuse_unfinished
 from ekiden.storage.postgres.documents import Documents
 from ekiden.storage.postgres.feed import Feed, mend_feed
 from ekiden.storage.postgres.journal import Journal
-from ekiden.storage.postgres.migrate import Migration, migrate
+from ekiden.storage.postgres.migrate import migrate
 from ekiden.storage.postgres.queues import Queues
 from ekiden.storage.postgres.search import Search, Vectors, find_extension
 from ekiden.storage.postgres.sessions import Claiming, Leases, Sessions

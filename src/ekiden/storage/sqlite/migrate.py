@@ -5,54 +5,31 @@ The format version is the number of the last migration that ran (`PRAGMA user_ve
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import apsw
 
-from ekiden.core.errors import MigrationChanged, StoreEmpty, StoreReadOnly, StoreUnavailable
+from ekiden.core.errors import StoreEmpty, StoreReadOnly, StoreUnavailable
 from ekiden.core.roles import Clock
-from ekiden.storage.formats import check_newer, works_with
+from ekiden.storage.formats import Migration, check_applied, check_newer, load_migrations
 from ekiden.storage.sqlite.clock import LeaseClock
 from ekiden.storage.sqlite.connection import query
 
-SHIPPED = Path(__file__).parent / "migrations"
+FOLDER = Path(__file__).parent / "migrations"
 APPLICATION_ID = 0x454B4944
 """Marks the file as ours: `EKID`."""
 MIGRATIONS_TABLE = (
-    "CREATE TABLE migrations (number INTEGER PRIMARY KEY, checksum TEXT NOT NULL) STRICT"
+    "CREATE TABLE migrations ("
+    "number INTEGER PRIMARY KEY, checksum TEXT NOT NULL, works_with INTEGER) STRICT"
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Migration:
-    """One step from a format to the next."""
-
-    number: int
-    sql: str
-    checksum: str
-
-    @property
-    def works_with(self) -> int | None:
-        """See `ekiden.storage.formats`."""
-        return works_with(self.sql)
-
-
-def load_migrations(folder: Path) -> tuple[Migration, ...]:
-    """The files `0001_name.sql`, `0002_…` of a folder, in order."""
-    found = []
-    for file in sorted(folder.glob("[0-9]*_*.sql")):
-        sql = file.read_text("utf-8").replace("\r\n", "\n")
-        found.append(
-            Migration(
-                number=int(file.name.partition("_")[0]),
-                sql=sql,
-                checksum=hashlib.sha256(sql.encode()).hexdigest(),
-            )
-        )
-    return tuple(found)
+@cache
+def shipped() -> tuple[Migration, ...]:
+    """The migrations of this Ekiden, in order."""
+    return load_migrations(FOLDER)
 
 
 def migrate(
@@ -62,7 +39,7 @@ def migrate(
     it has no tables.
 
     A newer format that works with ours stays as it is. Two processes may call this at once: the
-    second waits and finds nothing to do. Raises `StoreTooNew`, `MigrationChanged`,
+    second waits and finds nothing to do. Raises `StoreTooNew`, `StoreTooOld`, `MigrationChanged`,
     `StoreUnavailable` (another program's file), `apsw.Error`.
     """
     known = migrations[-1].number
@@ -81,14 +58,9 @@ def migrate(
             if migration.number > current:
                 db.execute(migration.sql)
                 db.execute(
-                    "INSERT INTO migrations (number, checksum) VALUES (?, ?)",
-                    (migration.number, migration.checksum),
+                    "INSERT INTO migrations (number, checksum, works_with) VALUES (?, ?, ?)",
+                    (migration.number, migration.checksum, migration.works_with),
                 )
-                if migration.works_with is not None:
-                    db.execute(
-                        "UPDATE migrations SET works_with = ? WHERE number = ?",
-                        (migration.works_with, migration.number),
-                    )
         db.execute(f"PRAGMA user_version = {max(known, current)}")
         db.execute("COMMIT")
     except BaseException:
@@ -191,20 +163,11 @@ def _format(
         )
     current, known = _pragma(db, "user_version"), migrations[-1].number
     if current > known:
-        works = _works_with(db) if may_be_newer else {}
-        check_newer(where, known=known, ran=works, found=current)
-    ran = dict(query(db, "SELECT number, checksum FROM migrations"))
-    for migration in migrations:
-        if ran.get(migration.number, migration.checksum) != migration.checksum:
-            raise MigrationChanged(where, migration.number)
+        works = "SELECT number, works_with FROM migrations"
+        ran = dict(query(db, works)) if may_be_newer else {}
+        check_newer(where, known=known, ran=ran, found=current)
+    check_applied(where, migrations, dict(query(db, "SELECT number, checksum FROM migrations")))
     return current
-
-
-def _works_with(db: apsw.Connection) -> dict[int, int | None]:
-    """What the migrations say that ran; those before format 5 could not say anything."""
-    if not query(db, "SELECT 1 FROM pragma_table_info('migrations') WHERE name = 'works_with'"):
-        return {}
-    return dict(query(db, "SELECT number, works_with FROM migrations"))
 
 
 def _pragma(db: apsw.Connection, name: str) -> int:

@@ -33,7 +33,7 @@ _TYPES: tuple[EventType, ...] = (
     "task",
     "inbox",
 )
-"""Stored as their places here, which format 1 fixes; a type that is not here is stored by name."""
+"""Stored as their places here, which the format fixes. Unknown types are stored by name."""
 _CODES: Mapping[str, int] = {name: code for code, name in enumerate(_TYPES)}
 _INSERT_EVENTS = (
     "INSERT INTO events"

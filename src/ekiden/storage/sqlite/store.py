@@ -42,6 +42,7 @@ from ekiden.storage.base import (
 from ekiden.storage.changes import LAPSE_S
 from ekiden.storage.copying import TableName
 from ekiden.storage.digests import EventDigest
+from ekiden.storage.formats import Migration
 from ekiden.storage.sqlite import batches, documents, journal, queues, sessions, settle
 from ekiden.storage.sqlite.clock import LeaseClock, Moment, StoreClock, machine_clock
 from ekiden.storage.sqlite.connection import (
@@ -55,12 +56,11 @@ from ekiden.storage.sqlite.connection import (
 )
 from ekiden.storage.sqlite.copying.rows import count_tables
 from ekiden.storage.sqlite.migrate import (
-    SHIPPED,
     adopt_boot,
     boot_offset,
     check_readable,
-    load_migrations,
     migrate,
+    shipped,
 )
 from ekiden.storage.sqlite.readers import Read, Readers, in_own_thread
 from ekiden.storage.sqlite.search import Searching, vector_engine
@@ -95,7 +95,7 @@ class SqliteStore(Searching):
         clock: Clock = SYSTEM_CLOCK,
         lease_clock: LeaseClock | None = None,
         engine_version: str | None = None,
-        migrations: Path = SHIPPED,
+        migrations: Sequence[Migration] | None = None,
     ) -> None:
         """Without `create` a file that is missing or empty is an error, and is not made. `busy_s`
         is how long a call waits for another process's transaction before it is
@@ -106,7 +106,7 @@ class SqliteStore(Searching):
         self._clock = clock
         self._lease_clock = lease_clock or machine_clock()
         self._engine_version = engine_version or apsw.sqlite_lib_version()
-        self._migrations = migrations
+        self._migrations = migrations or shipped()
         self._create = create
         self._connect_to_look = partial(connect_to_look, self._path, busy_s=busy_s)
         self._connect = partial(connect, self._path, busy_s=busy_s)
@@ -416,7 +416,7 @@ class SqliteStore(Searching):
     def _prepare_to_write(self) -> _Parts:
         db = self._connect()
         try:
-            migrate(db, self.url, load_migrations(self._migrations), create=self._create)
+            migrate(db, self.url, self._migrations, create=self._create)
             offset_ms = adopt_boot(db, self._lease_clock, self._clock)
         except BaseException:
             db.close()
@@ -426,7 +426,7 @@ class SqliteStore(Searching):
     def _prepare_to_look(self) -> _Parts:
         db = self._connect_to_look()
         try:
-            check_readable(db, self.url, load_migrations(self._migrations))
+            check_readable(db, self.url, self._migrations)
             offset_ms = boot_offset(db, self._lease_clock)
         except BaseException:
             db.close()

@@ -14,7 +14,7 @@ from ekiden.storage.copying import TABLES
 from ekiden.storage.sqlite.connection import prepare_file, query, unavailable
 from ekiden.storage.sqlite.copying.rows import count_sql
 from ekiden.storage.sqlite.copying.snapshot import connect_to_read
-from ekiden.storage.sqlite.migrate import SHIPPED, check_format, load_migrations, migrate
+from ekiden.storage.sqlite.migrate import check_format, migrate, shipped
 
 _BUSY_MS = 10_000
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK})
@@ -53,7 +53,7 @@ def _copy(db: apsw.Connection, source: Path, target: Path) -> None:
         db.execute("VACUUM INTO ?", (str(target),))
         copy = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
-            migrate(copy, str(target), load_migrations(SHIPPED))
+            migrate(copy, str(target), shipped())
             copy.execute("UPDATE machine SET boot = ''")
         finally:
             copy.close()
@@ -104,7 +104,7 @@ def _replace_empty(file: Path, target: Path) -> None:
         query(db, "PRAGMA locking_mode = EXCLUSIVE")
         query(db, "PRAGMA journal_mode = DELETE")
         db.execute("BEGIN EXCLUSIVE")
-        if check_format(db, str(target), load_migrations(SHIPPED)):
+        if check_format(db, str(target), shipped()):
             for table in TABLES:
                 ((count,),) = query(db, count_sql(table))
                 if count:

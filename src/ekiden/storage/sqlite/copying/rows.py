@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, Final, NamedTuple
 
@@ -10,7 +10,6 @@ import apsw
 
 from ekiden.core.values.jsonio import dumps, loads
 from ekiden.storage.copying import LAST_TIME_MS, OF_SESSIONS, TABLES, Row, TableName
-from ekiden.storage.digests import UNCOVERED
 from ekiden.storage.sqlite.connection import query
 from ekiden.storage.sqlite.rows import type_of
 from ekiden.storage.values import EXACT_COUNT
@@ -34,14 +33,12 @@ class Column(NamedTuple):
 
     stored: str
     """Its name in the file."""
-    before: str = "NULL"
-    """What it is, as SQL, in a file of a format that did not have it."""
     read: str = "{}"
     """The value, as SQL, of the stored one."""
 
 
 def _json(name: str) -> Column:
-    return Column(name, "'{}'", "coalesce({}, '{{}}')")
+    return Column(name, "coalesce({}, '{{}}')")
 
 
 _OWN: Final[Mapping[TableName, Mapping[str, Column]]] = {
@@ -49,11 +46,9 @@ _OWN: Final[Mapping[TableName, Mapping[str, Column]]] = {
         "meta": _json("meta"),
         "cursor": _json("cursor"),
         "variables": _json("variables"),
-        "wakes": Column("wakes", "0"),
-        "priority": Column("priority", "2"),
-        "ready_us": Column("place_us", "updated_us"),
+        "ready_us": Column("place_us"),
     },
-    "events": {"place": Column("id"), "digest": Column("digest", f"'{UNCOVERED}'")},
+    "events": {"place": Column("id")},
     "steps": {},
     "documents": {},
     "messages": {
@@ -68,8 +63,6 @@ _OWN: Final[Mapping[TableName, Mapping[str, Column]]] = {
         "owner": Column(
             "owner", read=f"iif({_OPEN} AND owner NOT LIKE '{OF_SESSIONS}', NULL, {{}})"
         ),
-        "state": Column("state", "'open'"),
-        "created_us": Column("created_us", "0"),
     },
     "search_spaces": {},
     "search_entries": {},
@@ -83,12 +76,12 @@ def stored_columns(table: TableName) -> list[str]:
     return [own[name].stored if name in own else name for name in TABLES[table]]
 
 
-def select_sql(table: TableName, there: Collection[str]) -> str:
-    """The rows of a table that has the columns `there`; ``?1`` is wall time minus lease clock."""
-    told = [_expression(_OWN[table].get(name, Column(name)), there) for name in TABLES[table]]
+def select_sql(table: TableName) -> str:
+    """The rows of a table; ``?1`` is wall time minus lease clock."""
+    columns = (_OWN[table].get(name, Column(name)) for name in TABLES[table])
+    values = ", ".join(column.read.format(column.stored) for column in columns)
     where = _WHERE.get(table, "1")
-    sql = f"SELECT {', '.join(told)} FROM {table} WHERE {where} ORDER BY {_ORDER[table]}"
-    return sql if "state" in there else sql.replace(_OPEN, "1")
+    return f"SELECT {values} FROM {table} WHERE {where} ORDER BY {_ORDER[table]}"
 
 
 def count_sql(table: TableName, *, at_most: int | None = None) -> str:
@@ -102,10 +95,6 @@ def count_sql(table: TableName, *, at_most: int | None = None) -> str:
 def number_of(table: TableName) -> str:
     """The column that numbers the rows of a table."""
     return _ORDER[table]
-
-
-def _expression(column: Column, there: Collection[str]) -> str:
-    return column.read.format(column.stored) if column.stored in there else column.before
 
 
 def _read_event(row: Row) -> Row:

@@ -41,7 +41,7 @@ from ekiden.storage.sqlite.connection import (
     unavailable,
 )
 from ekiden.storage.sqlite.copying.rows import count_sql, count_tables, from_file, select_sql
-from ekiden.storage.sqlite.migrate import MIGRATIONS_TABLE, SHIPPED, check_format, load_migrations
+from ekiden.storage.sqlite.migrate import MIGRATIONS_TABLE, check_format, shipped
 from ekiden.storage.values import EXACT_COUNT, parse_feed_cursor
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ def expected_columns(number: int) -> Mapping[str, frozenset[str]]:
     db = apsw.Connection(":memory:")
     try:
         db.execute(MIGRATIONS_TABLE)
-        for migration in load_migrations(SHIPPED):
+        for migration in shipped():
             if migration.number <= number:
                 db.execute(migration.sql)
         return {
@@ -149,7 +149,7 @@ class SqliteSnapshot:
         return await self.read(lambda db: self._examine_quickly(db, limit_s))
 
     def view(self) -> Store:
-        check_current(self.url, found=self._format, known=load_migrations(SHIPPED)[-1].number)
+        check_current(self.url, found=self._format, known=shipped()[-1].number)
         return cast("Store", _View(self))
 
     @property
@@ -178,9 +178,8 @@ class SqliteSnapshot:
         if not self._path.is_file():
             raise StoreUnavailable(f"there is no store at {self._path}")
         self._db = db = connect_to_read(self._path)
-        migrations = load_migrations(SHIPPED)
         db.execute("BEGIN")
-        self._format = check_format(db, self.url, migrations)
+        self._format = check_format(db, self.url, shipped())
         self._columns, self.missing = _columns_of(db, self._format)
         if self._format:
             for self._boot, self._offset_ms in db.execute("SELECT boot, offset_ms FROM machine"):
@@ -192,7 +191,7 @@ class SqliteSnapshot:
             db.close(force=True)
 
     def _select(self, table: TableName) -> tuple[str, tuple[int, ...]]:
-        sql = select_sql(table, self._columns[table])
+        sql = select_sql(table)
         return sql, (self._offset_ms,) if "?1" in sql else ()
 
     def _page(self, table: TableName, rows: Iterable[Row]) -> Sequence[Row]:
@@ -220,15 +219,15 @@ class SqliteSnapshot:
         leases = taken = 0
         # After a restart of the machine nobody has anything.
         if self._boot == self._lease_clock.boot:
-            if "sessions" in estimated and "place_us" in self._columns["sessions"]:
+            if "sessions" in estimated:
                 ((leases,),) = query(db, _FIRST_LEASES, (self.now_ms,))
                 estimated.append("leases")
             elif "sessions" in self._columns:
                 ((leases,),) = query(db, _LEASES, (self.now_ms,))
-            if "messages" in estimated and "state" in self._columns["messages"]:
+            if "messages" in estimated:
                 ((taken,),) = query(db, _FIRST_TAKEN, (self.now_ms,))
                 estimated.append("taken")
-            elif "state" in self._columns.get("messages", ()):
+            elif "messages" in self._columns:
                 ((taken,),) = query(db, _TAKEN, (self.now_ms,))
         return {
             "engine": "sqlite",
