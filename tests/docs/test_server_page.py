@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 
-from ekiden.project.keys import SCOPES
-from ekiden.server.access.access import OPEN
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.problems import status_of
 from tests.docs.pages import page
@@ -38,15 +36,6 @@ def test_the_status_of_every_error_follows_from_the_table() -> None:
 
 def test_the_table_of_statuses_has_no_error_that_is_gone() -> None:
     assert not statuses().keys() - {error.__name__ for error in ERRORS}
-
-
-def test_every_scope_has_a_row() -> None:
-    text = section("Keys and tenants")
-    assert not [scope for scope in SCOPES if f"\n| `{scope}` |" not in text]
-
-
-def test_what_is_open_to_all_is_listed() -> None:
-    assert not [path for path in OPEN if f"`{path}`" not in section("Keys and tenants")]
 
 
 def test_everything_that_can_be_set_of_a_server_is_on_the_page() -> None:
