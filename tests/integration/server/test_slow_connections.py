@@ -87,6 +87,7 @@ async def test_a_head_that_comes_byte_by_byte_is_cut_too(app: FastAPI) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
 
         async def drip() -> None:
+            writer.write(b"GET /")
             while True:
                 writer.write(b"x")
                 await writer.drain()
@@ -148,3 +149,14 @@ def test_there_are_fewer_connections_than_open_files() -> None:
     assert connections_allowed(5) == 5
     if soft != resource.RLIM_INFINITY:
         assert connections_allowed(10 * soft) < soft
+
+
+@pytest.mark.parametrize("line", [b"X-Long: ", b"X-Many: 1\r\n"])
+async def test_a_head_without_end_is_refused(app: FastAPI, line: bytes) -> None:
+    async with _served(app, head_s=60) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(GET + line * (70_000 // len(line)))
+        async with asyncio.timeout(60):
+            answer = await reader.read()
+        assert answer.startswith((b"HTTP/1.1 431 ", b"HTTP/1.1 400 ")), answer
+        writer.close()

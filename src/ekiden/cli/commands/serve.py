@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,11 +22,13 @@ from ekiden.cli.options import (
     TeamOption,
     TrustOption,
 )
+from ekiden.cli.process.fast_loop import on_fast_loop
 
 if TYPE_CHECKING:
     import socket
 
 
+@on_fast_loop
 async def serve(
     *,
     host: Annotated[
@@ -49,6 +52,14 @@ async def serve(
             help="How many sessions this server runs at a time; 0 leaves them to other workers.",
         ),
     ] = 1000,
+    processes: Annotated[
+        int,
+        Parameter(
+            name="--processes",
+            validator=Number(gte=1, lte=1000),
+            help="Server processes that share the port and the store.",
+        ),
+    ] = 1,
     label: LabelOption = (),
     team: TeamOption = TEAM,
     model: ModelOption = None,
@@ -65,6 +76,7 @@ async def serve(
     ] = False,
     log: LogOption = "text",
     socket_number: Annotated[int | None, Parameter(name="--socket", show=False)] = None,
+    channel: Annotated[int | None, Parameter(name="--announce", show=False)] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Serve the team over HTTP: API, streams, and the standards that others speak.
@@ -97,30 +109,50 @@ async def serve(
     listener: socket.socket = (
         listen(config.host, config.port) if socket_number is None else taken_over(socket_number)
     )
-    if reload:
-        if address == "memory:":
-            raise UsageError("--reload would forget what is in memory:; name another store")
-        note(f"serving on {url_of(listener)}, and anew after each change")
-        tell_console(config, url_of(listener))
-        return _serve_anew(listener)
     from ekiden.project.service import Service
+
+    service = Service(project, store=address, workers=workers, labels=label)
+    facts = {"store": service.store_name, "workers": workers}
+    if socket_number is None and (reload or processes > 1):
+        if reload and processes > 1:
+            raise UsageError("--reload restarts one process: leave out --processes")
+        if address == "memory:":
+            option = "--reload" if reload else "--processes"
+            raise UsageError(f"{option} would lose what is in memory:; name another --store")
+        if reload:
+            note(f"serving on {url_of(listener)}, and anew after each change")
+            tell_console(config, url_of(listener))
+            return _serve_anew(listener)
+
+        def all_serve() -> None:
+            url = url_of(listener)
+            if as_json:
+                emit({"url": url, **facts, "processes": processes})
+            else:
+                note(f"serving on {url} with {processes} processes; Ctrl-C ends it")
+                tell_console(config, url)
+
+        tell_notes(project, as_json=as_json)
+        return _serve_side_by_side(listener, processes, all_serve)
     from ekiden.server import create_app
+    from ekiden.server.process.processes import announce
 
     start_logging(log)
 
     def ready(url: str) -> None:
         rest_collector()
-        if as_json:
-            emit({"url": url, "store": address_shown, "workers": workers})
+        if channel is not None:
+            announce(channel)
+        elif as_json:
+            emit({"url": url, **facts})
         elif socket_number is None:
             note(f"serving on {url}; Ctrl-C ends it")
             tell_console(config, url)
 
     with listener:
         async with project:
-            tell_notes(project, as_json=as_json)
-            service = Service(project, store=address, workers=workers, labels=label)
-            address_shown = service.store_name
+            if channel is None:
+                tell_notes(project, as_json=as_json)
             app = create_app(service, config)
             await run_server(app, service, listener, ready=ready)
     await end_for_sure()
@@ -133,7 +165,18 @@ def _serve_anew(listener: socket.socket) -> int:
     from ekiden.server.process.reload import Reloader, this_command
 
     listener.set_inheritable(True)
-    arguments = [each for each in sys.argv[1:] if not each.startswith("--reload")]
     with listener:
-        watcher = Reloader(this_command(arguments), Path.cwd(), socket_number=listener.fileno())
-        return watcher.run(note)
+        command = this_command(sys.argv[1:])
+        return Reloader(command, Path.cwd(), socket_number=listener.fileno()).run(note)
+
+
+def _serve_side_by_side(listener: socket.socket, count: int, ready: Callable[[], None]) -> int:
+    """Serve in `count` other processes; the exit code."""
+    from ekiden.cli.output import note
+    from ekiden.server.process.processes import ServerProcesses
+    from ekiden.server.process.reload import this_command
+
+    listener.set_inheritable(True)
+    with listener:
+        command = this_command(sys.argv[1:])
+        return ServerProcesses(command, count, socket_number=listener.fileno()).run(ready, note)

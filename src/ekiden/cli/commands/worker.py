@@ -23,6 +23,7 @@ from ekiden.cli.options import (
     WideOption,
 )
 from ekiden.cli.place import HERE, Place
+from ekiden.cli.process.fast_loop import on_fast_loop
 from ekiden.cli.process.temporal import TemporalOptions
 from ekiden.core.errors import UserError
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 TEMPORAL = TemporalOptions()
 
 
+@on_fast_loop
 async def worker_run(
     *,
     store: StoreOption = STORE,

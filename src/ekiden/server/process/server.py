@@ -12,15 +12,21 @@ import signal
 import socket
 from collections.abc import Callable
 from types import FrameType
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-import h11
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ekiden.core.errors import UserError
 from ekiden.project.service import Service
+
+if TYPE_CHECKING:
+    from uvicorn.protocols.http.h11_impl import H11Protocol as _Protocol
+else:
+    try:
+        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as _Protocol
+    except ImportError:  # httptools has no wheel for some platforms.
+        from uvicorn.protocols.http.h11_impl import H11Protocol as _Protocol
 
 GRACE_S = 3.0
 """How long requests may take to end once the server stops; then runs have as long again."""
@@ -30,18 +36,24 @@ _BACKLOG = 2048
 HEAD_S: Final = 10.0
 """How long a connection may take to send the head of a request."""
 _LEAST: Final = 64
+_LONGEST_HEAD: Final = 64 * 1024
+_TOO_LONG: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\n"
+    b"Connection: close\r\n\r\n"
+)
 _FULL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nContent-Length: 0\r\n"
     b"Connection: close\r\n\r\n"
 )
 
 
-class Prompt(H11Protocol):
+class Prompt(_Protocol):
     """One connection; see `prompt_protocol`."""
 
     most: ClassVar[int]
     head_s: ClassVar[float]
     _late: asyncio.TimerHandle | None = None
+    _head_bytes = 0
     _is_upgraded = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -55,16 +67,23 @@ class Prompt(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Go on waiting until the head is there: what came before does not count."""
+        if self._lacks_head:
+            self._head_bytes += len(data)
         super().data_received(data)
         if self._is_upgraded or self.transport.is_closing() or not self._lacks_head:
             self._wait_no_more()
+            self._head_bytes = 0
+        elif self._head_bytes > _LONGEST_HEAD:  # h11 sees to it itself, httptools does not.
+            if self.cycle is None:
+                self.transport.write(_TOO_LONG)
+            self.transport.close()
         elif self._late is None:
             self._wait()
 
-    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+    def handle_websocket_upgrade(self, *request: Any) -> None:
         """From here on the connection is somebody else's."""
         self._is_upgraded = True
-        super().handle_websocket_upgrade(event)
+        super().handle_websocket_upgrade(*request)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Over."""
@@ -159,7 +178,7 @@ class Listening(uvicorn.Server):
                 ws_max_size=1_000_000,
                 ws_ping_interval=20,
                 ws_ping_timeout=20,
-                h11_max_incomplete_event_size=64 * 1024,
+                h11_max_incomplete_event_size=_LONGEST_HEAD,
             )
         )
         self._service = service
