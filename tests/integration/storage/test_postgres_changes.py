@@ -199,3 +199,26 @@ async def test_whoever_waits_looks_again_when_a_lease_runs_out(
     async with asyncio.timeout(60):
         while await store.claim_next(owner="w", lease_s=60, agents=["a"]) is None:
             await store.wait_for_ready(["a"], 600, has_room=lambda: True)
+
+
+async def test_who_waits_for_more_agents_leaves_no_connection_behind(postgres_url: str) -> None:
+    listening = "select count(*) as many from pg_stat_activity where query ilike $1"
+    store = PostgresStore(postgres_url)
+    async with store:
+        waits = [asyncio.create_task(store.wait_for_change(60))]
+        for agent in ("a", "b", "c"):
+            await asyncio.sleep(0)
+            waits.append(
+                asyncio.create_task(store.wait_for_ready([agent], 60, has_room=lambda: True))
+            )
+        async with asyncio.timeout(60):
+            while not (await execute(postgres_url, listening, _listen(postgres_url)))[0]["many"]:
+                pass
+        for wait in waits:
+            wait.cancel()
+        await asyncio.wait(waits)
+    assert (await execute(postgres_url, listening, _listen(postgres_url)))[0]["many"] == 0
+
+
+def _listen(url: str) -> str:
+    return f'listen "ekiden:{parse_address(url).schema}"%'

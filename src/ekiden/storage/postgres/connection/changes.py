@@ -119,6 +119,9 @@ class Changes:
         self._has_room = has_room
         if not self._agents.issuperset(agents):
             self._agents |= frozenset(agents)
+            if _is_ours(self._starter):
+                # Of two that connect at the same time one connection would be lost.
+                self._starter.cancel()
             self._starter = None
         self._listen()
         await self._ready.wait(timeout_s)
