@@ -140,6 +140,8 @@ $(VENV)/.docs: requirements/docs.lock $(VENV)/.installed
 docs: $(VENV)/.docs  ## Build the documentation site into site/, warnings are errors
 	$(BIN)/python -m tests.docs.python_page > docs/python.md
 	$(BIN)/zensical build --strict --clean
+	@! grep -rlE '(<script[^>]*src|<link[^>]*href)="(https?:)?//' site --include='*.html' || \
+		{ echo "These pages load something from the network" >&2; exit 1; }
 
 openapi: setup  ## Write docs/openapi.json anew
 	$(BIN)/python -m ekiden.server.document > docs/openapi.json
