@@ -69,7 +69,7 @@ def test_a_run_that_does_not_stay_says_how_to_answer_and_to_go_on(ekiden: Ekiden
     answer = next(line for line in ran.err.splitlines() if "answer with: ekiden " in line)
     item = answer.split()[5]
     assert f"ekiden inbox answer {item} yes|no" in answer
-    hint = ran.err.rstrip().rpartition("after the answer go on with: ekiden ")[2].split()
+    hint = ran.err.rstrip().rpartition("after the answer continue with: ekiden ")[2].split()
     assert hint == ["session", "resume", "s1", "--team", "desk:team"]
     still = ekiden(*hint, "--json")
     assert (still.code, still.json["outcome"]) == (4, "waiting")
@@ -103,7 +103,7 @@ def test_patience_that_ends_leaves_the_session_waiting(ekiden: Ekiden) -> None:
     waits, error, remark = [json.loads(line) for line in ran.err.splitlines()]
     assert waits["waiting"]["waiting_for"] == ran.json["waiting_for"]
     assert error["error"]["code"] == "run.waiting"
-    assert remark == {"note": "nobody answered within 0.1 s; the session waits on"}
+    assert remark == {"note": "no answer within 0.1 s; the session still waits"}
 
 
 def test_a_tool_that_needs_a_yes_waits_in_the_inbox(project: Project) -> None:

@@ -57,7 +57,7 @@ def test_what_was_stored_is_listed_and_unbroken(desk: Ekiden) -> None:
     verified = desk("audit", "verify", "--against", "audit.jsonl")
     assert verified.code == 0
     assert "2 sessions, 2 with a chain" in verified.out
-    assert verified.out.endswith("the audit is unbroken\n")
+    assert verified.out.endswith("the audit is intact\n")
 
 
 @pytest.mark.slow

@@ -177,7 +177,7 @@ def test_a_conversation_with_routes_handoffs_and_tools(chat: Open) -> None:
         screen = terminal.wait_for(SHIPPED, "orders ›")
         lines = screen.split("\n")
         assert lines[:3] == [
-            "ekiden: /help says what can be written here",
+            "ekiden: /help lists the commands",
             f"triage › {ORDER}",
             '⇢ triage → orders: "a question about an order"',
         ]
@@ -268,8 +268,8 @@ def test_ctrl_c_stops_the_turn_and_resume_goes_on(chat: Open, tmp_path: Path) ->
         terminal.say("write")
         terminal.wait_for("The end.")
         terminal.press("C-c")
-        terminal.wait_for("stopped; /resume goes on with it", "(this answer was not kept)")
-        terminal.wait_for("writer ›", "/resume goes on with the stopped turn")
+        terminal.wait_for("stopped; /resume continues", "(this answer was not kept)")
+        terminal.wait_for("writer ›", "/resume continues the stopped turn")
         (tmp_path / "project" / "open").touch()
         terminal.say("/resume")
         screen = terminal.wait_until(lambda screen: screen.rstrip().endswith("/help"))
@@ -343,7 +343,7 @@ def test_ctrl_c_at_a_question_stops_the_turn(chat: Open, tmp_path: Path) -> None
         terminal.say("erase it")
         terminal.wait_for("[y]es, [n]o, [a]lways")
         terminal.press("C-c")
-        terminal.wait_for("stopped; /resume goes on with it", "clerk ›")
+        terminal.wait_for("stopped; /resume continues", "clerk ›")
 
 
 @pytest.mark.slow
@@ -433,7 +433,7 @@ def test_going_back_to_an_earlier_message(chat: Open) -> None:
         terminal.say("/rewind")
         terminal.wait_for("› 2  refund 1042")
         terminal.press("Enter")
-        terminal.wait_for("back to before message 2 (refund 1042)", "is as it was", "orders ›")
+        terminal.wait_for("rewound to before message 2 (refund 1042)", "is as it was", "orders ›")
 
 
 @pytest.mark.slow
@@ -492,7 +492,7 @@ def test_a_terminal_that_can_only_print(chat: Open, tmp_path: Path) -> None:
         screen = terminal.wait_for("The end.")
         assert "**bold**" in screen
         terminal.press("C-c")
-        terminal.wait_for("stopped; /resume goes on with it")
+        terminal.wait_for("stopped; /resume continues")
         terminal.press("C-c")
         terminal.wait_for("Ctrl-C again leaves")
         terminal.press("C-c")

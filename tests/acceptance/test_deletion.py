@@ -168,7 +168,7 @@ async def test_at_the_terminal(desk: Desk) -> None:
         code, out, asked = await asyncio.to_thread(at_a_terminal, desk, b"n\n")
     assert code == 0
     assert DELETE.encode() in asked
-    refused(desk, server, out, by="terminal", reason="the person said no")
+    refused(desk, server, out, by="terminal", reason="the person declined")
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ STORY = (
     "train company: 4C booked already, key third:",
     "Seat 4C is yours.",
     "$ ekiden audit verify",
-    "the audit is unbroken",
+    "the audit is intact",
 )
 """Parts of what it prints, in their order."""
 

@@ -109,7 +109,7 @@ def test_a_program_that_asks_goes_on_when_a_person_answers(office: Office) -> No
     assert "折扣 🎉?" in office("inbox", "list").out
     assert office("inbox", "answer", "q", "y", "--by", "安娜").out == "q1 answered: yes\n"
     assert asking.communicate(timeout=60)[0] == "yes 安娜 terminal\n"
-    assert office("inbox", "list").out == "nothing waits for people\n"
+    assert office("inbox", "list").out == "the inbox is empty\n"
 
 
 @pytest.mark.slow
@@ -168,7 +168,7 @@ def test_people_are_told_how_to_go_on_watching(office: Office) -> None:
     office.post(question("q1"))
     ran = office("inbox", "watch", "--once", "--role", "operator")
     assert "  q1  new  approval  sales → operator:  折扣 🎉?\n" in ran.out
-    command = shlex.split(ran.err.removeprefix("go on with: "))
+    command = shlex.split(ran.err.removeprefix("continue with: "))
     assert command[:4] == ["ekiden", "inbox", "watch", "--after"]
     assert office(*command[1:], "--once").out == ""
 

@@ -57,7 +57,7 @@ def test_json_is_the_plan_and_nothing_is_stored_or_run(project: Project) -> None
 def test_people_read_a_small_tree(project: Project) -> None:
     planned = project("plan", f"{BOTH}. Also, tell me a long story about a fox")
     assert planned.out.splitlines() == [
-        "by rules → 3 tasks, no supervisor: among all agents that requests can go to",
+        "by rules → 3 tasks, no supervisor: among all agents that requests can be routed to",
         "because: Split by keywords and patterns into 3 parts.",
         "",
         "├─ t1 orders: Where is my order 1043",
@@ -101,7 +101,7 @@ def test_a_supervisor_of_a_file_is_shown(project: Project) -> None:
         "budget": {"tokens": 500, "seconds": None, "money": None},
     }
     out = project("agents", "show", "desk").out
-    assert "gives tasks to: orders, billing\n  the rest to orders\n" in out
+    assert "assigns tasks to: orders, billing\n  the rest to orders\n" in out
     assert "at most 2 at a time, 60 s each, 1 retry, 500 tokens" in out
     assert project("agents", "show", "orders", "--json").json["supervisor"] is None
 

@@ -156,7 +156,7 @@ def test_a_run_out_of_turns_is_kept_and_resumed(ekiden: Ekiden) -> None:
     assert stopped.code == 3
     assert stopped.out == ""
     assert "error[run.out_of_budget]: " in stopped.err
-    assert stopped.err.endswith("go on with: ekiden session resume s1\n")
+    assert stopped.err.endswith("continue with: ekiden session resume s1\n")
     resumed = ekiden("session", "resume", "s1", "--max-turns", "5")
     assert (resumed.code, resumed.out) == (0, ANSWER)
 
@@ -181,7 +181,7 @@ def test_a_team_that_fails_is_exit_1_and_its_failure_is_kept(ekiden: Ekiden) -> 
     ran = ekiden("run", "--json", "--session", "s1", "--team", "shop:team", "hello")
     assert ran.code == 1
     assert ran.json["outcome"] == "failed"
-    assert ran.error["message"].startswith("ValueError: the shelf fell down; go on with: ")
+    assert ran.error["message"].startswith("ValueError: the shelf fell down; continue with: ")
     assert "--team shop:team" in ran.error["message"]
     assert "!: ValueError: the shelf fell down" in ekiden("session", "show", "s1").out
 
@@ -209,7 +209,7 @@ def test_ctrl_c_keeps_the_session_and_says_how_to_go_on(ekiden: Ekiden) -> None:
     assert process.returncode == 130
     assert out == ""
     hint = "ekiden session resume s1 --team shop:team"
-    assert err == f"error[cli.interrupted]: stopped; the session is kept, go on with: {hint}\n"
+    assert err == f"error[cli.interrupted]: stopped; the session is kept, continue with: {hint}\n"
     ekiden.write("open", "")
     resumed = ekiden(*hint.split()[1:], "--json", "--no-wait")
     assert (resumed.code, resumed.json["output"]) == (0, "we are open")

@@ -100,7 +100,7 @@ def test_a_session_is_taken_back_and_that_is_taken_back(desk: Ekiden) -> None:
     assert (ran.json["to_seq"], ran.json["undone"]) == (before, whole["events"] - before)
     shown = desk("session", "show", "s1")
     assert "1043" not in shown.out
-    assert f"back to after event {before}" in shown.out
+    assert f"rewound to after event {before}" in shown.out
     assert desk("audit", "verify").code == 0
     again = desk("session", "rewind", "s1", "--to", str(whole["events"]))
     assert "is not undone" in again.out

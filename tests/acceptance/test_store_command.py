@@ -38,7 +38,7 @@ async def test_a_store_goes_to_a_database_which_is_backed_up_and_restored(
     assert (told["tenant"], told["audit"]["sessions"]) == ("default", 1)
     for store in ("desk.db", postgres_url):
         assert "order 1042" in desk("session", "show", "parcel", "--store", store).out.lower()
-        assert desk("store", "verify", "--store", store).out.endswith("the store is whole\n")
+        assert desk("store", "verify", "--store", store).out.endswith("the store is intact\n")
     first, last = (
         desk("session", "export", "parcel", "--store", store).out
         for store in ("desk.db", postgres_url)
@@ -116,7 +116,7 @@ def test_what_is_wrong_with_a_store_is_told(desk: Ekiden) -> None:
     copied = desk("store", "backup", "new.db", "--store", "desk.db")
     assert copied.code == 8
     assert "first broken link: parcel/" in copied.out
-    assert "what is wrong in the copy is wrong in the source, too" in copied.err
+    assert "faults in the copy are also in the source" in copied.err
 
 
 @pytest.mark.slow
@@ -162,4 +162,4 @@ def test_who_works_with_the_source_is_told(desk: Ekiden, postgres_url: str) -> N
     assert (refused.code, refused.error["code"]) == (7, "store.in_use")
     copied = desk("store", "copy", "desk.db", postgres_url)
     assert copied.code == 0
-    assert "somebody worked at 1 of the sessions" in copied.err
+    assert "1 of the sessions were in use" in copied.err

@@ -101,6 +101,6 @@ def test_people_read_lines_and_are_told_how_to_go_on(watched: Ekiden, watching: 
     assert "  s3  orders  handoff  triage → orders (completed)" in second
     code, out, err = watching.interrupt()
     assert (code, out) == (130, "")
-    command = shlex.split(err.removeprefix("go on with: "))
+    command = shlex.split(err.removeprefix("continue with: "))
     assert command[:3] == ["ekiden", "watch", "--after"]
     assert command[4:] == ["--agent", "orders", "--type", "handoff"]

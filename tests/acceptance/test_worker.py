@@ -115,7 +115,7 @@ def test_both_ways_to_call_it_and_the_table(ekiden: Ekiden) -> None:
         ran = ekiden(*command, *options, "--agents", "desk,triage", "--log", "none")
         assert (ran.code, ran.out) == (0, "")
         assert "as desk, triage; Ctrl-C ends it" in ran.err
-        assert "sessions brought to an outcome: 0" in ran.err
+        assert "sessions finished: 0" in ran.err
     listed = ekiden("worker", "list", "--store", "s.db")
-    assert listed.out == "no worker is there; `ekiden worker` starts one\n"
+    assert listed.out == "no worker is running; `ekiden worker` starts one\n"
     assert ekiden("worker", "list", "--store", "none.db").code == 7

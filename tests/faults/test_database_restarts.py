@@ -209,7 +209,7 @@ async def test_a_worker_that_starts_while_the_database_is_away_says_so_and_waits
         process.wait(DEADLINE_S)
         server.start()
     assert waiting in told_by(tmp_path)
-    assert "sessions brought to an outcome: 1" in told_by(tmp_path)
+    assert "sessions finished: 1" in told_by(tmp_path)
 
 
 def told_by(folder: Path) -> str:

@@ -18,17 +18,17 @@ from ekiden.core.roles import Approval, Approver, ConfirmationRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a person is asked; text of a model stands in `quoted` only.
+    """A question to a person. Text from a model appears only in `quoted`.
 
-    As text it is whole, with a mark before every line that is quoted.
+    As text: the whole question, with a mark before every quoted line.
     """
 
     heading: str = ""
     quoted: str = ""
     rules: str = ""
-    """What the answers mean."""
+    """Explains the possible answers."""
     line: str
-    """The end, behind which the answer is typed; short, so that it fits into a narrow window."""
+    """The last line, where the answer is typed; short enough for a narrow window."""
 
     def __str__(self) -> str:
         if not self.heading:
@@ -37,15 +37,14 @@ class Question:
 
 
 Ask: TypeAlias = Callable[[Question], Awaitable[str | None]]
-"""Shows a question and gives the line that was typed, or `None` when nobody will answer (end of
-input). What was typed before the question is no answer. Cancelled when the time for an answer is
-over; it must then leave the terminal as it was."""
+"""Shows a question and returns the typed line, or `None` at the end of input. Input typed before
+the question is ignored. Cancelled when the answer times out; it must then restore the terminal."""
 
 ApproveWhere: TypeAlias = Literal["terminal", "inbox"]
-"""Where a person is asked whether a tool may run."""
+"""Where a person is asked for approval of a tool call."""
 
 MARK: Final = "  | "
-"""Stands before text of a model."""
+"""Marks text from a model."""
 BY: Final = "terminal"
 _BY_OPTION: Final = "--allow"
 
@@ -55,7 +54,7 @@ _ALWAYS = frozenset({"a", "always"})
 _EDIT = frozenset({"e", "edit"})
 _AGAIN = Question(line="please answer y, n, a or e: ")
 _INSTEAD = Question(line="arguments as JSON, or nothing to go back: ")
-_NO_OBJECT = Question(line="that is no JSON object; please answer y, n, a or e: ")
+_NO_OBJECT = Question(line="that is not a JSON object; please answer y, n, a or e: ")
 _LONGEST_PROMPT = 20_000
 _LONGEST_SCOPE = 200
 
@@ -63,10 +62,10 @@ _LONGEST_SCOPE = 200
 class TerminalApprover:
     """An `Approver` that lets some tools run and asks a person about the others.
 
-    `allow` has names of tools, or patterns such as ``*`` and ``github_*``, that run without asking.
-    `ask` puts the question: `ask_on_terminal`, or a function of one's own, as chat has; with `None`
-    there is nobody to ask, and every other tool is refused with the way out. Questions of tools
-    that run at the same time are asked one after the other::
+    `allow` holds tool names, or patterns such as ``*`` and ``github_*``; these run without asking.
+    `ask` puts the question: `ask_on_terminal`, or your own function, as chat does. With `None`
+    every other tool is refused, and the reason names the option that allows it. Questions of
+    concurrent tools are asked one after the other::
 
         RunConfig(approver=TerminalApprover(allow=["read_file"], ask=ask_on_terminal))
     """
@@ -77,14 +76,15 @@ class TerminalApprover:
         self._turn = asyncio.Lock()
 
     async def approve(self, request: ConfirmationRequest) -> Approval:
-        """The person's answer, perhaps with other arguments; what is none is asked for again."""
+        """The person's answer, with edited arguments if they gave some. An unclear answer is asked
+        for again."""
         if self.allows(request.tool):
             return Approval(approved=True, by=_BY_OPTION)
         if self._ask is None:
             return Approval(
                 approved=False,
                 by=NOBODY,
-                reason=f"nobody could be asked here; --allow {request.tool} lets it run",
+                reason=f"approval is not possible here; --allow {request.tool} lets it run",
             )
         async with self._turn:
             return await self._answer(self._ask, question(request))
@@ -100,7 +100,7 @@ class TerminalApprover:
             if word in _YES or word in _ALWAYS:
                 return Approval(approved=True, by=BY, always=word in _ALWAYS)
             if line is None or word in _NO:
-                return Approval(approved=False, by=BY, reason="the person said no")
+                return Approval(approved=False, by=BY, reason="the person declined")
             asked = _AGAIN
             if word in _EDIT:
                 typed = (await ask(_INSTEAD) or "").strip()
@@ -110,28 +110,28 @@ class TerminalApprover:
 
 
 class InboxApprover:
-    """An `Approver` that lets some tools run and leaves the others to the people at the inbox."""
+    """An `Approver` that lets some tools run and sends the others to the inbox."""
 
     def __init__(self, *, allow: Iterable[str] = ()) -> None:
         self._allow = tuple(allow)
 
     async def approve(self, request: ConfirmationRequest) -> Approval | Literal["inbox"]:
-        """A yes to what is allowed."""
+        """Approve allowed tools; leave the others to the inbox."""
         if is_allowed(request.tool, self._allow):
             return Approval(approved=True, by=_BY_OPTION)
         return "inbox"
 
 
 def is_allowed(tool: str, patterns: Iterable[str]) -> bool:
-    """Whether the tool is one of those that run without asking."""
+    """Whether the tool may run without asking."""
     return any(fnmatchcase(tool, pattern) for pattern in patterns)
 
 
 def question(request: ConfirmationRequest) -> Question:
-    """What the person is asked.
+    """The question that the person sees.
 
-    The tool and the agent are named by us, and the last lines are ours: text of the model is
-    marked as such and cannot pass for either.
+    Tool and agent are named by Ekiden, and the last lines are Ekiden's own. Text from the model is
+    marked, so it cannot imitate either.
     """
     quoted = shorten(safe(request.prompt), _LONGEST_PROMPT)
     if request.scope:
@@ -147,7 +147,7 @@ def question(request: ConfirmationRequest) -> Question:
 
 
 def _is_object(text: str) -> bool:
-    """Whether somebody typed arguments; what fits the tool, the tool checks."""
+    """Whether the line is a JSON object; the tool validates its content."""
     from ekiden.core.errors.inbox import InboxAnswerInvalid
     from ekiden.inbox.answers import json_object
 
@@ -164,24 +164,24 @@ def marked(text: str) -> str:
 
 
 def approver(allow: Iterable[str] = (), *, where: ApproveWhere = "terminal") -> Approver:
-    """For a command: asks if a person sits at both ends of the terminal, or in the inbox."""
+    """The approver of a command: the terminal if it is interactive, or the inbox."""
     if where == "inbox":
         return InboxApprover(allow=allow)
     return TerminalApprover(allow=allow, ask=ask_on_terminal if is_attended() else None)
 
 
 def is_yes(line: str | None) -> bool:
-    """Whether the line that a person typed agrees."""
+    """Whether the typed line means yes."""
     return line is not None and line.strip().casefold() in _YES
 
 
 def is_attended() -> bool:
-    """Whether a person sits at both ends of the terminal."""
+    """Whether input and output are both a terminal."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 async def ask_on_terminal(asked: Question) -> str | None:
-    """Ask on standard error, read standard input; what was typed before the question is dropped."""
+    """Ask on standard error and read from standard input; input typed earlier is dropped."""
     forget_typed_ahead()
     sys.stderr.write(str(asked))
     sys.stderr.flush()
@@ -213,7 +213,7 @@ async def _read_line() -> str:
 
 
 def forget_typed_ahead() -> None:
-    """Drop what was typed before a question: it is no answer."""
+    """Drop input that was typed before the question."""
     try:
         import termios
     except ImportError:  # Windows

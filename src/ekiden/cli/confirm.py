@@ -1,4 +1,4 @@
-"""Questions on the terminal before something is removed for good, and while a project is made."""
+"""Questions on the terminal before a deletion, and while a project is created."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ YesOption: TypeAlias = Annotated[
         name="--yes",
         negative="",
         show_default=False,
-        help="Do it without asking; needed where nobody can be asked.",
+        help="Do not ask; required without a terminal.",
     ),
 ]
 
 
 def confirm(what: str, *, yes: bool) -> None:
-    """Ask whether to do `what`, such as ``delete ses_1``; `NotConfirmed` unless somebody agrees."""
+    """Ask whether to do `what`, such as ``delete ses_1``; `NotConfirmed` without approval."""
     if yes:
         return
     if not is_attended():
         raise NotConfirmed(
-            f"this would {what}, for good; nothing was changed: say --yes to do it without a "
+            f"this would {what}, for good; nothing was changed: give --yes to skip the "
             "question, or run it at a terminal"
         )
     if not is_yes(ask_line(f"{what[0].upper()}{what[1:]}, for good? [y]es, [n]o: ")):
@@ -52,7 +52,7 @@ def ask_line(prompt: str) -> str | None:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C end the waiting for a line; a running event loop would hear it afterwards."""
+    """Let Ctrl-C end the wait for a line; a running event loop would handle it only afterwards."""
     try:
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
     except ValueError:  # not the main thread

@@ -1,4 +1,4 @@
-"""Errors that only the command line knows."""
+"""Errors of the command line."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from ekiden.core.errors import EkidenError, SessionNotFound, UserError
 
 
 class UsageError(UserError):
-    """The command line makes no sense."""
+    """The command line is invalid."""
 
     code = "cli.usage"
 
 
 class BadInput(UserError):
-    """What was to be said is not text."""
+    """The input is not valid text."""
 
     code = "cli.bad_input"
 
 
 class NotConfirmed(UserError):
-    """Something was to be removed for good, and nobody agreed."""
+    """A permanent deletion was not approved."""
 
     code = "cli.not_confirmed"
 
@@ -30,17 +30,17 @@ class Interrupted(EkidenError):
 
 
 class NobodyCapable(UserError):
-    """No agent has the capabilities that were asked for."""
+    """No agent has the required capabilities."""
 
     code = "cli.nobody_capable"
 
 
 class NoSessions(SessionNotFound):
-    """The newest session was asked for and there is none."""
+    """The command uses the newest session, but there is none."""
 
     def __init__(self) -> None:
         super().__init__("")
-        self.args = ("the store has no sessions yet; `ekiden run` begins one",)
+        self.args = ("the store has no sessions yet; `ekiden run` starts one",)
 
 
 class NoRecord(EkidenError):
@@ -51,6 +51,6 @@ class NoRecord(EkidenError):
     def __init__(self, name: str) -> None:
         super().__init__(
             f"the audit has no record and no handoff {name[:80]!r}; `ekiden audit list` shows "
-            "those there are"
+            "the records"
         )
         self.name = name

@@ -1,4 +1,4 @@
-"""What the command exits with: one table, which `docs/cli.md` repeats."""
+"""The command's exit codes: one table, which `docs/cli.md` repeats."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Exit(IntEnum):
-    """An exit code, with what it means."""
+    """An exit code with its meaning."""
 
     meaning: str
 
@@ -51,24 +51,24 @@ class Exit(IntEnum):
     OK = 0, "done"
     FAILED = (
         1,
-        "the run failed, the model refused, a handoff was not made, or somebody else was first to "
-        "answer; its work is kept",
+        "the run failed, the model refused, a handoff was not made, or another person answered "
+        "first; the work is kept",
     )
     USAGE = 2, "the command line, the input or the team is wrong"
-    OUT_OF_BUDGET = 3, "the run reached a limit; its work is kept and it can be resumed"
-    WAITING = 4, "the session waits for somebody"
+    OUT_OF_BUDGET = 3, "the run reached a limit; the work is kept and it can be resumed"
+    WAITING = 4, "the session waits for a person or an agent"
     NOT_FOUND = (
         5,
-        "there is no such session, handoff, message, collaboration, inbox item or memory, or the "
-        "team has no such agent",
+        "there is no such session, handoff, message, collaboration, inbox item or memory, or "
+        "the team has no such agent",
     )
     BUSY = 6, "another process has the session"
-    STORE = 7, "the store or the server cannot be reached, or the store is too new, or fails"
-    TAMPERED = 8, "what is stored is not what was written: the audit is broken"
+    STORE = 7, "the store or the server is unreachable, or the store is too new, or fails"
+    TAMPERED = 8, "stored data was altered: the audit is broken"
     NOT_TRUSTED = 9, "the folder is not trusted, so nothing was run; see `ekiden trust`"
-    INTERNAL = 70, "a mistake in Ekiden; EKIDEN_DEBUG=1 shows where"
+    INTERNAL = 70, "a defect in Ekiden; EKIDEN_DEBUG=1 shows where"
     INTERRUPTED = 130, "stopped with Ctrl-C; the session is kept"
-    PIPE = 141, "whoever read the output went away"
+    PIPE = 141, "the reader of the output went away"
 
 
 _BY_ERROR: tuple[tuple[type[EkidenError], Exit], ...] = (
@@ -100,7 +100,7 @@ _BY_ERROR: tuple[tuple[type[EkidenError], Exit], ...] = (
     (FolderNotTrusted, Exit.NOT_TRUSTED),
     (UserError, Exit.USAGE),
 )
-"""The first that fits decides."""
+"""The first match decides."""
 
 _BY_OUTCOME = {
     "done": Exit.OK,
@@ -117,10 +117,10 @@ def exit_for_error(error: EkidenError) -> Exit:
 
 
 def exit_for_outcome(outcome: Outcome | str) -> Exit:
-    """The exit code of a run that ended, from its outcome or the kind of it."""
+    """The exit code of a run, from its outcome or the outcome's kind."""
     return _BY_OUTCOME[outcome if isinstance(outcome, str) else outcome.kind]
 
 
 def exit_for_refusal(code: str) -> Exit:
-    """The exit code of a handoff that was asked for and not made, or undone."""
+    """The exit code of a requested handoff that was refused or rolled back."""
     return Exit.NOT_FOUND if code == "AGENT_NOT_FOUND" else Exit.FAILED

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _WIDEST: Final = 100
 _COLUMN: Final = 26
-"""Where texts begin."""
+"""The column where texts begin."""
 
 
 class HelpPage:
@@ -50,7 +50,7 @@ class HelpPage:
 
 
 def described(name: str, text: str) -> list[str]:
-    """A name with its text beside it, or below it if the name is long."""
+    """A name with its text next to it, or below it if the name is long."""
     head = f"  {name}"
     lines = _wrapped(" " * _COLUMN + text, indent=_COLUMN)
     if len(head) <= _COLUMN - 2:
@@ -59,15 +59,14 @@ def described(name: str, text: str) -> list[str]:
 
 
 def paragraphs(text: str) -> Iterable[str]:
-    """A text whose paragraphs fill the lines, each with an empty line below; what is indented stays
-    as it is."""
+    """A text as filled paragraphs, each with an empty line below; indented parts stay unchanged."""
     for part in re.split(r"\n\s*\n", text.strip("\n")):
         yield from part.split("\n") if part.startswith("    ") else _wrapped(" ".join(part.split()))
         yield ""
 
 
 def _names(entry: HelpEntry) -> str:
-    """The name that people are to use; an older one is left out, a short one stays."""
+    """The name to show; an older one is left out, a short one stays."""
     if entry.positional_label:
         return entry.positional_label
     long = (*entry.positive_names[:1], *entry.negative_names[:1])

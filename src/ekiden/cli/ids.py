@@ -1,4 +1,4 @@
-"""Ids as people type them: whole, or the beginning that a table shows, if only one begins so."""
+"""Ids as people type them: whole, or a unique prefix as tables show it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from ekiden.storage.base import Store
 
 _BEGUN: Final = re.compile(r"([a-z]+_[0-9a-z]{4,19})([^0-9a-z].*)?")
-"""The beginning of an id that Ekiden made, and what is below it, such as ``.h1``."""
+"""The prefix of an id that Ekiden made, and the part below it, such as ``.h1``."""
 _LISTED: Final = 5
 
 
 async def session_id(sessions: Sessions, given: str) -> str:
-    """The session that `given` names; `UsageError` if it is the beginning of several ids.
+    """The session that `given` names; `UsageError` for an ambiguous prefix.
 
-    What is the beginning of none comes back as it is, so that the command says so.
+    An unknown prefix is returned unchanged, so that the command reports it.
     """
     found = (each.session_id async for each in sessions.list(text=given))
 
@@ -45,8 +45,8 @@ def sessions_of(store: Store, project: Project) -> Sessions:
 
 
 async def begun_session_id(sessions: Sessions, given: str | None) -> str | None:
-    """As `session_id`, for a command that begins a session if there is none: only the beginning of
-    an id that Ekiden made is completed."""
+    """As `session_id`, for a command that starts a session if there is none: only a prefix of an id
+    that Ekiden made is completed."""
     if given is None or not given.startswith("ses_") or not _BEGUN.fullmatch(given):
         return given
     return await session_id(sessions, given)
@@ -94,7 +94,7 @@ async def _find(
     given: str, get: Callable[[str], Awaitable[object]], ids: AsyncIterable[str], *, what: str
 ) -> str:
     if given in (".", ".."):
-        raise UsageError(f"{given!r} is no id: it could not stand in an address of a server")
+        raise UsageError(f"{given!r} is not an id: it cannot be part of a server's address")
     if not given or generated_part(given):
         return given
     try:
@@ -107,7 +107,7 @@ async def _find(
 
 
 async def only(given: str, ids: AsyncIterable[str], *, what: str) -> str:
-    """The only one of `ids` that is `given` or begins so; `given` if none does."""
+    """The only one of `ids` that is `given` or begins with it; `given` if none does."""
     found = {each async for each in ids if given and _is_meant(each, given)}
     if given in found or not found:
         return given
@@ -115,7 +115,7 @@ async def only(given: str, ids: AsyncIterable[str], *, what: str) -> str:
         some = ", ".join(sorted(found)[:_LISTED])
         more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
         raise UsageError(
-            f"{given[:80]!r} is the beginning of {len(found)} {what}: {some}{more}; type more of it"
+            f"{given[:80]!r} is a prefix of {len(found)} {what}: {some}{more}; type more of it"
         )
     return found.pop()
 
@@ -133,7 +133,7 @@ def _is_meant(whole: str, given: str) -> bool:
 
 
 async def _below_session(ekiden: Ekiden, given: str) -> str | None:
-    """An id below a session's, such as ``ses_….h1``, whole; `None` if it does not begin so."""
+    """A whole id below a session's, such as ``ses_….h1``; `None` if there is no match."""
     begun = _BEGUN.fullmatch(given)
     if begun is None or not begun[2]:
         return None

@@ -23,14 +23,14 @@ _YES = frozenset({"y", "yes", "j", "ja", "是", "好", "はい"})
 
 
 def decides(option: str | None, place: Place) -> str | None:
-    """The person, as `who_answers` has it; `None` at a server, which knows whose the key is."""
+    """The person, as from `who_answers`; `None` for a server, which knows the key's owner."""
     if place.is_server and option is None:
         return None
     return who_answers(option)
 
 
 async def find_item(inbox: Inbox, beginning: str) -> InboxItem:
-    """The item with this id, or with the only id that begins so."""
+    """The item with this id or unique prefix."""
     plain_text(beginning, "the item's id")
     if len(beginning) > _LONGEST or not re.search(SESSION_ID, beginning):
         raise InboxItemNotFound(beginning)
@@ -46,22 +46,21 @@ async def find_item(inbox: Inbox, beginning: str) -> InboxItem:
             raise
     if len(found) > 1:
         ids = ", ".join(sorted(item.id for item in found)[:_LISTED])
-        raise UsageError(f"{beginning[:80]!r} is the beginning of several: {ids}")
+        raise UsageError(f"{beginning[:80]!r} is a prefix of several: {ids}")
     return found[0]
 
 
 def chosen(item: InboxItem, word: str | None, text: str) -> tuple[str | None, str]:
-    """Choice and words, from what was typed.
+    """Choice and text, from the typed words.
 
-    The beginning of an option is enough if no other begins so. What is typed for a question without
-    options are words.
+    A unique prefix of an option is enough. Without options the words are the answer's text.
     """
     if word is None:
         return None, text
     plain_text(word, "the answer")
     if not item.options:
         if text:
-            raise UsageError("the question is answered in words: give them once")
+            raise UsageError("the item takes a text: give it once")
         return None, word
     typed = word.strip().casefold()
     exact = [option for option in item.options if option.casefold() == typed]
@@ -69,15 +68,15 @@ def chosen(item: InboxItem, word: str | None, text: str) -> tuple[str | None, st
     fitting = exact or begin
     choice = fitting[0] if len(fitting) == 1 else word
     if item.status == "open" and needs_words(item, choice) and not text.strip():
-        raise UsageError("the conversation waits for your words: give them with --text")
+        raise UsageError("the conversation waits for a text: give it with --text")
     return choice, text
 
 
 async def edit_is_meant(item: InboxItem, arguments: str | None, *, yes: bool) -> bool:
-    """Whether the person wants the tool to run with other arguments than those asked about.
+    """Whether the person wants the tool to run with edited arguments.
 
-    They are shown the difference; `UsageError` where nobody can be asked, `InboxAnswerInvalid` for
-    what is no JSON object.
+    They see the difference; `UsageError` without a terminal, `InboxAnswerInvalid` if it is not a
+    JSON object.
     """
     if arguments is None or item.arguments is None or same_arguments(item, arguments):
         return False
@@ -86,10 +85,10 @@ async def edit_is_meant(item: InboxItem, arguments: str | None, *, yes: bool) ->
     asked = edit_question(item, arguments)
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
-            "these are not the arguments that the question is about; nothing was answered. "
-            f"{asked.rules}\n{asked.quoted}\nAnswer with --yes if the tool shall run with yours."
+            "these arguments differ from those in the question; nothing was answered. "
+            f"{asked.rules}\n{asked.quoted}\nAnswer with --yes to run the tool with yours."
         )
     line = await ask_on_terminal(asked)
     if (line or "").strip().casefold() not in _YES:
-        raise UsageError("nothing was answered: the question waits as before")
+        raise UsageError("nothing was answered: the item stays open")
     return True

@@ -31,7 +31,7 @@ class Listing:
         Parameter(
             name="--limit",
             validator=Number(gte=1, lte=1000),
-            help="How many; else 50, or all with --json-lines.",
+            help="How many; 50 by default, or all with --json-lines.",
         ),
     ] = None
     cursor: CursorOption = None
@@ -40,17 +40,17 @@ class Listing:
     as_json: JsonOption = False
 
     usual: ClassVar[int | None] = PAGE
-    """How many are shown unless somebody says otherwise."""
+    """How many are shown by default."""
 
     @property
     def is_json(self) -> bool:
-        """Whether a program reads it."""
+        """Whether the output is JSON."""
         return self.as_json or self.json_lines
 
     async def show(
         self, found: Pages[T], table: Callable[[Sequence[T]], Table], *, none: str
     ) -> Sequence[T]:
-        """Print a page, or `none`, and say on standard error where the next one begins."""
+        """Print a page, or `none`, and print on standard error where the next one begins."""
         from ekiden.core.values.documents import to_json
 
         wanted = self.limit or (None if self.json_lines else self.usual)
@@ -90,7 +90,7 @@ WHOLE = WholeListing()
 async def _first(
     found: Pages[T], wanted: int | None, cursor: str | None
 ) -> tuple[list[T], str | None]:
-    """The first of a list, all if nobody says how many, and where the rest begins."""
+    """The first entries of a list, all without a limit, and where the rest begins."""
     items: list[T] = []
     while True:
         # A page is short if very many had to be looked at for it.

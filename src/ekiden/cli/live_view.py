@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Spectator:
-    """Somebody who looks on, and is told how to go on without a gap."""
+    """Shows events live, and prints at the end how to continue without a gap."""
 
     command: Sequence[str] = ("ekiden", "watch")
     words: Sequence[str] = ()
-    """The options of the command that have to be given again in order to go on."""
+    """The command's options that must be repeated to continue."""
     as_json: bool
     intro: str = "watching {url}; Ctrl-C ends it"
     code: Exit = Exit.OK
@@ -33,7 +33,7 @@ class Spectator:
     async def read(
         self, stream: AsyncStream[Live], url: str, *, tells: bool
     ) -> AsyncIterator[LiveEvent]:
-        """The events; `tells` that from now on nothing is missed."""
+        """The events; calls `tells` once no event can be missed any more."""
         from ekiden.api.events import Position
 
         after = ""
@@ -52,14 +52,18 @@ class Spectator:
         if self.as_json:
             note(dumps({"after": after}))
         else:
-            note(f"go on with: {shlex.join([*self.command, '--after', after, *self.words])}")
+            note(f"continue with: {shlex.join([*self.command, '--after', after, *self.words])}")
 
     def outage(self, exc: StoreUnavailable | None) -> None:
-        """Say that the store cannot be reached, or that it can be again."""
+        """Report that the store is unreachable, or reachable again."""
         if exc is not None:
             complain(exc.code, f"{exc}; trying again", as_json=self.as_json)
         else:
-            note(dumps({"note": "the store is back"}) if self.as_json else "the store is back")
+            note(
+                dumps({"note": "the store is reachable again"})
+                if self.as_json
+                else ("the store is reachable again")
+            )
 
     def _begin(self, url: str, after: str) -> None:
         if self.as_json:

@@ -1,4 +1,4 @@
-"""The door: parses the command line, calls one command, and turns errors into exit codes."""
+"""The entry point: parses the command line, calls one command, and turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     pass
 
 COMPLETE = "__complete"
-"""What scripts of shells say before the words that they complete."""
+"""The command that completion scripts call before the words to complete."""
 _MORE = (
-    "`ekiden COMMAND --help` says more. EKIDEN_STORE names the store; --server URL, or "
-    "EKIDEN_SERVER, lets a command work with a server instead, with the key in EKIDEN_API_KEY. "
-    "`ekiden completion install` lets your shell complete commands, agents and sessions."
+    "See `ekiden COMMAND --help` for a command. EKIDEN_STORE names the store; with --server "
+    "URL, or EKIDEN_SERVER, a command uses a server instead, with the key in EKIDEN_API_KEY. "
+    "`ekiden completion install` enables completion of commands, agents and sessions in your "
+    "shell."
 )
 
 
@@ -64,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def overview() -> str:
-    """What there is; made without the parser, which takes longer to load than all the rest."""
+    """The list of commands; made without the parser, which is slow to load."""
     from ekiden.cli.help import described, paragraphs
 
     commands = {
@@ -92,7 +93,7 @@ def overview() -> str:
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether errors too are to be JSON: said before anything is parsed, for errors in parsing."""
+    """Whether errors are printed as JSON too; checked before parsing, for parse errors."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--json" in options or "--json-lines" in options
 
@@ -118,12 +119,12 @@ def _dispatch(arguments: list[str]) -> int:
         app = build(arguments) if any(each in arguments for each in HELP) else build()
         code = app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as exc:
-        raise UsageError(f"{exc} `ekiden --help` shows what there is.") from exc
+        raise UsageError(f"{exc} `ekiden --help` lists the commands.") from exc
     return Exit.OK if code is None else code
 
 
 def _complete(arguments: list[str]) -> int:
-    """Print what the last word may become; never an error, which would disturb whoever types."""
+    """Print completions of the last word; never an error, which would disturb typing."""
     from ekiden.cli.shell_completion import completion_lines
 
     try:

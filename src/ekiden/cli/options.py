@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 STORE: str | None = None
 STATUS = ("--status", "--state")
-"""The filter of every list, and its older name, which help pages leave out."""
+"""The status filter of every list, and its older name, which help pages omit."""
 TEAM: str | None = None
 
 
 def json_or_text(text: str | None) -> Any:
-    """What the words are as JSON; words that are none are text."""
+    """The words parsed as JSON; else as text."""
     if text is None:
         return None
     try:
@@ -33,7 +33,7 @@ def json_or_text(text: str | None) -> Any:
 
 
 def json_object(text: str | None, option: str) -> dict[str, Any] | None:
-    """An object of JSON; `UsageError` for anything else."""
+    """A JSON object; `UsageError` for anything else."""
     value = json_or_text(text)
     if value is not None and not isinstance(value, dict):
         raise UsageError(f'{option} is an object of JSON, such as {{"session_id": "s1"}}')
@@ -41,7 +41,7 @@ def json_object(text: str | None, option: str) -> dict[str, Any] | None:
 
 
 def moment(text: str | None, *, option: str, now: datetime | None = None) -> datetime | None:
-    """The time that `text` means: a date, a date with a time, or how long ago, such as ``2h``.
+    """The time in `text`: a date, a date with a time, or how long ago, such as ``2h``.
 
     Without a time zone it is the machine's own. `UsageError` for anything else.
     """
@@ -51,13 +51,13 @@ def moment(text: str | None, *, option: str, now: datetime | None = None) -> dat
         return read_moment(text, now=now)
     except (ValueError, OverflowError) as exc:
         raise UsageError(
-            f"{option} {text[:40]!r} is no time; give a date, such as 2025-03-01 or "
+            f"{option} {text[:40]!r} is not a time; give a date, such as 2025-03-01 or "
             "2025-03-01T14:30, or how long ago: 90s, 30m, 2h, 7d or 4w"
         ) from exc
 
 
 def ahead(text: str, *, what: str, now: datetime | None = None) -> float:
-    """In how many seconds that is which `text` means: ``90s``, ``2h``, or a time to come.
+    """The seconds from now until the time in `text`: ``90s``, ``2h``, or a future time.
 
     `UsageError` for anything else.
     """
@@ -70,25 +70,25 @@ def ahead(text: str, *, what: str, now: datetime | None = None) -> float:
             seconds = (datetime.fromisoformat(text).astimezone() - now).total_seconds()
     except (ValueError, OverflowError, OSError) as exc:
         raise UsageError(
-            f"{what} {text[:40]!r} is no time to come; give how long: 90s, 30m, 2h, 7d or 4w, or a "
-            "date with a time, such as 2030-03-01T14:30"
+            f"{what} {text[:40]!r} is not a future time; give how long: 90s, 30m, 2h, 7d or "
+            "4w, or a date with a time, such as 2030-03-01T14:30"
         ) from exc
     if seconds <= 0:
-        raise UsageError(f"{what} {text[:40]!r} is over already")
+        raise UsageError(f"{what} {text[:40]!r} is in the past")
     return seconds
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitFlags:
-    """What a run may use; it holds until another limit is given, wherever the run goes on."""
+    """The limits of a run; they hold until others are given, wherever the run continues."""
 
     max_turns: Annotated[
         int | None,
         Parameter(
             name="--max-turns",
             validator=Number(gte=1, lte=10_000),
-            help="Stop after this many turns; else the setting `limits.turns`.",
+            help="Stop after this many turns; by default the setting `limits.turns`.",
         ),
     ] = None
     max_tokens: Annotated[
@@ -96,7 +96,7 @@ class LimitFlags:
         Parameter(
             name="--max-tokens",
             validator=Number(gte=1, lte=1_000_000_000_000),
-            help="Stop after this many tokens; else the setting `limits.tokens`.",
+            help="Stop after this many tokens; by default the setting `limits.tokens`.",
         ),
     ] = None
     max_money: Annotated[
@@ -104,7 +104,8 @@ class LimitFlags:
         Parameter(
             name="--max-money",
             validator=Number(gt=0, lte=1e9),
-            help="Stop when the model calls cost so much; else the setting `limits.money`.",
+            help="Stop when model calls have cost this much; by default the setting "
+            "`limits.money`.",
         ),
     ] = None
     max_seconds: Annotated[
@@ -112,7 +113,7 @@ class LimitFlags:
         Parameter(
             name="--max-seconds",
             validator=Number(gt=0, lte=1e9),
-            help="Stop after so many seconds of work; else the setting `limits.seconds`.",
+            help="Stop after this many seconds of work; by default the setting `limits.seconds`.",
         ),
     ] = None
 
@@ -138,8 +139,8 @@ StoreOption: TypeAlias = Annotated[
     Parameter(
         name="--store",
         env_var="EKIDEN_STORE",
-        help="Where sessions are kept: a path, sqlite:///path, postgresql://… or memory:; "
-        "else the setting `store`, which is .ekiden/ekiden.db.",
+        help="The session store: a path, sqlite:///path, postgresql://… or memory:; by default "
+        "the setting `store`, which is .ekiden/ekiden.db.",
     ),
 ]
 TeamOption: TypeAlias = Annotated[
@@ -150,7 +151,7 @@ TeamOption: TypeAlias = Annotated[
 ]
 StrategyOption: TypeAlias = Annotated[
     Literal["rule", "semantic", "llm", "hybrid"] | None,
-    Parameter(name="--strategy", help="How an agent is chosen; else as the settings say."),
+    Parameter(name="--strategy", help="The routing strategy; by default as in the settings."),
 ]
 ModelOption: TypeAlias = Annotated[
     str | None,
@@ -169,8 +170,8 @@ ApproveOption: TypeAlias = Annotated[
     Literal["terminal", "inbox"],
     Parameter(
         name="--approve",
-        help="Who is asked about tools that need a yes: whoever sits here, or the people who look "
-        "into the inbox, for whom the session then waits.",
+        help="Where to ask for approval of tools: at this terminal, or in the inbox, where the "
+        "session then waits.",
     ),
 ]
 KeepGoingOption: TypeAlias = Annotated[
@@ -188,22 +189,21 @@ TrustOption: TypeAlias = Annotated[
         name="--trust",
         negative="",
         show_default=False,
-        help="Trust the files of this folder, this once, without asking; or set EKIDEN_TRUST=1.",
+        help="Trust the files of this folder, for this command only, without asking; or set "
+        "EKIDEN_TRUST=1.",
     ),
 ]
 UserOption: TypeAlias = Annotated[
     str | None,
     Parameter(
         name="--user",
-        help="For whom: a new session is this user's, and so is what its agents remember; else "
-        "the setting `user`.",
+        help="The user of a new session and of its agents' memories; by default the setting "
+        "`user`.",
     ),
 ]
-SessionArgument: TypeAlias = Annotated[
-    str, Parameter(help="The session's id, or its beginning if no other begins so.")
-]
+SessionArgument: TypeAlias = Annotated[str, Parameter(help="The session's id, or a unique prefix.")]
 MoreWords: TypeAlias = Annotated[str, Parameter(show=False)]
-"""Further words where one text belongs: taken in order to explain what is wrong."""
+"""Extra words after a text; accepted to explain the mistake."""
 JsonOption: TypeAlias = Annotated[
     bool, Parameter(name="--json", negative="", show_default=False, help="Print JSON.")
 ]
@@ -222,7 +222,7 @@ WaitOption: TypeAlias = Annotated[
         name="--wait",
         negative="",
         show_default=False,
-        help="If the session has to wait for people, stay, and go on when they have answered.",
+        help="If the session waits for people, stay and continue when they have answered.",
     ),
 ]
 WaitTimeoutOption: TypeAlias = Annotated[
@@ -230,7 +230,7 @@ WaitTimeoutOption: TypeAlias = Annotated[
     Parameter(
         name="--wait-timeout",
         validator=Number(gt=0, lte=1e9),
-        help="The same, at most so many seconds for each answer.",
+        help="Like --wait, but at most this many seconds for each answer.",
     ),
 ]
 StreamOption: TypeAlias = Annotated[
@@ -263,11 +263,11 @@ WideOption: TypeAlias = Annotated[
         name="--wide",
         negative="",
         show_default=False,
-        help="Show all columns, whole ids and texts, and times of the clock, as in a pipe.",
+        help="Show all columns, whole ids and texts, and clock times, as in a pipe.",
     ),
 ]
 CursorOption: TypeAlias = Annotated[
-    str | None, Parameter(name="--cursor", help="Go on where the last page ended.")
+    str | None, Parameter(name="--cursor", help="Continue where the last page ended.")
 ]
 LabelOption: TypeAlias = Annotated[
     tuple[str, ...],
@@ -275,11 +275,10 @@ LabelOption: TypeAlias = Annotated[
         name="--label",
         negative="",
         show_default=False,
-        help="What this place has, such as gpu, for agents that need it. May be given more than "
-        "once.",
+        help="Worker labels, e.g. gpu, for agents that need them. May be given more than once.",
     ),
 ]
 LogOption: TypeAlias = Annotated[
     Literal["text", "json", "none"],
-    Parameter(name="--log", help="How the log is written, on standard error."),
+    Parameter(name="--log", help="The format of the log on standard error."),
 ]

@@ -17,11 +17,11 @@ from ekiden.core.values.jsonio import dumps
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-"""What would move the cursor, recolour the screen or reorder the text around it."""
+"""Characters that would move the cursor, recolour the screen or reorder text."""
 
 
 def prepare_streams() -> None:
-    """Make standard output and error take any text, whatever the locale says."""
+    """Make standard output and error accept any text, whatever the locale."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             if stream.isatty():
@@ -33,7 +33,7 @@ def prepare_streams() -> None:
 def prepare_log(*, as_json: bool) -> None:
     """Show warnings and tracebacks to people on standard error; programs read only JSON there.
 
-    A log that somebody sets up takes precedence.
+    An existing log configuration takes precedence.
     """
     import logging
 
@@ -47,7 +47,7 @@ def prepare_log(*, as_json: bool) -> None:
 def safe(text: str) -> str:
     """`text` with control and direction characters spelled out; line breaks and tabs stay.
 
-    JSON stays JSON of the same value: what is spelled out in it becomes an escape of its own.
+    JSON stays JSON of the same value: such characters become JSON escapes.
     """
     return _UNSAFE.sub(lambda found: _spelled(found.group()), text)
 
@@ -65,7 +65,7 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """A remark beside the result, on standard error."""
+    """A remark next to the result, on standard error."""
     sys.stderr.write(safe(text) + "\n")
     sys.stderr.flush()
 
@@ -77,7 +77,7 @@ def emit(value: Any) -> None:
 
 
 def complain(code: str, message: str, *, as_json: bool, **facts: Any) -> None:
-    """An error, on standard error, without the secrets that its words repeat."""
+    """An error on standard error; secrets in it are masked."""
     message = cover(message)
     if as_json:
         error: Mapping[str, Any] = {"code": code, "message": message, **facts}
@@ -88,24 +88,24 @@ def complain(code: str, message: str, *, as_json: bool, **facts: Any) -> None:
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
-    """Whether a person looks at standard output."""
+    """Whether standard output is a terminal."""
     return (stream or sys.stdout).isatty()
 
 
 class StatusLine:
-    """A line on standard error that is written over and over; nothing in a pipe or with --json."""
+    """A line on standard error that is overwritten; nothing in a pipe or with --json."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._shows = is_terminal(sys.stderr) and not as_json
         self._last = ""
 
     def show(self, text: str) -> None:
-        """Write this in place of what stands there."""
+        """Replace the line's text."""
         if self._shows:
             self._write(text)
 
     def close(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._last:
             self._write("")
             sys.stderr.write("\r")
@@ -119,7 +119,7 @@ class StatusLine:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[TextIO]:
-    """A file to write an export to; `UsageError` if it is there already or cannot be written."""
+    """A file to write an export to; `UsageError` if it already exists or cannot be written."""
     try:
         with path.open("x", encoding="utf-8", newline="\n") as file:
             yield file
@@ -129,7 +129,7 @@ def new_file(path: Path) -> Iterator[TextIO]:
 
 @contextmanager
 def export_lines(path: Path) -> Iterator[Iterable[str]]:
-    """The lines of an export, whatever bytes are in it; `UsageError` if it cannot be read."""
+    """The lines of an export, with any bytes; `UsageError` if it cannot be read."""
     try:
         with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
             yield file

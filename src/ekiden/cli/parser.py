@@ -15,177 +15,177 @@ ABOUT = "Agents hand work to each other and never drop it."
 COMMANDS = {
     "init": "Write a working team of agents into this folder.",
     "trust": "Trust the files of a folder: the code, commands and addresses in them.",
-    "chat": "Talk with a team.",
-    "run": "Say something to a team.",
+    "chat": "Chat with a team.",
+    "run": "Send a message to a team.",
     "route": "Show which agent would get a request, and why; nothing is run.",
     "plan": "Show how a request would be split among agents; nothing is run.",
     "trace": "Show what happened in a session: runs, agents, calls, handoffs.",
-    "chain": "Show who handed a session to whom, and why.",
+    "chain": "Show a session's handoffs and their reasons.",
     "watch": "Show events as they happen.",
-    "cost": "Show what model calls used and cost.",
+    "cost": "Show the tokens and cost of model calls.",
     "serve": "Serve the team over HTTP.",
     "mcp": "Serve the team as an MCP server on the standard streams.",
     "doctor": "Check this installation and the store.",
     "bench": "Measure Ekiden against plain asyncio.",
-    "simulate": "Run your team in simulated worlds in which everything goes wrong.",
+    "simulate": "Run your team in simulated worlds with injected faults.",
 }
 GROUPS = {
     "completion": (
-        "Let your shell complete commands, options, agents and session ids.",
+        "Shell completion of commands, options, agents and session ids.",
         {
             "install": "Install completion for bash, zsh or fish.",
-            "show": "Print the script, for those who install it themselves.",
+            "show": "Print the completion script, to install it yourself.",
         },
     ),
     "agents": (
-        "Look after the project's agents.",
+        "Show and check the project's agents.",
         {
             "list": "List the agents.",
             "show": "Show everything about an agent.",
             "validate": "Check agent files; lists every fault.",
-            "import": "Write agent files of other tools into .ekiden/agents.",
+            "import": "Convert agent files of other tools into .ekiden/agents.",
             "schema": "Print the JSON Schema of agent files, for editors.",
-            "ps": "Show who works, and who waits for whom.",
+            "ps": "Show which agents work, and what they wait for.",
             "deadlocks": "List agents that waited for each other in a circle.",
-            "match": "Find the agents that have certain capabilities.",
+            "match": "Find agents by capability.",
         },
     ),
     "config": (
         "Read and change settings.",
         {
-            "list": "List the settings, with where each comes from.",
+            "list": "List the settings, with the source of each.",
             "get": "Print one setting.",
-            "set": "Change one setting; the rest of the file stays as it is.",
-            "unset": "Take a setting out of the file.",
-            "path": "Say where the settings files are.",
+            "set": "Change one setting; the rest of the file stays unchanged.",
+            "unset": "Remove a setting from the file.",
+            "path": "Print the paths of the settings files.",
             "schema": "Print the JSON Schema of settings files, for editors.",
         },
     ),
     "session": (
-        "Look after stored sessions.",
+        "Manage stored sessions.",
         {
             "list": "List the sessions, newest first.",
             "show": "Show a session's conversation.",
-            "resume": "Go on with a session that was interrupted.",
-            "search": "Find sessions by titles and by what was said.",
-            "fork": "Begin a new session from an earlier point of another.",
-            "rewind": "Take a session back to an earlier event.",
+            "resume": "Resume an interrupted session.",
+            "search": "Search sessions by title and content.",
+            "fork": "Start a new session from an earlier point of another.",
+            "rewind": "Rewind a session to an earlier event.",
             "export": "Write a session with all its events as JSON.",
-            "import": "Store a session that was exported.",
-            "prune": "Remove old sessions.",
+            "import": "Store an exported session.",
+            "prune": "Delete old sessions.",
             "delete": "Remove a session.",
         },
     ),
     "memory": (
-        "Look after what agents remember.",
+        "Manage the agents' memories.",
         {
-            "list": "List what is remembered, by key.",
+            "list": "List memories by key.",
             "show": "Show one memory.",
-            "search": "Find memories, the best first.",
+            "search": "Search memories, best match first.",
             "store": "Remember something.",
-            "forget": "Forget one memory.",
+            "forget": "Delete one memory.",
             "export": "Write all memories as JSON lines.",
             "clear": "Forget everything.",
-            "sync": "Tell back ends what waits to be sent to them.",
+            "sync": "Send pending memory changes to the back ends.",
         },
     ),
     "mirror": (
-        "Send what is said in sessions to their mirror.",
+        "Replicate session events to a mirror.",
         {
-            "run": "Send it, as it is said; what cannot be sent waits.",
-            "status": "Show how far the mirror is.",
+            "run": "Replicate events; queue what fails.",
+            "status": "Show the replication progress.",
         },
     ),
     "state": (
-        "Look into the state of sessions, users and apps, and change it.",
+        "Show and change the state of sessions, users and apps.",
         {
-            "show": "Show how a session stands or stood, or a user's or an app's variables.",
+            "show": "Show a session's state, or the variables of a user or an app.",
             "set": "Set variables.",
             "delete": "Delete variables.",
         },
     ),
     "handoff": (
-        "Hand sessions over, and look into handoffs.",
+        "Make handoffs, and inspect them.",
         {
             "start": "Hand a session to another agent.",
             "list": "List handoffs, newest first.",
             "show": "Show everything about a handoff.",
-            "cancel": "Undo a handoff that is not confirmed, or withdraw one.",
-            "answer": "Answer, as a person, a session that waits for one.",
+            "cancel": "Roll back an unconfirmed handoff, or withdraw a request.",
+            "answer": "Answer a session that waits for a person.",
         },
     ),
     "message": (
-        "Look into messages between agents, and send some.",
+        "Send and inspect messages between agents.",
         {
-            "list": "List messages between agents, the oldest first.",
-            "show": "Show a message and what became of it.",
-            "send": "Ask an agent something, or tell it.",
-            "requeue": "Deliver messages again that are dead or expired.",
+            "list": "List messages between agents, oldest first.",
+            "show": "Show a message and its delivery.",
+            "send": "Send a query or a notice to an agent.",
+            "requeue": "Deliver dead or expired messages again.",
         },
     ),
     "collaboration": (
-        "Let agents agree on work, and look into their agreements.",
+        "Agree on work between agents, and inspect agreements.",
         {
-            "list": "List collaborations, the oldest first.",
-            "show": "Show a collaboration, with what was said in it.",
-            "request": "Ask another agent to take work over.",
+            "list": "List collaborations, oldest first.",
+            "show": "Show a collaboration's state and messages.",
+            "request": "Ask another agent to take over work.",
             "propose": "Propose terms to another agent.",
             "call": "Call for bids: ask who can do something.",
-            "acknowledge": "Say yes to a request.",
-            "accept": "Accept the terms on the table.",
-            "counter": "Propose other terms.",
-            "reject": "Reject a request, or the terms on the table.",
-            "bid": "Bid for a call.",
+            "acknowledge": "Accept a request.",
+            "accept": "Accept the current terms.",
+            "counter": "Propose different terms.",
+            "reject": "Reject a request, or the current terms.",
+            "bid": "Bid in a call for bids.",
             "decline": "Decline a call.",
-            "award": "Take a bid as it is.",
+            "award": "Accept a bid as it is.",
             "select": "Negotiate with a bidder.",
             "cancel": "End a collaboration.",
         },
     ),
     "inbox": (
-        "Answer what agents ask people.",
+        "Answer the questions of agents.",
         {
-            "list": "List what waits for people, the most urgent first.",
-            "show": "Show everything about a question.",
-            "answer": "Answer a question, once.",
-            "assign": "Say whose a question is.",
-            "snooze": "Hide a question for a time.",
+            "list": "List open items, most urgent first.",
+            "show": "Show everything about an item.",
+            "answer": "Answer an item.",
+            "assign": "Assign an item.",
+            "snooze": "Hide an item for a time.",
             "cancel": "Withdraw a question.",
-            "watch": "Show questions, and what becomes of them, as they come.",
+            "watch": "Show new items, and changes of items, as they happen.",
         },
     ),
     "worker": (
-        "Work on the sessions of a store, and see who does.",
+        "Run and list workers.",
         {
-            "run": "Work on the sessions of a store, with others; `run` may be left out.",
+            "run": "Work on the sessions of a store; `run` may be left out.",
             "list": "List the workers of a store.",
         },
     ),
     "keys": (
-        "Look after the keys that callers of the server need.",
+        "Manage the API keys of the server.",
         {
-            "create": "Make a key; it is shown once.",
+            "create": "Create a key; it is shown once.",
             "list": "List the keys, without their secrets.",
-            "revoke": "Make a key useless, for ever.",
+            "revoke": "Revoke a key for good.",
         },
     ),
     "store": (
-        "Look after whole stores.",
+        "Copy, back up and check whole stores.",
         {
             "copy": "Copy everything from SQLite to PostgreSQL, and compare the two.",
-            "backup": "Back up the store into a file, while others work with it.",
+            "backup": "Back up the store into a file, while it is in use.",
             "restore": "Restore a backup into an empty store.",
-            "verify": "Read everything in the store, and tell what is wrong.",
-            "info": "Show what the store is and how much is in it.",
+            "verify": "Read everything in the store, and report faults.",
+            "info": "Show the store's format and size.",
         },
     ),
     "audit": (
-        "Look into the audit: who handed what to whom, who decided, and whether it was changed.",
+        "Inspect and verify the audit of handoffs and decisions.",
         {
             "list": "List the audit's records, newest first.",
             "show": "Show a record, or all records of a handoff.",
-            "verify": "Find out whether somebody changed what is stored.",
-            "export": "Write records as JSON lines, to be kept elsewhere.",
+            "verify": "Check that stored events were not altered.",
+            "export": "Write records as JSON lines, for an archive.",
         },
     ),
 }
@@ -194,7 +194,7 @@ GROUPS = {
 def build(asked: Sequence[str] = ()) -> App:
     """The parser; the commands' own modules are loaded when they are called.
 
-    Of the command that is `asked` about, the help is all that its function says.
+    The command that is `asked` about gets its help from its function.
     """
     from cyclopts import App
     from rich.console import Console
@@ -225,7 +225,7 @@ def build(asked: Sequence[str] = ()) -> App:
 
 
 def _refuse_fractions(_: App, __: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Refuse a fraction where a whole number belongs, which the parser would round."""
+    """Refuse a fraction where an integer is required; the parser would round it."""
     from cyclopts import CoercionError
 
     for argument in arguments:

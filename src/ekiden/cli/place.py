@@ -1,4 +1,4 @@
-"""Where a command works: with a store of this machine, or with a server."""
+"""Where a command works: on a local store, or with a server."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _SERVER_OPTION: Final = "--server"
 _STORE: Final = "EKIDEN_STORE"
 _MEMORY: Final = "memory:"
 VIA: Final = "terminal"
-IN_MEMORY: Final = "nobody else can write to memory:; name a store that is kept"
+IN_MEMORY: Final = "other processes cannot write to memory:; name a persistent store"
 
 _ServerOption: TypeAlias = Annotated[
     str | None,
     Parameter(
         name=_SERVER_OPTION,
-        help="Work with this server instead, with the key in EKIDEN_API_KEY; else EKIDEN_SERVER.",
+        help="Use this server, with the key in EKIDEN_API_KEY; by default EKIDEN_SERVER.",
     ),
 ]
 
@@ -39,7 +39,7 @@ _StoreOption: TypeAlias = Annotated[
     str | None,
     Parameter(
         name="--store",
-        help="Where sessions are kept: a path, sqlite:///path, postgresql://… or memory:; else "
+        help="The session store: a path, sqlite:///path, postgresql://… or memory:; by default "
         "EKIDEN_STORE, else the setting `store`, which is .ekiden/ekiden.db.",
     ),
 ]
@@ -49,15 +49,15 @@ _HERE_ONLY: Final = {
     "--store": "the server has its own store",
     "--team": "the server has its own team",
     "--model": "the server has its own models",
-    "--keep-going": "the server has read its agent files already",
-    "--allow": "what may run without asking is decided at the server; answer in its inbox",
+    "--keep-going": "the server has already read its agent files",
+    "--allow": "the server decides what may run without asking; answer in its inbox",
 }
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The options of every command that works with either."""
+    """The options of every command that works with a store or a server."""
 
     store: _StoreOption = None
     server: _ServerOption = None
@@ -75,14 +75,14 @@ class Place:
         keeps_time: bool = False,
         embeds: bool = False,
     ) -> AsyncIterator[Ekiden]:
-        """Everything that is there; with `create` a store that does not exist is made.
+        """The resources; with `create` a missing store is created.
 
-        `app`: another than that of the settings. `progress` is called while long work is done on a
-        store of this machine, `on_outage` when a store cannot be reached while somebody looks on.
-        With `keeps_time` deadlines of the inbox are kept, as servers do; `embeds`: the embedding
-        model of the settings is asked. `UsageError` if a store
-        and a server are named, for another app at a server, and for a store in memory if something
-        must be `kept`, or if it `is_shared` with others who write to it.
+        `app`: another than that of the settings. `progress` is called during long work on a local
+        store, `on_outage` when a store becomes unreachable while events are watched. With
+        `keeps_time` inbox deadlines are handled, as servers do; `embeds`: use the embedding model
+        of the settings. `UsageError` if both a store and a server are named, for another app at a
+        server, and for a store in memory if something must be `kept`, or if it `is_shared` with
+        other writers.
         """
         if self.is_server:
             if app is not None:
@@ -92,7 +92,7 @@ class Place:
             return
         in_memory = IN_MEMORY if is_shared else ""
         if kept:
-            in_memory = f"a server cannot see {kept} in memory:; name a store that is kept"
+            in_memory = f"a server cannot see {kept} in memory:; name a persistent store"
         async with _at_store(
             self.store,
             create=create,
@@ -107,8 +107,8 @@ class Place:
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[AsyncClient]:
-        """A client of the server; `UsageError` if a store is named, too. The key is that of the
-        environment, because arguments are seen by everybody on the machine."""
+        """A client of the server; `UsageError` if a store is named too. The key comes from the
+        environment, because command arguments are visible to everyone on the machine."""
         url = _server_of(self.server, {}, store=self.store)
         from ekiden.client import AsyncClient
 
@@ -116,7 +116,7 @@ class Place:
             yield client
 
     def check_for_server(self, given: Mapping[str, object]) -> None:
-        """`UsageError` if one of these options is given, and a server is named."""
+        """`UsageError` if one of these options is given together with a server."""
         _server_of(self.server, given, store=self.store)
 
     def address(self, of_settings: str) -> str:
@@ -124,7 +124,7 @@ class Place:
         return self.store or os.environ.get(_STORE) or of_settings
 
     def words(self, url: str) -> list[str]:
-        """The option that names the store or the server in a command, if it has to be given again.
+        """The option that names the store or the server, for a command to repeat.
 
         `url` is its address, which has no password in it.
         """
@@ -135,19 +135,19 @@ class Place:
         return [] if is_known else ["--store", url]
 
     def who(self, by: str | None) -> str | None:
-        """The name of the person at this machine, else `by`; at a server `None`, which tells itself
-        who calls. `UsageError` if there is no name, and for one at a server."""
+        """The name of the person at this machine, else `by`; `None` at a server, which knows its
+        caller. `UsageError` if there is no name, and for a name at a server."""
         from ekiden.cli.run.handoffs import who_answers
 
         if not self.is_server:
             return who_answers(by)
         if by is not None:
-            raise UsageError("leave out --by: the server tells by your key who you are")
+            raise UsageError("leave out --by: the server knows you by your key")
         return None
 
     @property
     def is_server(self) -> bool:
-        """Whether a server is asked."""
+        """Whether a server is used."""
         return _is_remote(self.server, self.store)
 
 
@@ -157,7 +157,7 @@ HERE: Final = Place()
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamPlace:
-    """The options of commands that look at a team, and need no store."""
+    """The options of commands that inspect a team and need no store."""
 
     team: TeamOption = TEAM
     keep_going: KeepGoingOption = False
@@ -168,10 +168,10 @@ class TeamPlace:
     async def open(
         self, *, model: str | None = None, as_json: bool = False, demo: str = ""
     ) -> AsyncIterator[Ekiden]:
-        """The team, over a store in which is nothing; what its files name is not imported.
+        """The team over an empty store; its files' code is not imported.
 
-        With `model` in place of the agents' own. `demo` is said at the end if nobody named a team.
-        `UsageError` for options that are not for servers.
+        `model` replaces the agents' own. `demo` is printed at the end if no team was named.
+        `UsageError` for options that a server does not support.
         """
         given = {"--team": self.team, "--model": model, "--keep-going": self.keep_going}
         server = _server_of(self.server, given, store=self._store())
@@ -215,7 +215,7 @@ class TeamPlace:
 
     @property
     def is_server(self) -> bool:
-        """Whether a server is asked."""
+        """Whether a server is used."""
         return _is_remote(self.server, self._store())
 
 
@@ -225,8 +225,7 @@ THE_TEAM: Final = TeamPlace()
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamAtWork(TeamPlace):
-    """The options of commands that look at what a team does; a store that does not exist is
-    empty."""
+    """The options of commands that inspect a team's work; a missing store counts as empty."""
 
     store: _StoreOption = None
 
@@ -247,7 +246,7 @@ AT_WORK: Final = TeamAtWork()
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamWithStore(TeamAtWork):
-    """The options of commands with which a team works on the sessions of a store."""
+    """The options of commands that run a team on the sessions of a store."""
 
     @asynccontextmanager
     async def work(
@@ -262,11 +261,11 @@ class TeamWithStore(TeamAtWork):
         create: bool = False,
         as_json: bool = False,
     ) -> AsyncIterator[tuple[Ekiden, str]]:
-        """The team with its store, and the command that goes on with the session; with `create` a
-        store that does not exist is made.
+        """The team with its store, and the command that resumes the session; with `create` a
+        missing store is created.
 
         The person `by` hands the session `to` an agent, in at most `timeout_s` seconds.
-        `UsageError` for options that are not for servers; `Interrupted` tells how to go on.
+        `UsageError` for options that a server does not support; `Interrupted` says how to resume.
         """
         given = {
             "--team": self.team,
@@ -277,7 +276,7 @@ class TeamWithStore(TeamAtWork):
         server = _server_of(self.server, given, store=self.store)
         if server is not None:
             if by is not None:
-                raise UsageError("leave out --by: the server tells by your key who you are")
+                raise UsageError("leave out --by: the server knows you by your key")
             again = "" if self.server is None else f" --server {server}"
             async with _at_server(server) as there:
                 yield there, f"ekiden session resume {session}{again}"
@@ -347,7 +346,7 @@ class Machine:
 
     @asynccontextmanager
     async def open(self, *, shows_secrets: bool = False) -> AsyncIterator[Settings]:
-        """The settings; with `shows_secrets` unmasked, if they are those of this machine."""
+        """The settings; with `shows_secrets` unmasked, if they are local."""
         server = self.server if self.server is not None else os.environ.get(_SERVER) or None
         if server is not None:
             async with _at_server(server) as there:
@@ -367,7 +366,7 @@ def _is_remote(server: str | None, store: str | None) -> bool:
 
 
 def _server_of(server: str | None, given: Mapping[str, object], *, store: str | None) -> str | None:
-    """The server that is to be asked; `UsageError` for an option of this machine."""
+    """The server to use; `UsageError` for a local option."""
     if not _is_remote(server, store):
         return None
     name = _SERVER if server is None else "--server"

@@ -39,9 +39,9 @@ def open_project(
 ) -> Project:
     """The team here: `team`, the project's own, or the demo; options override the settings.
 
-    With `keep_going` files that have an error are left out, and named on standard error. With
-    `inert` the project is only looked at. With `trust` nobody is asked whether its files are to be
-    trusted. Raises what `load_project` does, and `FolderNotTrusted`.
+    With `keep_going` faulty files are left out, and named on standard error. With `inert` the
+    project is only inspected. With `trust` no question about trust is asked. Raises the errors of
+    `load_project`, and `FolderNotTrusted`.
     """
     from ekiden.agents import load_agent_files
     from ekiden.cli.trust_question import check_trust
@@ -70,9 +70,9 @@ def open_project(
 
 
 def check_addressee(project: Project, address: AddressedMessage) -> None:
-    """`UnknownAgent` if a message is for somebody whom the team does not have.
+    """`UnknownAgent` if a message is addressed to an agent outside the team.
 
-    To be asked before anything is stored.
+    Call it before anything is stored.
     """
     from ekiden.project.routing import AUTO
 
@@ -81,13 +81,13 @@ def check_addressee(project: Project, address: AddressedMessage) -> None:
 
 
 def tell_problems(problems: Iterable[Problem], *, as_json: bool) -> None:
-    """Name what is wrong with files, on standard error."""
+    """Print the faults of files on standard error."""
     for problem in problems:
         note(dumps({"problem": problem.to_json()}) if as_json else str(relative(problem)))
 
 
 def tell_notes(project: Project, *, as_json: bool) -> None:
-    """Say what a person should know of the project, such as a server that cannot be reached."""
+    """Print notes about the project, such as an unreachable server."""
     for text in project.notes:
         _tell(text, as_json=as_json)
 
@@ -97,7 +97,7 @@ def _tell(text: str, *, as_json: bool) -> None:
 
 
 def store_address(option: str | None) -> str:
-    """Where sessions are kept: the option, else the settings, else their default.
+    """The address of the store: the option, else the settings, else their default.
 
     `FolderNotTrusted` if the project's settings name a database, and the folder is not trusted.
     """
@@ -112,7 +112,7 @@ def store_address(option: str | None) -> str:
 
 
 def relative(problem: Problem) -> Problem:
-    """The problem with a path that is short to read from here."""
+    """The problem with a short path, relative to the current folder."""
     from dataclasses import replace
 
     try:
@@ -128,7 +128,7 @@ def title_of(text: str) -> str:
 
 
 class Owned(Protocol):
-    """A session, as far as it is somebody's."""
+    """A session with an owner."""
 
     @property
     def user_id(self) -> str | None: ...
@@ -141,12 +141,12 @@ class HasSessions(Protocol):
 
 
 def user_here(user: str | None) -> str | None:
-    """Who is meant: the one named, else that of the settings here."""
+    """The named user, else that of the settings."""
     return settings_here().user if user is None else user
 
 
 async def check_owner(sessions: HasSessions, session_id: str | None, user: str | None) -> None:
-    """`UsageError` if a session that is there is another user's than the one that was named."""
+    """`UsageError` if an existing session belongs to another user."""
     if session_id is None or user is None:
         return
     try:
@@ -156,6 +156,6 @@ async def check_owner(sessions: HasSessions, session_id: str | None, user: str |
     if found.user_id != user:
         whose = "nobody's" if found.user_id is None else f"of the user {found.user_id!r}"
         raise UsageError(
-            f"session {session_id} is {whose}, not of {user!r}: leave out --user, or the setting "
-            "`user`, or begin another session"
+            f"session {session_id} is {whose}, not of {user!r}: leave out --user, or the "
+            "setting `user`, or start another session"
         )

@@ -1,4 +1,4 @@
-"""What a person says on the command line, and to whom."""
+"""A person's message on the command line, and its recipient."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def read_request(argument: str, more: Sequence[str] = ()) -> AddressedMessage:
-    """The text with whom it is for, from the argument or, if that is ``-``, standard input.
+    """The text and its recipient, from the argument or, if that is ``-``, standard input.
 
-    `more` are further words on the command line, which are a mistake: `UsageError` shows how to
-    quote them. `BadInput` for what is not UTF-8 or says nothing.
+    `more` are extra words on the command line: `UsageError` shows how to quote them. `BadInput` for
+    input that is not UTF-8 or empty.
     """
     from ekiden.project.routing import parse_address
 
@@ -32,19 +32,19 @@ def read_addressed(argument: str, more: Sequence[str] = ()) -> str:
     text = read_text(argument)
     address = parse_address(text)
     if not address.text.strip():
-        raise BadInput(f"there is nothing to say after @{address.to}")
+        raise BadInput(f"there is no text after @{address.to}")
     return text
 
 
 def one_argument(argument: str, more: Sequence[str]) -> None:
-    """`UsageError`, which shows how to quote them, if there are further words."""
+    """`UsageError`, which shows how to quote them, if there are extra words."""
     if more:
         joined = shlex.quote(" ".join((argument, *more)))
         raise UsageError(f"the text must be one argument: put it in quotes, as {joined[:200]}")
 
 
 def read_text(argument: str) -> str:
-    """What to say, from the argument or from standard input; `BadInput` if that is no text."""
+    """The message, from the argument or from standard input; `BadInput` if it is not text."""
     source = "standard input" if argument == "-" else "the text"
     try:
         if argument == "-":
@@ -56,5 +56,5 @@ def read_text(argument: str) -> str:
     except UnicodeError as exc:
         raise BadInput(f"{source} is not UTF-8; convert it first, for example with iconv") from exc
     if not text.strip():
-        raise BadInput(f"{source} is empty; there is nothing to say")
+        raise BadInput(f"{source} is empty; there is nothing to send")
     return text.removesuffix("\n") if argument == "-" else text

@@ -1,4 +1,4 @@
-"""Starts or resumes a run in the terminal, here or at a server."""
+"""Starts or resumes a run in the terminal, locally or at a server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LOOK_EVERY_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFlags:
-    """The options that commands which run a session share."""
+    """The shared options of commands that run a session."""
 
     place: Place
     team: str | None
@@ -53,7 +53,7 @@ class RunFlags:
     as_json: bool
 
     def check_for_server(self) -> None:
-        """`UsageError` for what is decided where the agents run."""
+        """`UsageError` for options that only the server can decide."""
         self.place.check_for_server(
             {
                 "--team": self.team is not None,
@@ -65,7 +65,7 @@ class RunFlags:
 
     @property
     def approver_at_server(self) -> TerminalApprover | None:
-        """Asks whoever sits here about the tools of a server's team."""
+        """Asks the person at this terminal about the tools of a server's team."""
         if self.approve == "inbox" or not is_attended():
             return None
         return TerminalApprover(ask=ask_on_terminal)
@@ -73,18 +73,18 @@ class RunFlags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpeningMessage:
-    """What is said, in which session."""
+    """The message, and its session."""
 
     said: AddressedMessage
     session: str | None
     """`None`: a new one."""
     user: str | None
-    """Whose a new session is."""
+    """The user of a new session."""
     priority: Priority
 
 
 async def begin_run(flags: RunFlags, message: OpeningMessage) -> int:
-    """Say something, and show what comes of it; gives the exit code."""
+    """Send a message and show the run; returns the exit code."""
     if flags.place.is_server:
         return await _begin_at_server(flags, message)
     from ekiden.api.arguments import check_arguments
@@ -131,7 +131,7 @@ async def begin_run(flags: RunFlags, message: OpeningMessage) -> int:
 
 
 async def resume_run(flags: RunFlags, session_id: str) -> int:
-    """Go on with a session, and show what comes of it; gives the exit code."""
+    """Resume a session and show the run; returns the exit code."""
     if flags.place.is_server:
         return await _resume_at_server(flags, session_id)
     from ekiden.api.arguments import check_arguments
@@ -148,7 +148,7 @@ async def resume_run(flags: RunFlags, session_id: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Here:
-    """A store and a team of this machine."""
+    """A local store and team."""
 
     flags: RunFlags
     project: Project
@@ -157,7 +157,7 @@ class _Here:
     patience: WaitPolicy
 
     async def watch(self, session: Session, start: Start | None) -> int:
-        """Watch the run that `start` begins; `None`: the one that the session has."""
+        """Show the run that `start` begins; `None`: the session's current one."""
         from ekiden.cli.run.local import LocalRun
         from ekiden.cli.run.observer import resume_command
         from ekiden.project.runs.follow import ended, go_on

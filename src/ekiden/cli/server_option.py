@@ -1,4 +1,4 @@
-"""The option `--server`: which commands do not take it, and where it may stand."""
+"""The option `--server`: which commands refuse it, and moving it to its place."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ LOCAL_ONLY: Final[Mapping[str, str]] = {
     "config schema": "it needs no server",
     "config path": "it is about files of this machine",
     "worker run": "it works on a store; run it where it can reach the store",
-    "store copy": "it works with stores themselves; run it where they can be reached",
-    "store backup": "it works with the store itself; run it where that can be reached",
-    "store restore": "it works with the store itself; run it where that can be reached",
-    "store verify": "it works with the store itself; run it where that can be reached",
-    "store info": "it works with the store itself; run it where that can be reached",
+    "store copy": "it works with stores themselves; run it where they are reachable",
+    "store backup": "it works with the store itself; run it where that is reachable",
+    "store restore": "it works with the store itself; run it where that is reachable",
+    "store verify": "it works with the store itself; run it where that is reachable",
+    "store info": "it works with the store itself; run it where that is reachable",
     "mirror run": "it sends from a store; run it where the store is",
 }
-"""With the reason."""
+"""The commands that refuse it, with the reason."""
 
 _OPTION: Final = "--server"
 
 
 def put_server(arguments: list[str], groups: Mapping[str, object]) -> None:
-    """Put `--server URL` behind the command, wherever it stands.
+    """Move `--server URL` behind the command, wherever it stands.
 
-    `UsageError` for one without an address, and for commands that are about this machine.
+    `UsageError` if the address is missing, and for local commands.
     """
     url = _take_option(arguments)
     command = _command_of(arguments, groups)

@@ -1,8 +1,8 @@
 """Candidates for shell completion.
 
 Completion asks no questions, runs no code of the project and connects only to a server that the
-user names. Agents come from the first lines of their files, sessions from a SQLite file that is
-opened read-only. If anything fails, there are no candidates.
+user names. Agents come from the first lines of their files, sessions from a SQLite file opened
+read-only. If anything fails, there are no candidates.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NAME: Final = re.compile(r"^name:[ \t]*[\"']?([^\"'\n]+?)[\"']?[ \t]*$", re.MUL
 _LISTED: Final = 100
 _TIMEOUT_S: Final = 1.0
 _TABLE: Final = Path(".ekiden", "completion", "options.json")
-"""Below the home folder: the options of all commands, so that no command has to be loaded."""
+"""Below the home folder: the options of all commands, so that no command must be loaded."""
 
 
 def completion_lines(arguments: Sequence[str]) -> list[str]:
@@ -59,7 +59,7 @@ def completion_lines(arguments: Sequence[str]) -> list[str]:
 
 
 def candidates(words: Sequence[str]) -> list[Candidate]:
-    """What the last of `words` may become; the others stand before it, without `ekiden`."""
+    """Completions of the last of `words`; the others come before it, without `ekiden`."""
     from ekiden.cli.parser import COMMANDS, GROUPS
 
     *before, current = words or [""]
@@ -84,7 +84,7 @@ def option_table() -> dict[str, dict[str, list[Any]]]:
 
 
 def write_option_table() -> None:
-    """Store the options of all commands where `candidates` looks for them."""
+    """Store the options of all commands where `candidates` reads them."""
     path = Path.home() / _TABLE
     path.parent.mkdir(parents=True, exist_ok=True)
     record = {"version": __version__, "commands": option_table()}
@@ -136,7 +136,7 @@ def _options_of(command: str) -> dict[str, list[Any]]:
 
 
 def _named(kind: str, before: Sequence[str]) -> list[Candidate]:
-    """Agents or sessions, of a server if one is named, else of this folder."""
+    """Agents or sessions, of a named server or of this folder."""
     with suppress(Exception):
         server = _option(before, "--server") or os.environ.get("EKIDEN_SERVER")
         if server and not _option(before, "--store"):

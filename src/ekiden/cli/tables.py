@@ -1,4 +1,4 @@
-"""Rows and columns: drawn for a terminal, plain for a pipe; both right for wide characters."""
+"""Tables: drawn for a terminal, plain for a pipe; both handle wide characters."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60))
 _KEPT_DIGITS: Final = 12
-"""Digits that stay of an id that Ekiden made: its millisecond, and 12 random bits."""
+"""Kept digits of an id that Ekiden made: its millisecond, and 12 random bits."""
 _WHOLE: Final = 24
-"""Ids that somebody chose are shown whole up to this length."""
+"""Ids chosen by users are shown whole up to this length."""
 _NARROWEST: Final = 6
 
 
 class Whole(str):
-    """A cell that is never cut, because it is typed again."""
+    """A cell that is never cut, because users copy it."""
 
     __slots__ = ()
 
@@ -57,7 +57,7 @@ def print_table(
 ) -> None:
     """A table of short texts.
 
-    A terminal gets one line for each row: long texts are cut, unless `wide`. Without `wide`, for a
+    A terminal gets one line for each row: long texts are cut, unless `wide`. With `wide` off for a
     table that is read as a whole, they continue on the next line. A pipe gets everything.
     """
     if not is_terminal() or wide:
@@ -128,13 +128,13 @@ def clock_time(seconds: float) -> str:
 
 
 def ago(seconds: float, *, now: float | None = None) -> str:
-    """How long ago a time was, or how far ahead it is: ``3m ago``, ``in 2d``."""
+    """Relative time: ``3m ago``, ``in 2d``."""
     passed = (time.time() if now is None else now) - seconds
     return f"in {span(-passed)}" if passed < -1 else f"{span(passed)} ago"
 
 
 def span(seconds: float) -> str:
-    """A time for people: ``45s``, ``12m``, ``3h``, ``2d``."""
+    """A duration: ``45s``, ``12m``, ``3h``, ``2d``."""
     for unit, size in _UNITS:
         if seconds >= size:
             return f"{int(seconds // size)}{unit}"
@@ -144,7 +144,7 @@ def span(seconds: float) -> str:
 def short_ids(ids: Sequence[str]) -> list[str]:
     """Each id as short as it is unique among `ids`.
 
-    One that Ekiden made keeps enough digits to be unique also among those that are not listed.
+    An id that Ekiden made keeps enough digits to be unique among unlisted ones too.
     """
     heads = {each: generated_part(each) or each for each in ids}
     every = sorted(set(heads.values()))
@@ -206,7 +206,7 @@ def _text(cell: Cell) -> str:
 
 
 def _common(one: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
+    """The length of the common prefix of two texts."""
     return next(
         (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
         min(len(one), len(other)),
@@ -214,7 +214,7 @@ def _common(one: str, other: str) -> int:
 
 
 def _caps(widths: Sequence[int], gives: Sequence[bool], room: int) -> list[int]:
-    """How wide each column may be: the widest that give way become equally wide."""
+    """The width of each column: the widest ones shrink to equal widths."""
     cap = max(widths)
     while cap > _NARROWEST and _total(widths, gives, cap) > room:
         cap -= 1

@@ -12,18 +12,18 @@ from ekiden.sessions import is_rewind, is_transfer, said, standing
 
 _LABELS = {"rule": "rule-match", "sticky": "kept"}
 _CERTAIN = frozenset({"named", "sticky", "default"})
-"""Methods that do not guess, so that a percentage would say nothing."""
-_CAUSES = {"gave_up": "the agent before gave up", "switched": "the subject changed"}
+"""Methods without guessing, for which a percentage means nothing."""
+_CAUSES = {"gave_up": "the previous agent gave up", "switched": "the subject changed"}
 _LONGEST_OUTPUT = 600
 """Characters of a tool's output that are shown."""
 _LONGEST_REASON = 300
 
 
 def route_line(details: Mapping[str, Any]) -> str:
-    """A decision, as `RouteDecision.to_json` and the details of `route` events tell it, as a line.
+    """A decision as a line, from `RouteDecision.to_json` or the details of `route` events.
 
-    For example ``rule-match → debugger, 90 %``, ``named → billing``, ``kept → orders`` or
-    ``no match: no keyword was found``. Fields that are missing are left out, never an error.
+    For example ``rule-match → debugger, 90 %``, ``named → billing``, ``kept → orders`` or ``no
+    match: no keyword was found``. Missing fields are left out.
     """
     agent, method = details.get("agent"), str(details.get("method") or "route")
     if not agent:
@@ -38,19 +38,19 @@ def route_line(details: Mapping[str, Any]) -> str:
 
 
 def is_news(details: Mapping[str, Any]) -> bool:
-    """Whether a decision tells a person anything: not if the conversation stays where it is."""
+    """Whether a decision is worth showing: not if the agent stays the same."""
     return details.get("method") != "sticky"
 
 
 class TranscriptLine(NamedTuple):
-    """Something said or done: by whom, and what."""
+    """A message or an action: by whom, and what."""
 
     who: str
     what: str
 
 
 def transcript(events: Sequence[Event]) -> list[TranscriptLine]:
-    """The conversation as it stands, with calls, handoffs and failures where they happened."""
+    """The conversation, with calls, handoffs and failures where they happened."""
     spoken = {event.seq for event in said(events)}
     transfers = _transfer_calls(events)
     tools = _tool_names(events)
@@ -58,7 +58,9 @@ def transcript(events: Sequence[Event]) -> list[TranscriptLine]:
     for event in standing(events):
         if is_rewind(event):
             lines.append(
-                TranscriptLine("rewind", f"back to after event {(event.details or {})['rewound']}")
+                TranscriptLine(
+                    "rewind", f"rewound to after event {(event.details or {})['rewound']}"
+                )
             )
         elif event.type == "handoff":
             if _is_news(event):
@@ -90,7 +92,7 @@ def _transfer_calls(events: Iterable[Event]) -> set[str]:
 
 
 def _is_news(event: Event) -> bool:
-    """Whether the conversation moved, did not move though somebody wanted it to, or moved back."""
+    """Whether the conversation moved, failed to move, or moved back."""
     status = (event.details or {}).get("status")
     return is_transfer(event) or status in ("failed", "rolled_back")
 
@@ -162,7 +164,7 @@ def shorten(text: str, longest: int = _LONGEST_OUTPUT) -> str:
 
 
 def task_line(event: Event) -> str | None:
-    """The line when a task of a plan begins or ends, or when a plan does."""
+    """The line when a task of a plan, or the plan itself, starts or ends."""
     details = event.details or {}
     agent = details.get("agent")
     match details.get("phase"):
@@ -181,7 +183,7 @@ def task_line(event: Event) -> str | None:
 
 
 def duration(microseconds: int) -> str:
-    """A time that something took, for people."""
+    """A duration, for people."""
     if microseconds < 1_000_000:
         return f"{microseconds / 1e3:.0f} ms"
     return f"{microseconds / 1e6:.1f} s"

@@ -1,4 +1,4 @@
-"""Asking the person at the terminal whether the files of a folder are to be trusted."""
+"""Asks the person at the terminal whether to trust the files of a folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHOWN: Final = 200
 
 
 class NotTrustedYet(FolderNotTrusted):
-    """The refusal of a folder that a person may still be asked about."""
+    """The refusal of a folder that a person may still trust."""
 
     def __init__(self, workspace: Workspace) -> None:
         way_out = (
@@ -32,19 +32,20 @@ class NotTrustedYet(FolderNotTrusted):
             "them for one command"
         )
         if (agent := acting_agent()) is not None:
-            way_out = f"the agent {agent!r:.80} cannot trust a folder: only people do that"
+            way_out = f"the agent {agent!r:.80} cannot trust a folder: only people can"
         folder = printable(str(workspace.root))
         super().__init__(folder, listed(workspace.lines()), way_out=way_out)
         self.workspace = workspace
 
 
 def check_trust(found: Workspace, *, trust: bool = False, asks: bool = True) -> bool:
-    """Let only a trusted folder pass: the person at the terminal is asked once for its content.
+    """Raise unless the folder is trusted; the person at the terminal is asked once per content.
 
-    Gives whether somebody was asked: the files may have changed meanwhile.
+    Returns whether the person was asked: the files may have changed meanwhile.
 
-    With `trust`, or EKIDEN_TRUST, nobody is asked and nothing is stored; what an agent runs cannot
-    trust anything. `FolderNotTrusted` if the person says no, and if nobody is there to be asked.
+    With `trust`, or EKIDEN_TRUST, there is no question and nothing is stored; a command that an
+    agent runs cannot trust anything. `FolderNotTrusted` if the person declines, and without a
+    terminal.
     """
     if found.is_trusted:
         return False
@@ -60,7 +61,7 @@ def check_trust(found: Workspace, *, trust: bool = False, asks: bool = True) -> 
 
 
 def introduction(found: Workspace) -> str:
-    """What a person reads before the question."""
+    """The text before the question."""
     return "\n".join(
         [
             f"Do you trust {printable(str(found.root))}? Its files do the following:",
@@ -81,7 +82,7 @@ def check_addresses(loaded: LoadedSettings, root: Path, *names: str) -> None:
     """`FolderNotTrusted` if the project's settings `names` have an address, and the folder is not
     trusted.
 
-    To be asked by commands that load no project before they connect to what these settings name.
+    For commands that load no project, before they connect to an address in these settings.
     """
     from ekiden.project.trust import inspect_workspace
 
@@ -95,6 +96,6 @@ def check_addresses(loaded: LoadedSettings, root: Path, *names: str) -> None:
 
 
 def check_some(found: Workspace, *keys: str, trust: bool = False) -> None:
-    """As `check_trust`, for a command that uses only these settings and those in them."""
+    """As `check_trust`, for a command that uses only these settings and their children."""
     if any(each.key.startswith(keys) for each in found.risks):
         check_trust(found, trust=trust)

@@ -49,7 +49,7 @@ async def called(ekiden: Ekiden, *arguments: str) -> Ran:
 
 async def test_what_is_there_is_sent_once(desk: Ekiden, server: VertexServer) -> None:
     ran = await called(desk, "mirror", "run", "--once")
-    assert (ran.code, ran.out) == (0, "sent: 4, set aside: 0, sessions that wait: 0\n")
+    assert (ran.code, ran.out) == (0, "sent: 4, set aside: 0, sessions waiting: 0\n")
     assert server.said() == ["hello", "here"] * 2
     again = await called(desk, "mirror", "run", "--once", "--json")
     assert again.json == {
@@ -70,7 +70,7 @@ async def test_a_vendor_that_is_away_is_told_and_costs_nothing(
     assert (await called(desk, "run", "--session", "s1", "@desk more")).code == 0
     ran = await called(desk, "mirror", "run", "--once")
     assert ran.code == 1
-    assert "sessions that wait: 1" in ran.out
+    assert "sessions waiting: 1" in ran.out
     assert ran.err.count("it answered 503") == 1
     shown = await called(desk, "mirror", "status", "--json")
     assert shown.json["waiting"] == 1
@@ -101,7 +101,7 @@ async def test_it_follows_until_it_is_asked_to_end_and_another_one_is_told(
         while len(server.said()) < 4:
             await server.until_asked(len(server.requests) + 1)
         other = await called(desk, "mirror", "run", "--once")
-        assert (other.code, other.out) == (6, f"another process feeds {NAME}\n")
+        assert (other.code, other.out) == (6, f"another process sends to {NAME}\n")
         assert (await called(desk, "run", "--session", "s2", "@desk more")).code == 0
         while "more" not in server.said():
             await server.until_asked(len(server.requests) + 1)

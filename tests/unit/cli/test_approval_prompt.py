@@ -111,7 +111,7 @@ async def test_where_nobody_can_be_asked_the_answer_names_the_way_out() -> None:
     assert not answer.approved
     assert (answer.by, answer.reason) == (
         "nobody",
-        "nobody could be asked here; --allow shell lets it run",
+        "approval is not possible here; --allow shell lets it run",
     )
 
 

@@ -44,7 +44,7 @@ def test_a_setting_is_set_got_and_removed(folder: Path, capsys: Captured) -> Non
     assert capsys.readouterr().out.splitlines() == [
         "agents.routing.strategy is rule in .ekiden/settings.json",
         "rule",
-        "agents.routing.strategy is removed from .ekiden/settings.json",
+        "removed agents.routing.strategy from .ekiden/settings.json",
         "hybrid",
         "agents.routing.strategy is not set in .ekiden/settings.json",
     ]
@@ -181,7 +181,7 @@ def test_a_value_that_does_not_count_is_remarked_upon(
 ) -> None:
     config("set", "model", "openai:b")
     config("set", "--user", "model", "openai:d")
-    assert "it does not count here: project .ekiden/settings.json:2" in capsys.readouterr().err
+    assert "it has no effect here: project .ekiden/settings.json:2" in capsys.readouterr().err
     monkeypatch.setenv("EKIDEN_MODEL", "openai:f")
     config("set", "model", "openai:h")
     assert "environment EKIDEN_MODEL comes first" in capsys.readouterr().err

@@ -54,7 +54,7 @@ async def told(store: MemoryStore, *, hint: str = "ekiden session resume s") -> 
 async def test_whoever_stops_is_told_what_is_still_asked_for_or_how_to_go_on() -> None:
     store = await a_store()
     assert await told(store) == (
-        "stopped; the session is kept, go on with: ekiden session resume s"
+        "stopped; the session is kept, continue with: ekiden session resume s"
     )
     assert await told(store, hint="") == "stopped; the session is kept"
     mine = Asked(id="hrq_1", to="b", by=ANNA)

@@ -43,7 +43,7 @@ async def test_what_is_shown_ends_with_the_command_to_go_on(capsys: Captured) ->
         assert spectator.code == Exit.OK
         assert capsys.readouterr().err.splitlines() == [
             "watching memory:; Ctrl-C ends it",
-            f"go on with: ekiden watch --after {await store.feed_end()} --session '日 本'",
+            f"continue with: ekiden watch --after {await store.feed_end()} --session '日 本'",
         ]
 
 
@@ -76,7 +76,7 @@ def test_an_outage_is_told_and_that_it_is_over(as_json: bool, capsys: Captured) 
     spectator.outage(None)
     first, second = capsys.readouterr().err.splitlines()
     assert "it is gone; trying again" in first
-    assert "the store is back" in second
+    assert "the store is reachable again" in second
 
 
 async def test_a_question_of_which_only_the_event_is_left_is_still_told(

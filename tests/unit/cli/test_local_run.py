@@ -120,7 +120,7 @@ async def test_whoever_does_not_stay_is_told_how_to_answer(capsys: Captured) -> 
         "[s] user → desk",
         "desk asks operator: 15 % discount?\\x1b[2J",
         f"  answer with: ekiden inbox answer {item.id} yes|'no way' --store x.db",
-        "error[run.waiting]: the session waits: person:operator; after the answer go on with: "
+        "error[run.waiting]: the session waits: person:operator; after the answer continue with: "
         "resume it",
     ]
 
@@ -164,7 +164,7 @@ async def test_whoever_stays_sees_the_answers_through_and_one_result(capsys: Cap
         "desk asks operator: 15 % discount?\\x1b[2J",
         "desk asks operator: What shall I write?",
     ]
-    assert lines.count("session s waits for an answer; Ctrl-C leaves it so …") == 2
+    assert lines.count("session s waits for an answer; Ctrl-C leaves it suspended …") == 2
     assert lines[-1] == "[s] user → desk"
     assert "TEXT --store x.db" in shown.err
 
@@ -204,7 +204,7 @@ async def test_ctrl_c_leaves_the_session_suspended(capsys: Captured) -> None:
     item = await asked(store)
     await Told(capsys).until("Ctrl-C")
     task.cancel()
-    with pytest.raises(Interrupted, match="after the answer go on with: resume it"):
+    with pytest.raises(Interrupted, match="after the answer continue with: resume it"):
         await task
     row = await store.get("s")
     assert (row.status, row.owner) == ("waiting", None)
@@ -216,7 +216,7 @@ async def test_patience_has_an_end(capsys: Captured) -> None:
     code = await watched(store).watch(WaitPolicy(stays=True, timeout_s=0.001))
     assert code == Exit.WAITING
     lines = capsys.readouterr().err.splitlines()
-    assert lines[-1] == "nobody answered within 0.001 s; the session waits on"
+    assert lines[-1] == "no answer within 0.001 s; the session still waits"
     assert any(line.startswith("error[run.waiting]") for line in lines)
     assert (await store.get("s")).status == "waiting"
 
@@ -249,7 +249,7 @@ async def test_a_run_that_ended_badly_elsewhere_says_so(capsys: Captured) -> Non
     async with asyncio.timeout(60):
         assert await task == Exit.FAILED
     told.read()
-    assert "error[run.failed]: ValueError: the shelf fell down; go on with: resume it" in told.err
+    assert "error[run.failed]: ValueError: the shelf fell down; continue with: resume it" in told.err
 
 
 async def test_a_store_that_is_away_is_told_of(

@@ -40,7 +40,7 @@ async def test_a_failed_run_prints_its_record_and_its_error(capsys: Captured) ->
     assert json.loads(shown.out)["outcome"] == "failed"
     error = json.loads(shown.err)["error"]
     assert error["code"] == "run.failed"
-    assert error["message"] == "ValueError: no such shelf; go on with: go on"
+    assert error["message"] == "ValueError: no such shelf; continue with: go on"
     assert error["session_id"] == "s1"
 
 
@@ -61,7 +61,7 @@ async def test_running_out_of_turns_says_how_to_go_on(capsys: Captured) -> None:
     assert await observer().watch(begin(a, "hi", session, config=config)) == 3
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err.endswith("go on with: go on\n")
+    assert shown.err.endswith("continue with: go on\n")
     assert await observer().watch(go_on(a, session, config=CONFIG)) == 0
     assert capsys.readouterr().out == "hello\n"
 
@@ -79,7 +79,7 @@ async def test_ctrl_c_keeps_the_session(capsys: Captured) -> None:
     task = asyncio.create_task(observer().watch(run))
     await arrived.wait()
     task.cancel()
-    with pytest.raises(Interrupted, match="the session is kept, go on with: go on"):
+    with pytest.raises(Interrupted, match="the session is kept, continue with: go on"):
         await task
     assert (await session.row()).owner is None
 

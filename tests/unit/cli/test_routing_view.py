@@ -23,7 +23,7 @@ from tests.support.cases import each_case
         ({"agent": "orders", "method": "sticky", "confidence": 100}, "kept → orders"),
         (
             {"agent": "b", "method": "rule", "confidence": 5, "cause": "gave_up"},
-            "rule-match → b, 5 % (the agent before gave up)",
+            "rule-match → b, 5 % (the previous agent gave up)",
         ),
         (
             {"agent": "b", "method": "rule", "confidence": 95, "cause": "switched"},

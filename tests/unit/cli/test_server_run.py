@@ -123,7 +123,7 @@ async def test_who_says_no_or_goes_away_refuses_the_tool(client: AsyncClient) ->
     assert await watched(client, Person(None)) == Exit.OK
     [item] = [each async for each in client.inbox.list(status="any")]
     assert item.answer is not None
-    assert (item.answer.choice, item.answer.text) == ("reject", "the person said no")
+    assert (item.answer.choice, item.answer.text) == ("reject", "the person declined")
 
 
 async def test_without_anybody_to_ask_the_question_waits_in_the_inbox(

@@ -83,20 +83,20 @@ def test_a_report_warns_of_what_is_not_there(capsys: pytest.CaptureFixture[str])
     shown = capsys.readouterr()
     assert "1 broken" in shown.out
     assert "the audit is broken in the copy as it is in the source" in shown.err
-    assert "somebody worked at 3 of the sessions" in shown.err
+    assert "3 of the sessions were in use" in shown.err
     assert "1,201 rows came or went" in shown.err
 
 
 def test_findings_are_told_by_tenant(capsys: pytest.CaptureFixture[str]) -> None:
     fine = StoreFindings(tenant="default", url="a.db", faults=[], audit=Verification())
     print_findings([fine])
-    assert capsys.readouterr().out.endswith("the store is whole\n")
+    assert capsys.readouterr().out.endswith("the store is intact\n")
     wrong = StoreFindings(tenant="acme", url="b.db", faults=["damaged"], audit=Verification())
     print_findings([fine, wrong])
     shown = capsys.readouterr().out
     assert "tenant acme:" in shown
     assert "wrong: damaged" in shown
-    assert "the store is whole" not in shown
+    assert "the store is intact" not in shown
 
 
 def test_a_backup_tells_where_it_is_and_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,7 +106,7 @@ def test_a_backup_tells_where_it_is_and_what_is_wrong(capsys: pytest.CaptureFixt
         print_backup(BackupReport(source="a.db", target="b.db", tenants=found, seconds=0.5))
     shown = capsys.readouterr()
     assert shown.out.count("wrote a.db to b.db in 0.5 s\n") == 3
-    assert shown.out.count("the store is whole\n") == 1
+    assert shown.out.count("the store is intact\n") == 1
     assert "wrong: damaged" in shown.out
     assert "wrong in the source, too" in shown.err
 

@@ -85,4 +85,4 @@ async def test_an_outage_is_told_and_its_end_too(capsys: pytest.CaptureFixture[s
         follower.outage(None)
         err = capsys.readouterr().err
         assert "trying again" in err
-        assert "the store is back" in err
+        assert "the store is reachable again" in err

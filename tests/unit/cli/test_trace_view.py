@@ -200,7 +200,7 @@ def test_the_chain_tells_who_wanted_a_handoff_and_what_went_wrong() -> None:
     [row] = chain_rows(SessionChain(session_id="s", chain=(), handoffs=[told]))
     assert row[1:] == (
         "a", "b", "rolled_back", "forced", "1.5 s",
-        "person mira: tired; TIMEOUT: too slow; taken back by a rewind",
+        "person mira: tired; TIMEOUT: too slow; undone by a rewind",
     )  # fmt: skip
 
 

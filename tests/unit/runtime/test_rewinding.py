@@ -82,7 +82,7 @@ async def test_the_session_stands_as_it_stood_and_its_history_tells_so() -> None
     assert [text_of(event.items[0]) for event in messages_to(after)] == ["one"]
     shown = transcript(after)
     assert "two" not in [line.what for line in shown]
-    assert shown[-1] == ("rewind", f"back to after event {second - 1}")
+    assert shown[-1] == ("rewind", f"rewound to after event {second - 1}")
     desk = Desk()
     await Runner.run(desk.team, "three", session=session)
     assert desk.done == ["three"]

@@ -1,1 +1,1 @@
-"""Talking with a team: in a terminal, or line by line through a pipe."""
+"""Chats with a team: in a terminal, or line by line through a pipe."""

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 async def open_chat_at_server(client: AsyncClient, options: Options) -> int:
-    """Talk with the team of a server until the person leaves; the exit code."""
+    """Chat with the team of a server until the person leaves; returns the exit code."""
     from ekiden.cli.projects import check_owner, user_here
 
     if options.resume:
-        raise UsageError("--resume is for chats without --server: give --session or --continue")
+        raise UsageError("--resume works only without --server: use --session or --continue")
     name = user_here(options.user)
     session = await begun_session_id(client.ekiden.sessions, options.session)
     if options.newest:
@@ -82,7 +82,7 @@ async def _hold(
             )
             talk.append(held)
             if at_terminal:
-                say(f"ekiden at {client.url}: /help says what can be written here")
+                say(f"ekiden at {client.url}: /help lists the commands")
             await held.look()
             if manner == "json" or session is not None:
                 held.screen.reply(await entered(held))

@@ -1,4 +1,4 @@
-"""The commands of a chat: what there is, what each takes, and which one is meant."""
+"""The commands of a chat, their arguments, and finding the one a line calls."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ekiden.cli.errors import UsageError
 from ekiden.core.text.suggest import did_you_mean
 
 Slot: TypeAlias = Literal["agent", "session", "setting", "value", "command", "item", "choice"]
-"""What an argument is, for completion."""
+"""The kind of an argument, for completion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command, which may have two words."""
+    """A command of one or two words."""
 
     name: str
     help: str
@@ -24,7 +24,7 @@ class Command:
 
     @property
     def line(self) -> str:
-        """As it is typed."""
+        """The command as it is typed."""
         return f"/{self.name} {self.usage}".rstrip()
 
 
@@ -34,36 +34,38 @@ COMMANDS: tuple[Command, ...] = (
         name="agents show", usage="NAME", help="Show everything about an agent.", slots=("agent",)
     ),
     Command(
-        name="agents route", usage="TEXT", help="Show who would get a text, and why; runs nothing."
+        name="agents route",
+        usage="TEXT",
+        help="Show which agent would get a text, and why; runs nothing.",
     ),
     Command(
         name="agents config",
         usage="routing[.KEY [VALUE]]",
-        help="Show how routing is set, or set it for the project.",
+        help="Show the routing settings, or change one for the project.",
         slots=("setting", "value"),
     ),
-    Command(name="agents handoff-chain", help="Show who handed the session to whom, and why."),
-    Command(name="agents trace", help="List what happened in the session, with times."),
-    Command(name="inbox", help="Show what waits for people; first, in this session."),
+    Command(name="agents handoff-chain", help="Show the session's handoffs and their reasons."),
+    Command(name="agents trace", help="List the session's events, with times."),
+    Command(name="inbox", help="List the inbox; items of this session come first."),
     Command(
         name="inbox show",
         usage="ID",
-        help="Show everything about a question to people.",
+        help="Show everything about an inbox item.",
         slots=("item",),
     ),
     Command(
         name="inbox answer",
         usage="ID CHOICE [TEXT]",
-        help="Answer a question to people, in your name.",
+        help="Answer an inbox item, in your name.",
         slots=("item", "choice"),
     ),
     Command(name="session", help="Show the session."),
     Command(name="session list", help="List the newest sessions."),
-    Command(name="session new", help="Begin a new session."),
+    Command(name="session new", help="Start a new session."),
     Command(
         name="session resume",
         usage="[ID]",
-        help="Go on in another session.",
+        help="Continue another session.",
         slots=("session",),
     ),
     Command(
@@ -72,35 +74,35 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         name="session export", usage="[FILE]", help="Write the session with all its events as JSON."
     ),
-    Command(name="memory", help="List what is remembered beyond this session."),
-    Command(name="memory search", usage="TEXT", help="Find what is remembered, the best first."),
-    Command(name="memory forget", usage="KEY", help="Forget something that is remembered."),
+    Command(name="memory", help="List memories that outlive this session."),
+    Command(name="memory search", usage="TEXT", help="Search the memories, best match first."),
+    Command(name="memory forget", usage="KEY", help="Delete a memory."),
     Command(
         name="state",
         usage="[at N]",
-        help="Show how the session stands, or stood after event N; with its variables.",
+        help="Show the session's state and variables, now or after event N.",
     ),
-    Command(name="cost", help="Show what the session's model calls used and cost."),
+    Command(name="cost", help="Show the tokens and cost of the session's model calls."),
     Command(
         name="session search",
         usage="TEXT",
-        help="Find sessions by titles and by what was said in them.",
+        help="Search sessions by title and content.",
     ),
     Command(
         name="fork",
         usage="[SEQ]",
-        help="Go on in a new session, from after event SEQ or from here; this one stays.",
+        help="Continue in a new session, from after event SEQ or from here; this one is kept.",
     ),
-    Command(name="resume", help="Go on with the turn that was stopped or failed."),
+    Command(name="resume", help="Resume the turn that was stopped or failed."),
     Command(
         name="rewind",
         usage="[N]",
-        help="Go back to before your message number N, in a new session; nothing is lost.",
+        help="Continue from before your message number N, in a new session; this one is kept.",
     ),
     Command(name="model", usage="[PROVIDER:MODEL]", help="Show or change the model of this chat."),
     Command(name="clear", help="Clear the screen."),
     Command(name="help", usage="[COMMAND]", help="Show the commands.", slots=("command",)),
-    Command(name="quit", help="Leave; the session is kept. Ctrl-D does it, too."),
+    Command(name="quit", help="Leave; the session is kept. Ctrl-D also leaves."),
 )
 """In the order of the help."""
 
@@ -112,7 +114,7 @@ _BY_NAME = {command.name: command for command in COMMANDS}
 def find_command(line: str) -> tuple[Command, str]:
     """The command that `line` (without its slash) calls, and its argument.
 
-    `UsageError` for one that there is not, with what was probably meant.
+    `UsageError` for an unknown command; it suggests a similar one.
     """
     first, _, rest = line.partition(" ")
     first = first.casefold()
@@ -132,27 +134,28 @@ def find_command(line: str) -> tuple[Command, str]:
 
 
 def members(name: str) -> list[Command]:
-    """The commands that begin with this word."""
+    """The commands whose first word this is."""
     return [each for each in COMMANDS if each.name.split()[0] == name]
 
 
 def first_words() -> list[str]:
-    """Every word that a command can begin with."""
+    """Every first word of a command."""
     return list(dict.fromkeys(each.name.split()[0] for each in COMMANDS))
 
 
 def _unknown(word: str) -> UsageError:
     near = did_you_mean(word, [*first_words(), *ALIASES])
-    hint = f"did you mean /{near}?" if near else "/help lists what there is."
+    hint = f"did you mean /{near}?" if near else "/help lists the commands."
     return UsageError(
-        f"there is no command /{word[:40]}; {hint} Two slashes send a text that begins with one."
+        f"there is no command /{word[:40]}; {hint} To send a text that begins with a slash, "
+        "type two."
     )
 
 
 def _not_taken(command: Command, word: str) -> UsageError:
     others = [each.name.split()[1] for each in members(command.name) if " " in each.name]
     if not others:
-        return UsageError(f"/{command.name} takes nothing behind it, not {word[:40]!r}")
+        return UsageError(f"/{command.name} takes no arguments, not {word[:40]!r}")
     near = did_you_mean(word, others)
     hint = f"did you mean /{command.name} {near}?" if near else f"there are: {', '.join(others)}"
     return UsageError(f"/{command.name} has no {word[:40]!r}; {hint}")

@@ -1,4 +1,4 @@
-"""A chat's state: the team, the session, and what is said in it."""
+"""A chat's state: the team, the session and its messages."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from ekiden.storage.base import SessionRow, Store
 
 AUTO = "auto"
-"""Who gets a message when the router chooses."""
+"""The address of a message that is routed."""
 
 _UNFINISHED = frozenset({None, "failed", "out_of_budget"})
-"""Outcomes of a last run that `/resume` can go on with; `None` is that of one that was stopped."""
+"""Outcomes that `/resume` can continue from; `None` is an interrupted run."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -43,14 +43,14 @@ class Chat:
     config: RunConfig
     session: Session
     row: SessionRow | None = None
-    """As it was stored last; `None` for a session in which nothing was said."""
+    """The session as last stored; `None` if it has no messages."""
     is_over: bool = False
     live: bool = True
-    """Whether answers are asked for piece by piece."""
+    """Whether answers are streamed."""
 
     @property
     def active(self) -> str:
-        """Who gets the next message; ``auto`` when the router chooses."""
+        """The agent that gets the next message; ``auto`` when the router chooses."""
         team = self.roster.team
         name = team.entry.name if self.row is None else self.row.agent
         if name not in team:
@@ -59,41 +59,41 @@ class Chat:
 
     @property
     def user(self) -> str | None:
-        """For whom the chat is: only sessions of that user are reached from it; `None`: all are."""
+        """The user of the chat; only sessions of that user are reachable. `None`: all are."""
         return self.roster.project.settings.user
 
     async def check_owner(self, session_id: str) -> None:
-        """`UsageError` if the session is another user's than the chat's."""
+        """`UsageError` if the session belongs to another user."""
         from ekiden.cli.projects import check_owner
 
         await check_owner(self.store, session_id, self.user)
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the last turn can be gone on with."""
+        """Whether the last turn can be resumed."""
         return self.row is not None and self.row.seq > 0 and self.row.outcome in _UNFINISHED
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the last turn waits for somebody, or can go on after it did."""
+        """Whether the last turn waits for an answer, or can resume after one."""
         row = self.row
         return row is not None and row.outcome == "waiting" and row.status != "idle"
 
     def status(self) -> Status:
         """For the prompt."""
-        details = "/resume goes on with the stopped turn" if self.is_unfinished else ""
+        details = "/resume continues the stopped turn" if self.is_unfinished else ""
         if self.is_waiting:
-            details = "waiting for an answer: /inbox; a message of yours takes the question back"
+            details = "waiting for an answer: /inbox; a new message withdraws the question"
         return Status(agent=self.active, session_id=self.session.session_id, details=details)
 
     async def questions(self) -> Sequence[InboxItem]:
-        """What people are asked that the session waits for."""
+        """The questions to people that the session waits for."""
         from ekiden.project.runs.stored_runs import questions_to_people
 
         return await questions_to_people(self.store, self.session.session_id)
 
     async def waits_for(self) -> str:
-        """Whom the session waits for in the end."""
+        """The people or agents that the session waits for, at the end of the chain."""
         from ekiden.runtime.loop.answer_wait import waiting_reason
         from ekiden.runtime.state.cursor import open_questions
 
@@ -101,7 +101,7 @@ class Chat:
         return (await waiting_reason(self.store, asked)).removeprefix("person:")
 
     async def can_go_on(self) -> bool:
-        """Whether what the session waited for is there; not if that cannot be told."""
+        """Whether the session's wait is over; `False` if that is unknown."""
         from ekiden.runtime.loop.answer_wait import is_ready
 
         with suppress(EkidenError):
@@ -109,12 +109,12 @@ class Chat:
         return False
 
     async def ready(self) -> None:
-        """Make the team ready for a turn, and say what the person should know."""
+        """Prepare the team for a turn, and show notes for the person."""
         for line in await self.roster.ready(self.screen.note):
             self.screen.note(line)
 
     async def send(self, address: AddressedMessage) -> int:
-        """Say something; gives the exit code of the turn."""
+        """Send a message; returns the exit code of the turn."""
         from ekiden.project.runs.follow import begin
 
         if self.row is None:
@@ -133,14 +133,14 @@ class Chat:
         )
 
     async def resume(self) -> int:
-        """Go on with the turn that was stopped or failed."""
+        """Resume the turn that was stopped or failed."""
         from ekiden.project.runs.follow import go_on
 
         team, session = self.roster.team, self.session
         return await self._watch(lambda config: go_on(team, session, config=config, live=self.live))
 
     async def enter(self, session: Session) -> None:
-        """Go on in another session, which may be a new one."""
+        """Switch to another session, which may be new."""
         self.session = session
         await self.look()
 
@@ -152,7 +152,7 @@ class Chat:
             self.row = None
 
     async def events(self) -> Sequence[Event]:
-        """Everything that happened in the session; nothing in a new one."""
+        """All events of the session; none in a new one."""
         return await self.session.events()
 
     async def _watch(self, start: Start) -> int:
@@ -179,6 +179,6 @@ class Chat:
             return told("stopped", "stopped; nothing was kept", session_id=self.session.session_id)
         return told(
             "stopped",
-            "stopped; /resume goes on with it, or just write something else",
+            "stopped; /resume continues, or type something else",
             session_id=self.session.session_id,
         )

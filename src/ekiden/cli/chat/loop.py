@@ -1,4 +1,4 @@
-"""The chat itself: read, do, read again."""
+"""The chat loop: read input, act, repeat."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 class ChatLoop:
-    """Reads what is said until there is no more, and answers each before reading the next."""
+    """Reads inputs until there are no more, and handles each before reading the next."""
 
     def __init__(self, chat: Chat) -> None:
         self._chat = chat
         self._exit: int = Exit.OK
         self._to: str | None = None
-        """Whom the next message without a name goes to: the last one named alone."""
+        """The recipient of the next message without a name: the agent that was last named alone."""
         self._is_stuck = False
-        """Whether the turn that waited cannot go on though it could; until the next input."""
+        """Whether resuming the suspended turn failed; reset by the next input."""
 
     async def run(self) -> int:
-        """Talk until the end; gives 0, or the exit code of the last input that failed."""
+        """Chat until the end; returns 0, or the exit code of the last input that failed."""
         chat = self._chat
         await chat.look()
         while not chat.is_over:
@@ -47,7 +47,7 @@ class ChatLoop:
         return self._exit
 
     async def _read(self) -> str | None:
-        """The next input; a turn that waits goes on as soon as what it waits for is there."""
+        """The next input; a suspended turn resumes as soon as its wait is over."""
         chat = self._chat
         while chat.is_waiting and not self._is_stuck and await chat.can_go_on():
             await self._go_on()
@@ -65,7 +65,7 @@ class ChatLoop:
             await asyncio.wait({reading})
 
     async def _until_it_moves(self, reading: asyncio.Task[str | None]) -> bool:
-        """Wait for the answer, or for an input; whether it is the answer that came."""
+        """Wait for an answer or an input; returns whether the answer came."""
         from ekiden.runtime.loop.answer_wait import until_ready
 
         chat = self._chat
@@ -79,21 +79,21 @@ class ChatLoop:
         return is_moved
 
     async def _go_on(self) -> None:
-        """Take up the turn that waited; if it cannot be, leave it until the next input."""
+        """Resume the suspended turn; if that fails, leave it until the next input."""
         if self._exit == Exit.WAITING:
             self._exit = Exit.OK
         await self._take(self._taken_up())
         self._is_stuck = await self._chat.can_go_on()
 
     async def _taken_up(self) -> int:
-        """The rest of the turn, or how somebody else ended it."""
+        """The rest of the turn, or how another process ended it."""
         chat = self._chat
         seen = 0 if chat.row is None else chat.row.seq
         await chat.look()
         if chat.row is None:
             chat.screen.note("this session was deleted")
         elif not chat.is_waiting:
-            chat.screen.note("somebody else went on with this session:")
+            chat.screen.note("another process continued this session:")
             for event in await chat.session.events(after=seen):
                 chat.screen.show(event)
         elif await chat.can_go_on():
@@ -156,7 +156,7 @@ class ChatLoop:
         self._exit = exit_for_error(exc)
 
     def _surprised(self, exc: Exception) -> int:
-        """A mistake of ours in one command is no reason to lose the chat."""
+        """A defect in one command does not end the chat."""
         if os.environ.get("EKIDEN_DEBUG") == "1":
             traceback.print_exc()
         message = f"{type(exc).__name__}: {exc} (EKIDEN_DEBUG=1 shows where)"

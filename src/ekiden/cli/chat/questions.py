@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class HeldScreen:
-    """Another `Screen` that waits, in order, while a question is open."""
+    """A `Screen` that holds back output, in order, while a question is open."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -27,7 +27,7 @@ class HeldScreen:
 
     @contextmanager
     def held(self) -> Iterator[Screen]:
-        """While the body runs only it can show something, on the screen that this gives."""
+        """While the body runs, only it can show something, on the screen that this yields."""
         waiting = self._waiting = []
         try:
             yield self._screen
@@ -65,14 +65,14 @@ class HeldScreen:
 
 
 class Questions:
-    """Puts questions of a run to the person who looks at `screen` and writes at `reader`."""
+    """Asks a run's questions on `screen` and reads the answers from `reader`."""
 
     def __init__(self, screen: HeldScreen, reader: Reader) -> None:
         self._screen = screen
         self._reader = reader
 
     async def ask(self, question: Question) -> str | None:
-        """Show the question, whole, and read the line behind its end; see `approving.Ask`."""
+        """Show the whole question and read the line typed after it; see `approval_prompt.Ask`."""
         # What happened before is shown by another task, which is awake already: it comes first.
         await asyncio.sleep(0)
         with self._screen.held() as screen:

@@ -1,4 +1,4 @@
-"""The team that a chat talks with, read again when its files change."""
+"""The team of a chat, reloaded when its files change."""
 
 from __future__ import annotations
 
@@ -20,28 +20,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
-    """What became of the agents' files since somebody looked last."""
+    """Changes of the agent files since the last look."""
 
     changed: Sequence[str] = ()
-    """Names of agents that are new or other than before."""
+    """Names of agents that are new or changed."""
     gone: Sequence[str] = ()
     problems: Sequence[str] = ()
     """Of files that cannot be used."""
 
 
 class Watcher(Protocol):
-    """Looks at the agents' files."""
+    """Watches the agent files."""
 
     def look(self) -> News | None:
-        """What changed since the last look; `None` if nothing did."""
+        """Changes since the last look; `None` if there are none."""
         ...
 
 
 class Roster:
     """A project and its team.
 
-    The project is entered, which connects its MCP servers, when `ready` is first called, and left
-    by `close`.
+    The first `ready` enters the project, which connects its MCP servers; `close` leaves it.
     """
 
     def __init__(
@@ -54,15 +53,14 @@ class Roster:
 
     @property
     def team(self) -> Team:
-        """Who answers."""
+        """The agents that answer."""
         return self.project.team
 
     async def ready(self, tell: Callable[[str], None] | None = None) -> list[str]:
-        """Make the team ready for a message; gives what the person should know.
+        """Prepare the team for a message; returns notes for the person.
 
-        `tell` is called at once with what takes long, such as connecting to MCP servers. Files that
-        changed are read again. What cannot be used is reported, and the last team that could be
-        stays.
+        `tell` is called at once with slow steps, such as connecting to MCP servers. Changed files
+        are read again. A faulty file is reported, and the last working team stays.
         """
         told: list[str] = []
         news = None if self._watcher is None else self._watcher.look()
@@ -75,7 +73,7 @@ class Roster:
         return told
 
     async def reload(self) -> EkidenError | None:
-        """Read settings and agents again; gives the error that leaves everything as it was."""
+        """Read settings and agents again; on an error, which is returned, nothing changes."""
         try:
             project = self._load()
         except EkidenError as exc:
@@ -105,7 +103,7 @@ class Roster:
         if news.changed or news.gone:
             problem = await self.reload()
             if problem is not None:
-                return [*told, f"{problem.code}: {problem}", "the agents stay as they were"]
+                return [*told, f"{problem.code}: {problem}", "the agents stay unchanged"]
         if news.changed:
             told.append(f"reloaded: {', '.join(news.changed)}")
         if news.gone:
@@ -114,20 +112,20 @@ class Roster:
 
 
 class AgentFiles:
-    """`Watcher` of the folders that an `AgentWatcher` knows."""
+    """`Watcher` of the folders of an `AgentWatcher`."""
 
     def __init__(self, watcher: AgentWatcher) -> None:
         self._watcher = watcher
 
     @property
     def loaded(self) -> LoadedAgents:
-        """What the files give now; of a file that has become bad, what it gave before."""
+        """The agents of the files now; for a file that became invalid, its last valid version."""
         return self._watcher.loaded
 
     def check(self, project: Project) -> None:
-        """`AgentFilesInvalid` if a file that is good in itself names what is not there.
+        """`AgentFilesInvalid` if a valid file names something that does not exist.
 
-        A tool, for example: an agent must not lose it, unnoticed, in the middle of a chat.
+        For example a tool: an agent must not lose it silently in the middle of a chat.
         """
         known = set(self.loaded.errors)
         errors = [each for each in project.problems if each.severity == "error"]

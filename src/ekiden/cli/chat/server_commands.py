@@ -24,7 +24,8 @@ _LISTED = 20
 
 
 async def run_command(chat: RemoteChat, line: str) -> int:
-    """Do what `line`, without its slash, says; `UsageError` for what cannot be done at a server."""
+    """Run the command in `line`, which has no slash; `UsageError` for commands that a server
+    lacks."""
     command, argument = find_command(line)
     if command.name == "quit":
         chat.is_over = True
@@ -33,7 +34,7 @@ async def run_command(chat: RemoteChat, line: str) -> int:
         return await chat.resume()
     answer = _ANSWERS.get(command.name)
     if answer is None:
-        raise UsageError(f"/{command.name} is for chats without --server; /help lists the others")
+        raise UsageError(f"/{command.name} works only without --server; /help lists the others")
     own = chat.row is not None and chat.row.status == "waiting"
     chat.screen.reply(await answer(chat, argument))
     if command.name == "inbox answer" and own and not await chat.questions():
@@ -45,7 +46,10 @@ async def _help(chat: RemoteChat, argument: str) -> CommandReply:
     names = {*_ANSWERS, "resume", "quit"}
     rows = [(each.line, each.help) for each in COMMANDS if each.name in names]
     record = {"commands": [{"command": line, "help": text} for line, text in rows]}
-    text = "a text goes to whoever has the session, @NAME TEXT to that agent, @auto TEXT is routed"
+    text = (
+        "a text goes to the agent that has the session, @NAME TEXT to that agent, @auto "
+        "TEXT is routed"
+    )
     return CommandReply(type="help", record=record, shapes=(Pairs(pairs=rows), Lines(text=text)))
 
 
@@ -63,7 +67,7 @@ async def _agent(chat: RemoteChat, argument: str) -> CommandReply:
     from ekiden.cli.views.agents import detail_pairs
 
     if not argument:
-        raise UsageError("say which agent: /agents show NAME")
+        raise UsageError("name the agent: /agents show NAME")
     found = await chat.client.agents.get(argument)
     return CommandReply(
         type="agent", record=to_json(found), shapes=(Pairs(pairs=detail_pairs(found)),)
@@ -74,7 +78,7 @@ async def _route(chat: RemoteChat, argument: str) -> CommandReply:
     from ekiden.cli.transcript import route_line
 
     if not argument:
-        raise UsageError("say what is to be routed: /agents route TEXT")
+        raise UsageError("give the text to route: /agents route TEXT")
     record = to_json(await chat.client.agents.route(argument))
     return CommandReply(type="route", record=record, shapes=(Lines(text=route_line(record)),))
 
@@ -88,7 +92,7 @@ async def _chain(chat: RemoteChat, argument: str) -> CommandReply:
 
 async def _inbox(chat: RemoteChat, argument: str) -> CommandReply:
     shown = await list_reply(chat.client.inbox, await chat.questions())
-    return shown or told("inbox", "nothing waits for people", items=[])
+    return shown or told("inbox", "the inbox is empty", items=[])
 
 
 async def _item(chat: RemoteChat, argument: str) -> CommandReply:
@@ -144,7 +148,7 @@ async def _new(chat: RemoteChat, argument: str) -> CommandReply:
 
 async def _other(chat: RemoteChat, argument: str) -> CommandReply:
     if not argument:
-        raise UsageError("say which session: /session resume ID; /session list has them")
+        raise UsageError("name the session: /session resume ID; /session list shows them")
     session = await session_id(chat.client.ekiden.sessions, argument)
     await chat.client.sessions.get(session)
     await chat.enter(session)
@@ -167,7 +171,7 @@ async def _clear(chat: RemoteChat, argument: str) -> CommandReply:
 
 def _session(chat: RemoteChat) -> str:
     if chat.session_id is None:
-        raise UsageError("nothing was said yet")
+        raise UsageError("there are no messages yet")
     return chat.session_id
 
 

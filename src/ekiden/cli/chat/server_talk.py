@@ -1,4 +1,4 @@
-"""A chat with the team of a server: read, do, read again."""
+"""A chat with the team of a server."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class RemoteChat:
-    """One person talking with the team of a server, in one session at a time."""
+    """One person chatting with the team of a server, in one session at a time."""
 
     client: AsyncClient
     screen: Screen
     reader: Reader
     interrupts: Interrupts
     command: Callable[[RemoteChat, str], Awaitable[int]]
-    """Does what was typed behind a slash."""
+    """Runs a slash command."""
     asks: bool
-    """Whether somebody is there who can be asked in the middle of a turn."""
+    """Whether a person can be asked in the middle of a turn."""
     user: str | None = None
     strategy: Strategy | None = None
     limits: LimitFlags = NO_LIMITS
     session_id: str | None = None
-    """`None`: a new one, with the first message."""
+    """`None`: the first message creates a session."""
     row: SessionDetails | None = None
-    """As it was when it was looked at last."""
+    """The session as last read."""
     run_id: str | None = None
     after: int | None = None
     """The number of the last event that was shown."""
@@ -68,7 +68,7 @@ class RemoteChat:
         return Status(agent=agent, session_id=self.session_id or "", details=details)
 
     async def run(self) -> int:
-        """Talk until the end; gives 0, or the exit code of the last input that failed."""
+        """Chat until the end; returns 0, or the exit code of the last input that failed."""
         await self.look()
         while not self.is_over:
             try:
@@ -84,14 +84,14 @@ class RemoteChat:
                 self._failed(exc)
                 continue
             if code is None:
-                self.screen.note("stopped; the session is kept: /resume goes on with it")
+                self.screen.note("stopped; the session is kept: /resume continues it")
                 code = Exit.INTERRUPTED
             if code != Exit.OK:
                 self._exit = code
         return self._exit
 
     async def look(self) -> None:
-        """Read how the session stands; a session in which nothing was said is not there yet."""
+        """Read the session's state; a session without messages does not exist yet."""
         if self.session_id is None:
             self.row = None
             return
@@ -101,12 +101,12 @@ class RemoteChat:
             self.row = None
 
     async def enter(self, session_id: str | None) -> None:
-        """Go on in another session; `None`: in a new one."""
+        """Switch to another session; `None`: a new one."""
         self.session_id, self.run_id, self.after = session_id, None, None
         await self.look()
 
     async def resume(self) -> int:
-        """Go on with the turn that was stopped or failed."""
+        """Resume the turn that was stopped or failed."""
         await self.look()
         if self.session_id is None or self.row is None:
             raise SessionNotFound(self.session_id or "")
@@ -116,14 +116,14 @@ class RemoteChat:
         return await self.follow()
 
     async def follow(self) -> int:
-        """Show the run that goes on at the server, from where it was seen last."""
+        """Show the run at the server, from the last event seen."""
         assert self.run_id is not None
         stream = self.client.runs.follow(self.run_id, after=self.after)
         async with stream:
             return await self._turn(stream)
 
     async def questions(self) -> list[InboxItem]:
-        """What people are asked that the session waits for."""
+        """The questions to people that the session waits for."""
         if self.run_id is None:
             return []
         run = await self.client.runs.get(self.run_id)
@@ -141,7 +141,7 @@ class RemoteChat:
     async def _say(self, text: str) -> int:
         address = parse_address(text)
         if not address.text.strip():
-            raise BadInput(f"there is nothing to say after @{address.to}")
+            raise BadInput(f"there is no text after @{address.to}")
         stream = self.client.runs.stream(
             address.text,
             session_id=self.session_id,
@@ -206,7 +206,7 @@ class RemoteChat:
         return Exit.FAILED if run.outcome is None else exit_for_outcome(run.outcome)
 
     async def _ask(self, questions: Sequence[InboxItem]) -> bool:
-        """Put questions to whoever sits here; whether one was answered."""
+        """Ask the person at this terminal; returns whether a question was answered."""
         answered = False
         for item in questions:
             shapes = [Lines(text=question_line(item))]

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from ekiden.storage.base import Store
 
 Manner: TypeAlias = Literal["drawn", "typed", "piped", "json"]
-"""How a chat is held: at a terminal that can move its cursor, at one that cannot, through pipes,
-or with a program."""
+"""The mode of a chat: a terminal that can move its cursor, one that cannot, pipes, or a program."""
 
 _HEAVY = (
     "ekiden.project.settings",
@@ -42,7 +41,7 @@ _HEAVY = (
     "ekiden.storage.sqlite",
     "ekiden.cli.chat.loop",
 )
-"""Modules that are loaded while the prompt is there already."""
+"""Modules that are loaded after the prompt appears."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,17 +64,17 @@ class Options:
 
     @property
     def goes_on(self) -> bool:
-        """Whether a session is named, so that there is something to show before the prompt."""
+        """Whether a session is named, so that its last messages are shown before the prompt."""
         return self.resume or self.newest or self.session is not None
 
     @property
     def speaks_first(self) -> bool:
-        """Whether there may be something to show before the prompt."""
+        """Whether something may be shown before the prompt."""
         return self.goes_on or self.keep_going
 
 
 class Beginning:
-    """What the prompt tells and completes, before there is a chat and afterwards."""
+    """The prompt's status and completions, before and after the chat is ready."""
 
     def __init__(self) -> None:
         self.chat: Chat | None = None
@@ -91,7 +90,7 @@ class Beginning:
         return self._sources
 
     def is_done(self, chat: Chat) -> None:
-        """From now on there is a chat."""
+        """The chat is ready."""
         from ekiden.cli.chat.typed.sources import ChatSources
 
         self.chat = chat
@@ -101,12 +100,12 @@ class Beginning:
 
 
 async def open_chat(options: Options) -> int:
-    """Hold a chat to its end and give the exit code; a run that a signal ends is suspended."""
+    """Run a chat to its end and return the exit code; a run that a signal ends is suspended."""
     manner = manner_here(as_json=options.as_json)
     if options.resume and manner != "drawn":
         raise UsageError(
-            "--resume shows a list to choose from, which needs a terminal: "
-            "give --session ID, or --continue for the newest"
+            "--resume lets you choose from a list, which needs a terminal: give --session ID, "
+            "or --continue for the newest"
         )
     interrupts = Interrupts(stops_turns=manner in ("drawn", "typed"))
     with quiet_keys() if manner == "drawn" else nullcontext(), interrupts.installed():
@@ -121,7 +120,7 @@ async def open_chat(options: Options) -> int:
 
 
 def manner_here(*, as_json: bool) -> Manner:
-    """What standard input and output are good for."""
+    """The mode that standard input and output allow."""
     if as_json:
         return "json"
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -133,7 +132,7 @@ async def _hold(options: Options, manner: Manner, interrupts: Interrupts) -> int
     beginning = Beginning()
     reader = _reader(manner, beginning, interrupts)
     if manner in ("drawn", "typed"):
-        say("ekiden: /help says what can be written here")
+        say("ekiden: /help lists the commands")
     if not options.speaks_first:
         await reader.begin()
     try:
@@ -145,7 +144,7 @@ async def _hold(options: Options, manner: Manner, interrupts: Interrupts) -> int
 
 
 async def _load_modules() -> None:
-    """Load what takes long, piece by piece, so that keys are heard in between."""
+    """Load slow modules one by one, so that keys are handled in between."""
     from importlib import import_module
 
     for name in _HEAVY:
@@ -187,14 +186,14 @@ async def _talk(
 
 
 def left_out(project: Project) -> list[str]:
-    """What is wrong with the agent files that the project does without."""
+    """The faults of agent files that the project leaves out."""
     from ekiden.cli.projects import relative
 
     return [str(relative(each)) for each in project.problems if each.severity == "error"]
 
 
 async def warm(chat: Chat) -> None:
-    """Prepare, while the person types, what the router will need for the first message."""
+    """Prepare the router for the first message, while the person types."""
     routing = chat.roster.project.settings.agents.routing
     if chat.active == AUTO and routing.strategy in ("semantic", "hybrid"):
         # What is wrong shows when it is used.
@@ -222,7 +221,8 @@ async def _trusted_roster(options: Options, manner: Manner, reader: Reader) -> R
 
 
 def open_roster(options: Options) -> Roster:
-    """The team of the current folder; raises what `load_project` does, and `FolderNotTrusted`."""
+    """The team of the current folder; raises the errors of `load_project`, and
+    `FolderNotTrusted`."""
     from ekiden.agents import AgentWatcher, LoadedAgents, agent_folders
     from ekiden.cli.chat.roster import AgentFiles, Roster
     from ekiden.cli.trust_question import check_trust
@@ -333,7 +333,7 @@ def _screen(manner: Manner, project: Project) -> Screen:
 
 
 async def _enter(chat: Chat, options: Options) -> bool:
-    """Go into the session that the options name; `False` if the person picked none."""
+    """Switch to the session that the options name; `False` if the person picked none."""
     from ekiden.cli.ids import begun_session_id, sessions_of
     from ekiden.sessions import Session
     from ekiden.storage.base import SessionFilter

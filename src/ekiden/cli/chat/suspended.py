@@ -1,4 +1,4 @@
-"""What a chat says when a turn waits for people."""
+"""What a chat shows when a turn waits for people."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ekiden.tools.text import spelled_out
 
 
 def waiting_reply(session_id: str, questions: Sequence[InboxItem], reason: str) -> CommandReply:
-    """Tells that the turn waits, for what, and how to answer."""
+    """Tells that the turn waits, what for, and how to answer."""
     shapes: list[Shape] = []
     for item in questions:
         shapes.append(Lines(text=question_line(item)))
         if item.body:
             shapes.append(Quoted(text=spelled_out(item.body)))
         shapes.append(Lines(text=f"/inbox answer {item.id} {answer_words(item, in_chat=True)}"))
-    text = f"waiting for {reason}; an answer, from here or another terminal, goes on with it"
+    text = f"waiting for {reason}; an answer, from here or another terminal, continues it"
     shapes.append(Lines(text=text))
     record = {
         "session_id": session_id,

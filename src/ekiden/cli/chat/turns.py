@@ -1,4 +1,4 @@
-"""One turn of a chat: a run, watched, that Ctrl-C stops."""
+"""One turn of a chat: a run shown on the screen; Ctrl-C stops it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ekiden.core.runs import Failed, OutOfBudget, Waiting
 from ekiden.runtime import RunConfig, RunResultStreaming
 
 Start: TypeAlias = Callable[[RunConfig], RunResultStreaming]
-"""Gives the run, which happens while it is read."""
+"""Returns the run, which executes while it is read."""
 
 
 class Turn:
@@ -33,9 +33,9 @@ class Turn:
         self._seen = False
 
     async def watch(self, start: Start, config: RunConfig) -> int:
-        """Run to the end, or to Ctrl-C, and give the exit code; errors are shown, not raised.
+        """Run to the end, or to Ctrl-C, and return the exit code; errors are shown, not raised.
 
-        Cancelled itself, it stops the run first, so that it is suspended.
+        When cancelled, it first stops the run, so that the run is suspended.
         """
         code: int | None = None
         try:
@@ -63,7 +63,7 @@ class Turn:
             return Exit.INTERNAL
 
     async def _in_turn(self, start: Start, config: RunConfig) -> int:
-        """The run; if somebody else has the session, say so and wait for it."""
+        """The run; if another process has the session, say so and wait for it."""
         if config.on_busy == "refuse":
             return await self._run(start(config))
         try:

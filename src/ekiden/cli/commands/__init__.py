@@ -1,4 +1,4 @@
 """One file per command, imported when it is called.
 
-What a command needs is imported inside it: so its help, too, comes quickly.
+A command imports its dependencies inside the function, so that its help is fast.
 """

@@ -26,17 +26,17 @@ _IMPORTED = ("written", "replaced", "exists", "refused", "no_agent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
-    """What is wrong with some files."""
+    """The result of checking agent files."""
 
     files: int
-    """How many were looked at."""
+    """How many were checked."""
     problems: Sequence[Problem]
     """Sorted by file, line and column."""
     not_looked_up: int = 0
     """How many tools are functions of modules that were not imported."""
 
     def fails(self, *, strict: bool) -> bool:
-        """Whether something has to be changed."""
+        """Whether the check failed."""
         return any(strict or problem.severity == "error" for problem in self.problems)
 
     def to_json(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class Validation:
         }
 
     def to_text(self) -> str:
-        """A line for every problem, a gap between files, and at the end how many there are."""
+        """A line for every problem, a gap between files, and a summary."""
         lines: list[str] = []
         last: Path | None = None
         for problem in map(relative, self.problems):
@@ -77,12 +77,12 @@ class Validation:
 def validate(
     paths: Sequence[Path] = (), *, imports: bool = False, trust: bool = False
 ) -> Validation:
-    """Check the files at `paths`, or all of the project.
+    """Check the files at `paths`, or all of the project's.
 
-    A folder stands for the ``.md`` files in it. Files of the project are checked with those they
-    hand to; others for themselves. Only with `imports` the functions that the project's files name
-    are looked up, and the folder must be trusted, or `trust` be given: else `FolderNotTrusted`.
-    `UsageError` for a path that leads nowhere.
+    A folder stands for the ``.md`` files in it. Files of the project are checked with the agents
+    they hand to; others on their own. Only with `imports` are the functions that the files name
+    looked up; the folder must then be trusted, or `trust` be set: else `FolderNotTrusted`.
+    `UsageError` for a path that does not exist.
     """
     from ekiden.project.project import check_files
 
@@ -118,7 +118,7 @@ def _by_file(values: Iterable[tuple[Path, _T]]) -> dict[str, list[_T]]:
 
 
 def _functions(definition: AgentDefinition | None) -> int:
-    """How many functions would have to be imported: tools and validators."""
+    """How many functions would be imported: tools and validators."""
     if definition is None:
         return 0
     named = list(definition.tools)
@@ -147,7 +147,7 @@ async def agents_list(
     listing: WholeListing = WHOLE,
     place: TeamPlace = THE_TEAM,
 ) -> None:
-    """List the agents: what each is for, where it comes from, what it may use and hand to."""
+    """List the agents with description, source, tools and handoff targets."""
     from ekiden.cli.views.agents import agent_table
 
     demo = "" if listing.is_json else "this is the demo team; `ekiden init` writes one of your own"
@@ -162,7 +162,7 @@ async def agents_show(
     place: TeamPlace = THE_TEAM,
     as_json: JsonOption = False,
 ) -> None:
-    """Show everything about an agent, its transfer tools and its file included."""
+    """Show everything about an agent, including its transfer tools and its file."""
     from ekiden.cli.tables import print_pairs
     from ekiden.cli.views.agents import detail_pairs
     from ekiden.core.values.documents import to_json
@@ -176,10 +176,10 @@ async def agents_show(
 
 
 async def agents_ps(*, listing: WholeListing = WHOLE, place: TeamAtWork = AT_WORK) -> None:
-    """Show how many sessions each agent has, who is running them, and who waits for whom.
+    """Show each agent's sessions, the processes that run them, and what each waits for.
 
-    An agent waits for an agent (internal) or for a person (user). Agents that
-    the team does not have are listed too, if they have sessions or wait.
+    An agent waits for an agent (internal) or for a person (user). Agents outside the team are
+    listed if they have sessions or wait.
     """
     from ekiden.cli.views.agents import presence_table, print_busy
 
@@ -195,10 +195,9 @@ async def agents_deadlocks(
     listing: Listing = LISTING,
     place: Place = HERE,
 ) -> None:
-    """List agents that wait, or waited, for each other in a circle, the newest first.
+    """List agents that wait, or waited, for each other in a circle, newest first.
 
-    Each was broken by letting one of them give up, the victim; one that nobody
-    has broken yet comes before all others.
+    A deadlock is broken by letting one agent give up, the victim. Unbroken deadlocks come first.
     """
     from ekiden.cli.views.agents import deadlock_table
 
@@ -210,32 +209,37 @@ async def agents_match(
     *capabilities: Annotated[
         str,
         Parameter(
-            help="What is required, with commas between; tag:NAME is any capability with that tag."
+            help="Required capabilities, separated by commas; tag:NAME is any capability with "
+            "that tag."
         ),
     ],
     exclude: Annotated[
         tuple[str, ...],
-        Parameter(negative="", show_default=False, help="Agents to leave out, with commas."),
+        Parameter(
+            negative="", show_default=False, help="Agents to leave out, separated by commas."
+        ),
     ] = (),
-    min_score: Annotated[
-        float, Parameter(help="The mean proficiency that is enough, from 0 to 1.")
-    ] = 0.5,
+    min_score: Annotated[float, Parameter(help="The lowest mean proficiency, from 0 to 1.")] = 0.5,
     everybody: Annotated[
         bool,
-        Parameter(name="--all", negative="", show_default=False, help="List those with less, too."),
+        Parameter(
+            name="--all",
+            negative="",
+            show_default=False,
+            help="Also list agents below the minimum.",
+        ),
     ] = False,
     limit: LimitOption = None,
     place: TeamPlace = THE_TEAM,
     wide: WideOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Find the agents that have certain capabilities, the best first.
+    """Find agents by capability, best match first.
 
-    The score is the mean proficiency over what is required; what is missing
-    counts 0. A name that no agent uses is compared by meaning, if the extra
-    `local` is installed.
+    The score is the mean proficiency over the required capabilities; a missing one counts 0. A name
+    that no agent uses is compared by meaning, if the extra `local` is installed.
 
-    The exit code is 5 when nobody has a score of --min-score.
+    The exit code is 5 when no agent reaches --min-score.
     """
     from ekiden.cli.views.agents import match_table, nobody
     from ekiden.core.values.documents import to_json
@@ -243,7 +247,9 @@ async def agents_match(
 
     required = parse_names(capabilities)
     if not required:
-        raise UsageError("name what is required, as in `ekiden agents match refunds,invoices`")
+        raise UsageError(
+            "name the required capabilities, as in `ekiden agents match refunds,invoices`"
+        )
     if not 0 <= min_score <= 1:
         raise UsageError(f"--min-score is a number from 0 to 1, not {min_score:g}")
     async with place.open(as_json=as_json) as ekiden:
@@ -262,25 +268,25 @@ async def agents_match(
 
 def agents_validate(
     *paths: Annotated[
-        Path, Parameter(help="Files or folders; all of the project's agents if none is given.")
+        Path, Parameter(help="Files or folders; by default all agents of the project.")
     ],
     imports: Annotated[
         bool,
         Parameter(
             negative="",
             show_default=False,
-            help="Look tools up that are functions, which runs the project's code.",
+            help="Look up tools that are functions; this runs the project's code.",
         ),
     ] = False,
     strict: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Warnings fail, too.")
+        bool, Parameter(negative="", show_default=False, help="Treat warnings as errors.")
     ] = False,
     trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Check agent files and list every fault of every one, with line and column.
+    """Check agent files and list every fault, with line and column.
 
-    Nothing of the project is run, unless --imports says so.
+    No code of the project runs, unless you give --imports.
 
     The exit code is 2 when there is an error, or with --strict a warning.
     """
@@ -300,17 +306,17 @@ def agents_import(
     ],
     overwrite: Annotated[
         bool,
-        Parameter(negative="", show_default=False, help="Replace files that have the same name."),
+        Parameter(negative="", show_default=False, help="Replace existing files of the same name."),
     ] = False,
     dry_run: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Report only, and write nothing.")
+        bool, Parameter(negative="", show_default=False, help="Report only; write nothing.")
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Write agent files of other tools into .ekiden/agents, and report what became of each.
+    """Convert agent files of other tools into .ekiden/agents, and report on each.
 
-    Files outside of .claude, .gemini and .agents are read as Claude's. Nothing is
-    trusted because it was imported.
+    Files outside of .claude, .gemini and .agents are read as Claude's. Imported files still need
+    your trust.
 
     The exit code is 2 when a file was refused.
     """
@@ -330,12 +336,12 @@ def agents_import(
         counts = [(sum(one.status == status for one in found), status) for status in _IMPORTED]
         say(", ".join(f"{count} {status}" for count, status in counts if count) or "no files")
         if any(each.status == "exists" for each in found):
-            note("files that exist stay as they are; --overwrite replaces them")
+            note("existing files are kept; --overwrite replaces them")
     return Exit.USAGE if any(each.status == "refused" for each in found) else Exit.OK
 
 
 def agents_schema(*, as_json: JsonOption = False) -> None:
-    """Print the JSON Schema of agent files, which it is with or without --json.
+    """Print the JSON Schema of agent files, with or without --json.
 
     Editors use it to complete and check the front matter.
     """

@@ -18,28 +18,34 @@ from ekiden.cli.place import HERE, Place
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Filters:
-    """Which records; what is not given does not restrict."""
+    """Filters for records; a missing filter matches all."""
 
     agent: Annotated[
-        str | None, Parameter(help="Only where this agent acted, had the work or was to get it.")
+        str | None,
+        Parameter(help="Only records in which this agent acted, had the work or was to get it."),
     ] = None
-    task: Annotated[str | None, Parameter(help="Only those of this task.")] = None
-    correlation: Annotated[str | None, Parameter(help="Only those with this correlation id.")] = (
+    task: Annotated[str | None, Parameter(help="Only records of this task.")] = None
+    correlation: Annotated[str | None, Parameter(help="Only records with this correlation id.")] = (
         None
     )
     status: Annotated[
-        HandoffMove | None, Parameter(help="Only moves of handoffs to this status.")
+        HandoffMove | None, Parameter(help="Only records of handoffs that changed to this status.")
     ] = None
-    session: Annotated[str | None, Parameter(help="Only those of this session.")] = None
-    handoff: Annotated[str | None, Parameter(help="Only those of the handoff with this id.")] = None
-    type: Annotated[AuditedType | None, Parameter(help="Only those of this type.")] = None
+    session: Annotated[str | None, Parameter(help="Only records of this session.")] = None
+    handoff: Annotated[str | None, Parameter(help="Only records of the handoff with this id.")] = (
+        None
+    )
+    type: Annotated[AuditedType | None, Parameter(help="Only records of this type.")] = None
     since: Annotated[
-        str | None, Parameter(help="From then on: a date, a date with a time, or 2h, 7d ago.")
+        str | None,
+        Parameter(
+            help="From this time on: a date, a date with a time, or how long ago, such as 2h or 7d."
+        ),
     ] = None
-    until: Annotated[str | None, Parameter(help="Before then; as --since.")] = None
+    until: Annotated[str | None, Parameter(help="Before this time; same forms as --since.")] = None
 
     def given(self) -> dict[str, Any]:
-        """The filters by name; `UsageError` for what is no time."""
+        """The filters by name; `UsageError` for an invalid time."""
         from ekiden.cli.options import moment
 
         found = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -57,12 +63,12 @@ async def audit_list(
     filters: Filters = EVERYTHING,
     *,
     oldest_first: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Begin with the oldest.")
+        bool, Parameter(negative="", show_default=False, help="Start with the oldest.")
     ] = False,
     listing: Listing = LISTING,
     place: Place = HERE,
 ) -> None:
-    """List who handed what to whom, who decided and why, newest first."""
+    """List handoffs and decisions with their actors and reasons, newest first."""
     from ekiden.cli.views.audit import record_table
 
     wanted = filters.given()
@@ -73,7 +79,7 @@ async def audit_list(
 
 
 async def audit_show(
-    record: Annotated[str, Parameter(help="The id of a record, or of a handoff.")],
+    record: Annotated[str, Parameter(help="The id of a record or a handoff.")],
     /,
     *,
     place: Place = HERE,
@@ -108,12 +114,14 @@ async def audit_verify(
     session: Annotated[str | None, Parameter(help="Only this session.")] = None,
     against: Annotated[
         Path | None,
-        Parameter(help="An earlier export: each of its records must still be there as it was."),
+        Parameter(
+            help="An earlier export: each of its records must still be present and unchanged."
+        ),
     ] = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
-    """Find out whether somebody changed what is stored; names the first broken link."""
+    """Check that stored events were not altered; name the first broken link."""
     from contextlib import ExitStack
 
     from ekiden.cli.exits import Exit
@@ -144,8 +152,7 @@ async def audit_export(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Write records as JSON lines, which they are with or without --json; the last line is the
-    manifest."""
+    """Write records as JSON lines, with or without --json; the last line is the manifest."""
     from contextlib import aclosing
 
     from ekiden.cli.output import new_file, note, say
@@ -161,4 +168,4 @@ async def audit_export(
             async for line in lines:
                 file.write(f"{line}\n")
                 count += 1
-    note(f"{max(count - 1, 0)} records are in {output}")
+    note(f"wrote {max(count - 1, 0)} records to {output}")

@@ -15,21 +15,21 @@ from ekiden.cli.output import StatusLine, emit, note
 async def bench(
     *scenarios: Annotated[
         Literal["s1", "s2", "s3", "s4", "s5", "load"],
-        Parameter(help="Which; s1 to s5 if none is given."),
+        Parameter(help="The measurements; s1 to s5 by default."),
     ],
     quick: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Little work; rough figures.")
+        bool, Parameter(negative="", show_default=False, help="Less work, rougher figures.")
     ] = False,
     folder: Annotated[
-        Path, Parameter(help="The disk to measure: what is stored is written below this folder.")
+        Path, Parameter(help="A folder on the disk to measure; data is written below it.")
     ] = Path(),
     store: Annotated[
         str | None,
         Parameter(
             name="--store",
             show_default=False,
-            help="For load: the database, such as postgresql://…, in which a schema is made and "
-            "removed again; else a SQLite file below --folder.",
+            help="For load: the database, such as postgresql://…, in which a schema is created "
+            "and removed; by default a SQLite file below --folder.",
         ),
     ] = None,
     sessions: Annotated[
@@ -37,7 +37,7 @@ async def bench(
         Parameter(
             validator=Number(gte=1, lte=10_000_000),
             show_default=False,
-            help="For load: open sessions; 10,000 unless told.",
+            help="For load: open sessions; 10,000 by default.",
         ),
     ] = None,
     workers: Annotated[
@@ -47,7 +47,7 @@ async def bench(
         int,
         Parameter(
             validator=Number(gte=1, lte=100_000),
-            help="For load: sessions that a worker has under way at a time.",
+            help="For load: concurrent sessions per worker.",
         ),
     ] = 32,
     messages: Annotated[
@@ -55,7 +55,7 @@ async def bench(
         Parameter(
             validator=Number(gte=1),
             show_default=False,
-            help="For load: how many messages come one by one; 1,000 unless told.",
+            help="For load: how many messages arrive one by one; 1,000 by default.",
         ),
     ] = None,
     seconds: Annotated[
@@ -63,24 +63,24 @@ async def bench(
         Parameter(
             validator=Number(gt=0),
             show_default=False,
-            help="For load: for how long they come, instead of how many.",
+            help="For load: how long messages arrive, instead of how many.",
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure Ekiden against plain asyncio and print the figures, which are JSON in any case.
+    """Measure Ekiden against plain asyncio and print the figures as JSON.
 
-    s1: a chain of handoffs. s2: many sessions at once in memory. s3: a handoff with a long history
-    over one with a short one. s4: many sessions at once on disk. s5: queries on the bus, in memory
-    and on disk. x_floor is CPU time over one round trip through an asyncio queue, taken in the same
-    process. load: many open sessions in one database and worker processes that share them, beside
-    what the machine and the database could do without Ekiden.
+    s1: a chain of handoffs. s2: many concurrent sessions in memory. s3: a handoff with a long
+    history compared to one with a short history. s4: many concurrent sessions on disk. s5: queries
+    on the bus, in memory and on disk. x_floor is CPU time divided by one round trip through an
+    asyncio queue in the same process. load: many open sessions in one database, shared by worker
+    processes, compared to the machine and the database without Ekiden.
     """
     if "load" in scenarios:
         if len(scenarios) > 1:
             from ekiden.cli.errors import UsageError
 
-            raise UsageError("load is measured alone, because it takes the whole machine")
+            raise UsageError("load is measured alone, because it uses the whole machine")
         from ekiden.project.bench.load import LoadSize, load
 
         most = sessions or (50 if quick else 10_000)

@@ -14,7 +14,8 @@ from ekiden.cli.place import HERE, Place
 
 async def chain(
     session: Annotated[
-        str | None, Parameter(help="The session's id, or its beginning; else the newest session.")
+        str | None,
+        Parameter(help="The session's id, or a prefix of it; by default the newest session."),
     ] = None,
     /,
     *,
@@ -22,7 +23,7 @@ async def chain(
     wide: WideOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show who handed a session to whom, and why."""
+    """Show a session's handoffs and their reasons."""
     from ekiden.cli.views.sessions import print_chain
     from ekiden.core.values.documents import to_json
 

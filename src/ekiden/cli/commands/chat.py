@@ -29,12 +29,12 @@ from ekiden.cli.place import HERE, Place
 async def chat(
     *,
     session: Annotated[
-        str | None, Parameter(name="--session", help="Go on in this session, or begin it.")
+        str | None, Parameter(name="--session", help="Continue this session, or start it.")
     ] = None,
     resume: Annotated[
         bool,
         Parameter(
-            name="--resume", negative="", show_default=False, help="Choose a session to go on in."
+            name="--resume", negative="", show_default=False, help="Choose a session to continue."
         ),
     ] = False,
     newest: Annotated[
@@ -43,7 +43,7 @@ async def chat(
             name="--continue",
             negative="",
             show_default=False,
-            help="Go on in the newest session.",
+            help="Continue the newest session.",
         ),
     ] = False,
     user: UserOption = None,
@@ -57,11 +57,11 @@ async def chat(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
-    """Talk with a team.
+    """Chat with a team.
 
-    At a terminal there is a prompt; /help lists its commands and keys. Without one, every line of
-    standard input is a message or a command, and with --json every line of output an object. The
-    exit code is 0, or that of the last message that failed.
+    At a terminal there is a prompt; /help lists its commands and keys. In a pipe, every line of
+    standard input is a message or a command; with --json every output line is an object. The exit
+    code is 0, or that of the last message that failed.
     """
     from ekiden.api.arguments import check_arguments
     from ekiden.api.runs import Runs
@@ -101,7 +101,7 @@ async def chat(
 
 
 def _offer_team() -> None:
-    """Ask the person in an empty folder whether to write a team into it."""
+    """In an empty folder, offer to write a team into it."""
     from ekiden.cli.approval_prompt import is_attended, is_yes
     from ekiden.cli.commands.init import ask_model, ask_template, set_up
     from ekiden.cli.confirm import ask_line

@@ -17,22 +17,25 @@ if TYPE_CHECKING:
     from ekiden.api.collaborations import CollaborationDetails
 
 IdArgument: TypeAlias = Annotated[
-    str, Parameter(help="The collaboration's id, or its beginning if no other begins so.")
+    str, Parameter(help="The collaboration's id, or a unique prefix.")
 ]
 AsOption: TypeAlias = Annotated[
-    str, Parameter(name="--as", help="In whose name: an agent that takes part.")
+    str, Parameter(name="--as", help="Act as this agent, which takes part.")
 ]
 InitiatorOption: TypeAlias = Annotated[
-    str, Parameter(name="--as", help="In whose name: an agent of the team.")
+    str, Parameter(name="--as", help="Act as this agent of the team.")
 ]
 TermsArgument: TypeAlias = Annotated[str, Parameter(help="The terms: JSON, or text.")]
 VersionOption: TypeAlias = Annotated[
-    int, Parameter(name="--version", validator=Number(gte=1), help="Of the terms on the table.")
+    int,
+    Parameter(name="--version", validator=Number(gte=1), help="The version of the current terms."),
 ]
 ReasonOption: TypeAlias = Annotated[
-    str, Parameter(name="--reason", help="Why; the others are told.", show_default=False)
+    str, Parameter(name="--reason", help="The reason; the other agents see it.", show_default=False)
 ]
-BidderOption: TypeAlias = Annotated[str, Parameter(name="--bidder", help="Whose bid is taken.")]
+BidderOption: TypeAlias = Annotated[
+    str, Parameter(name="--bidder", help="The agent whose bid is accepted.")
+]
 ContextOption: TypeAlias = Annotated[
     str | None,
     Parameter(name="--context", help='JSON for whoever executes it, such as {"session_id": "s1"}.'),
@@ -42,36 +45,34 @@ DeadlineOption: TypeAlias = Annotated[
     Parameter(
         name="--deadline",
         validator=Number(gte=0.001, lte=86_000),
-        help="Seconds that the others have to answer; else 30 for bids and 300 for the rest.",
+        help="Seconds for the others to answer; 30 for bids and 300 otherwise by default.",
     ),
 ]
 RequirementsOption: TypeAlias = Annotated[
-    str | None, Parameter(name="--requirements", help="What has to be kept to: JSON, or text.")
+    str | None, Parameter(name="--requirements", help="Constraints: JSON, or text.")
 ]
 KeyOption: TypeAlias = Annotated[
     str | None,
-    Parameter(name="--key", help="What is said with a key is said once, however often it is sent."),
+    Parameter(name="--key", help="Idempotency key: a message with the same key is sent only once."),
 ]
 
 
 async def collaboration_list(
     *,
-    agent: Annotated[
-        str | None, Parameter(help="Only those in which this agent takes part.")
-    ] = None,
+    agent: Annotated[str | None, Parameter(help="Only collaborations of this agent.")] = None,
     phase: Annotated[
         tuple[Phase, ...],
         Parameter(
             name="--phase",
             negative="",
             show_default=False,
-            help="Only those in this phase; may be given more than once.",
+            help="Only collaborations in this phase; may be given more than once.",
         ),
     ] = (),
     listing: Listing = LISTING,
     place: Place = HERE,
 ) -> None:
-    """List collaborations of agents, the oldest first."""
+    """List the agents' collaborations, oldest first."""
     from ekiden.cli.views.collaborations import collaboration_table
 
     async with place.open() as ekiden:
@@ -82,7 +83,7 @@ async def collaboration_list(
 async def collaboration_show(
     collaboration: IdArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
-    """Show a collaboration as it stands, with what was said in it."""
+    """Show a collaboration's state and messages."""
     from ekiden.cli.output import emit
     from ekiden.cli.views.collaborations import print_collaboration
     from ekiden.core.values.documents import to_json
@@ -97,8 +98,8 @@ async def collaboration_show(
 
 
 async def collaboration_request(
-    target: Annotated[str, Parameter(help="The agent that is to take the work over.")],
-    task: Annotated[str, Parameter(help="What is to be done.")],
+    target: Annotated[str, Parameter(help="The agent to take over the work.")],
+    task: Annotated[str, Parameter(help="The task.")],
     /,
     *,
     initiator: InitiatorOption,
@@ -109,7 +110,7 @@ async def collaboration_request(
     place: TeamWithStore = WITH_STORE,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask another agent to take work over."""
+    """Ask another agent to take over work."""
     from ekiden.cli.options import json_object, json_or_text
 
     along = json_object(context, "--context")
@@ -137,7 +138,7 @@ async def collaboration_propose(
         Parameter(
             name="--max-rounds",
             validator=Number(gte=1, lte=100),
-            help="How many terms may be put on the table; else 5.",
+            help="The maximum number of proposals; 5 by default.",
         ),
     ] = None,
     context: ContextOption = None,
@@ -164,18 +165,18 @@ async def collaboration_propose(
 
 
 async def collaboration_call(
-    capability: Annotated[str, Parameter(help="What is required.")],
+    capability: Annotated[str, Parameter(help="The required capability.")],
     /,
-    *capabilities: Annotated[str, Parameter(help="What else is required.")],
+    *capabilities: Annotated[str, Parameter(help="Further required capabilities.")],
     initiator: InitiatorOption,
-    task: Annotated[str, Parameter(help="What is to be done.", show_default=False)] = "",
+    task: Annotated[str, Parameter(help="The task.", show_default=False)] = "",
     participant: Annotated[
         tuple[str, ...],
         Parameter(
             name="--participant",
             negative="",
             show_default=False,
-            help="Call this agent; may be given more than once. Else all others of the team.",
+            help="Call this agent; may be given more than once. By default all others of the team.",
         ),
     ] = (),
     requirements: RequirementsOption = None,
@@ -187,8 +188,8 @@ async def collaboration_call(
 ) -> None:
     """Call for bids: ask who can do something.
 
-    Agents that a server or a worker runs bid by what they can do, how much they have to do, and
-    whether they take anything.
+    Agents that a server or a worker runs bid according to their capabilities, workload and
+    availability.
     """
     from ekiden.cli.options import json_object, json_or_text
 
@@ -216,7 +217,7 @@ async def collaboration_acknowledge(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Say yes to a request, as it is."""
+    """Accept a request as it is."""
     async with place.open() as ekiden:
         collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.acknowledge(collaboration, agent, key=key)
@@ -233,7 +234,7 @@ async def collaboration_accept(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Accept the terms on the table; agreed when both sides have."""
+    """Accept the current terms; both sides must accept for an agreement."""
     async with place.open() as ekiden:
         collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.accept(collaboration, agent, version, key=key)
@@ -247,14 +248,14 @@ async def collaboration_counter(
     *,
     agent: AsOption,
     version: Annotated[
-        int | None, Parameter(name="--version", help="Of the terms that are answered.")
+        int | None, Parameter(name="--version", help="The version of the terms you answer.")
     ] = None,
     reason: ReasonOption = "",
     key: KeyOption = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Propose other terms."""
+    """Propose different terms."""
     from ekiden.cli.options import json_or_text
 
     async with place.open() as ekiden:
@@ -275,7 +276,7 @@ async def collaboration_reject(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Reject a request, or the terms on the table."""
+    """Reject a request, or the current terms."""
     async with place.open() as ekiden:
         collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.reject(collaboration, agent, reason=reason, key=key)
@@ -288,16 +289,21 @@ async def collaboration_bid(
     *,
     agent: AsOption,
     score: Annotated[
-        float, Parameter(name="--score", validator=Number(gte=0, lte=1), help="How well, 0 to 1.")
+        float,
+        Parameter(
+            name="--score",
+            validator=Number(gte=0, lte=1),
+            help="How well the agent can do it, 0 to 1.",
+        ),
     ],
     offer: Annotated[
-        str | None, Parameter(name="--offer", help="On what terms: JSON, or text.")
+        str | None, Parameter(name="--offer", help="The offered terms: JSON, or text.")
     ] = None,
     key: KeyOption = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Bid for a call."""
+    """Bid in a call for bids."""
     from ekiden.cli.options import json_or_text
 
     async with place.open() as ekiden:
@@ -318,7 +324,7 @@ async def collaboration_decline(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Decline a call, or take a bid back."""
+    """Decline a call for bids, or withdraw a bid."""
     async with place.open() as ekiden:
         collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.decline(collaboration, agent, reason=reason, key=key)
@@ -335,7 +341,7 @@ async def collaboration_award(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Take a bid as it is: agreed."""
+    """Accept a bid as it is; this makes the agreement."""
     async with place.open() as ekiden:
         collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.award(collaboration, agent, bidder, key=key)
@@ -352,7 +358,7 @@ async def collaboration_select(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Negotiate with a bidder; its offer lies on the table."""
+    """Negotiate with a bidder; its offer becomes the current terms."""
     async with place.open() as ekiden:
         collaboration = await collaboration_id(ekiden, collaboration)
         found = await ekiden.collaborations.select(collaboration, agent, bidder, key=key)

@@ -14,7 +14,8 @@ from ekiden.cli.output import emit, say
 
 Shell: TypeAlias = Literal["bash", "zsh", "fish"]
 ShellOption: TypeAlias = Annotated[
-    Shell | None, Parameter(name="--shell", help="Which shell; else the one of the variable SHELL.")
+    Shell | None,
+    Parameter(name="--shell", help="The shell; by default the one in the variable SHELL."),
 ]
 
 _SCRIPTS: Final[dict[Shell, str]] = {
@@ -64,8 +65,8 @@ complete -c ekiden -f -k -a '(__ekiden_complete)'
 def completion_install(*, shell: ShellOption = None, as_json: JsonOption = False) -> None:
     """Let a shell complete commands, options, agents and session ids.
 
-    It writes a script, and for bash and zsh a line into .bashrc or .zshrc that loads it. While
-    completing nothing of the project is run and nobody is asked.
+    It writes a script and, for bash and zsh, a line in .bashrc or .zshrc that loads it. Completion
+    never runs the project's code and never asks.
     """
     from ekiden.cli.shell_completion import write_option_table
 
@@ -92,7 +93,7 @@ def completion_install(*, shell: ShellOption = None, as_json: JsonOption = False
 
 
 def completion_show(*, shell: ShellOption = None, as_json: JsonOption = False) -> None:
-    """Print the script, for those who install it themselves."""
+    """Print the completion script, to install it yourself."""
     chosen = shell or _own_shell()
     if as_json:
         emit({"shell": chosen, "script": _SCRIPTS[chosen]})
@@ -109,7 +110,7 @@ def _own_shell() -> Shell:
 
 
 def _places(shell: Shell) -> tuple[Path, Path | None]:
-    """Where the script is, and the file that has to load it."""
+    """The path of the script, and of the file that loads it."""
     home = Path.home()
     script = home / ".ekiden" / "completion" / f"ekiden.{shell}"
     match shell:
@@ -123,7 +124,7 @@ def _places(shell: Shell) -> tuple[Path, Path | None]:
 
 
 def _load_from(startup: Path, script: Path) -> bool:
-    """Whether a line was added that loads the script."""
+    """Whether a line that loads the script was added."""
     line = f'[ -f "{script}" ] && . "{script}"'
     text = startup.read_text(encoding="utf-8") if startup.exists() else ""
     if line in text.splitlines():

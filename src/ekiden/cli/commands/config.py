@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ekiden.project.settings import Change, SettingOrigin, Where
 
 KeyArgument = Annotated[
-    str, Parameter(help="The setting, such as agents.routing.strategy; `config list` has all.")
+    str, Parameter(help="The setting, such as agents.routing.strategy; `config list` shows all.")
 ]
 UserOption = Annotated[
     bool,
@@ -29,7 +29,7 @@ UserOption = Annotated[
 
 
 async def config_list(*, listing: WholeListing = WHOLE, place: Machine = THIS_MACHINE) -> None:
-    """List every setting with its value and where that comes from; secrets are hidden."""
+    """List every setting with its value and source; secrets are masked."""
     from ekiden.cli.views.settings import setting_table
 
     async with place.open() as settings:
@@ -39,8 +39,8 @@ async def config_list(*, listing: WholeListing = WHOLE, place: Machine = THIS_MA
 async def config_get(
     key: KeyArgument, /, *, place: Machine = THIS_MACHINE, as_json: JsonOption = False
 ) -> None:
-    """Print the value of a setting, or of a group of them as an object; nothing is hidden, unless
-    a server tells it."""
+    """Print the value of a setting, or of a group as an object; secrets are shown, unless they come
+    from a server."""
     from ekiden.cli.views.settings import shown
     from ekiden.project.settings import value_among
 
@@ -67,7 +67,7 @@ def config_set(
     user: UserOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Give a setting a value; the rest of the file stays as it is."""
+    """Set a value; the rest of the file stays unchanged."""
     from ekiden.cli.views.settings import shown
     from ekiden.project.settings import agent_names_check, redacted, set_setting, settings_files
     from ekiden.project.trust import keeping_trust
@@ -86,15 +86,15 @@ def config_set(
         return
     say(f"{change.name} is {shown(covered)} in {change.path}")
     if origin is None:
-        note(f"other settings are wrong, and nothing runs with them: {fault}")
+        note(f"other settings are invalid and stop every run: {fault}")
     elif origin.kind not in (where, "default") and not settings_files().are_one:
-        note(f"it does not count here: {origin} comes first")
+        note(f"it has no effect here: {origin} takes precedence")
 
 
 def config_unset(
     key: KeyArgument, /, *, user: UserOption = False, as_json: JsonOption = False
 ) -> None:
-    """Remove a setting, or a group of them, from a file; the rest of the file stays as it is."""
+    """Remove a setting, or a group of settings, from a file; the rest stays unchanged."""
     from ekiden.project.settings import unset_setting
     from ekiden.project.trust import keeping_trust
 
@@ -103,13 +103,13 @@ def config_unset(
     if as_json:
         emit({"key": change.name, **_result(change)})
     elif change.is_changed:
-        say(f"{change.name} is removed from {change.path}")
+        say(f"removed {change.name} from {change.path}")
     else:
         say(f"{change.name} is not set in {change.path}")
 
 
 def config_path(*, as_json: JsonOption = False) -> None:
-    """Print where the settings files are, and whether they are there."""
+    """Print the paths of the settings files, and whether they exist."""
     from ekiden.cli.tables import print_table
     from ekiden.project.settings import settings_files
 
@@ -130,7 +130,7 @@ def config_path(*, as_json: JsonOption = False) -> None:
 
 
 def config_schema(*, as_json: JsonOption = False) -> None:
-    """Print the JSON Schema of settings files, which it is with or without --json.
+    """Print the JSON Schema of settings files, with or without --json.
 
     Editors use it to complete and check a file that names it:
     {"$schema": "./settings.schema.json", …}.
@@ -141,7 +141,7 @@ def config_schema(*, as_json: JsonOption = False) -> None:
 
 
 def _who_decides(name: str) -> tuple[SettingOrigin, None] | tuple[None, str]:
-    """Where the value that counts comes from, or why nobody can say."""
+    """The source of the effective value, or why it is unknown."""
     from ekiden.core.errors import SettingsInvalid
     from ekiden.project.settings import load_settings
 

@@ -17,12 +17,16 @@ from ekiden.sessions.costs import CostKey
 async def cost(
     session: Annotated[
         str | None,
-        Parameter(help="A session's id: it and all sessions that answered it; else all there are."),
+        Parameter(
+            help="A session's id, which includes the sessions that answered it; all "
+            "sessions by default."
+        ),
     ] = None,
     /,
     *,
     since: Annotated[
-        str | None, Parameter(help="Only calls since then: a date, or how long ago, such as 7d.")
+        str | None,
+        Parameter(help="Only calls since this time: a date, or how long ago, such as 7d."),
     ] = None,
     by: Annotated[
         tuple[CostKey, ...],
@@ -30,18 +34,18 @@ async def cost(
             name="--by",
             negative="",
             show_default=False,
-            help="Put together by agent, model, session or day; may be given more than once. Else "
-            "by agent and model.",
+            help="Group by agent, model, session or day; may be given more than once. By "
+            "default by agent and model.",
         ),
     ] = (),
     place: Place = HERE,
     wide: WideOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what model calls used and cost.
+    """Show the tokens and cost of model calls.
 
-    Prices are those of the setting `prices`, else those of the price list that
-    comes with the extra `prices`, in US dollars; nothing is fetched.
+    Prices come from the setting `prices`, else from the price list of the extra `prices`, in US
+    dollars; nothing is fetched.
     """
     from ekiden.cli.options import moment
     from ekiden.cli.views.costs import print_costs
@@ -49,7 +53,7 @@ async def cost(
 
     start = moment(since, option="--since")
     if len(set(by)) < len(by):
-        raise UsageError("--by names something twice")
+        raise UsageError("--by names a group twice")
     async with place.open() as ekiden:
         chosen = await session_id(ekiden.sessions, session or "") or None
         found = await ekiden.costs.get(session=chosen, since=start, by=by)

@@ -11,7 +11,7 @@ from ekiden.cli.tables import print_table
 
 
 async def doctor(*, store: StoreOption = STORE, as_json: JsonOption = False) -> int:
-    """Check this installation and the store; only an older format is brought up to date."""
+    """Check this installation and the store; a store of an older format is migrated."""
     from ekiden.cli.projects import store_address
     from ekiden.core.errors import UserError
     from ekiden.project.defaults import DEFAULT_STORE

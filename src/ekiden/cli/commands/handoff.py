@@ -26,15 +26,14 @@ from ekiden.cli.options import (
 from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
 
 _WAIT_S: Final = 55.0
-"""How long a server lets wait for the agent's answer."""
+"""How long a server waits for the agent's answer."""
 HandoffArgument = Annotated[
     str,
-    Parameter(
-        help="The handoff's id, or that of a request, or its beginning if no other begins so."
-    ),
+    Parameter(help="The id of a handoff or a request, or a unique prefix."),
 ]
 ByOption: TypeAlias = Annotated[
-    str | None, Parameter(name="--by", help="Who asks for it; else this machine's user.")
+    str | None,
+    Parameter(name="--by", help="The person who requests it; by default this machine's user."),
 ]
 PolicyOption: TypeAlias = Literal["immediate", "graceful", "conditional"] | None
 
@@ -42,36 +41,41 @@ PolicyOption: TypeAlias = Literal["immediate", "graceful", "conditional"] | None
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Filters:
-    """Which handoffs; what is not given does not restrict."""
+    """Filters for handoffs; a missing filter matches all."""
 
-    agent: Annotated[str | None, Parameter(help="Only those from or to this agent.")] = None
-    session: Annotated[str | None, Parameter(help="Only those of this session.")] = None
+    agent: Annotated[str | None, Parameter(help="Only handoffs from or to this agent.")] = None
+    session: Annotated[str | None, Parameter(help="Only handoffs of this session.")] = None
     source: Annotated[
-        str | None, Parameter(name="--from", help="Only those that this agent made.")
+        str | None, Parameter(name="--from", help="Only handoffs from this agent.")
     ] = None
-    target: Annotated[str | None, Parameter(name="--to", help="Only those to this agent.")] = None
+    target: Annotated[str | None, Parameter(name="--to", help="Only handoffs to this agent.")] = (
+        None
+    )
     status: Annotated[
         Literal["initiated", "transferring", "completed", "failed", "rolled_back"] | None,
         Parameter(help="Only handoffs with this status."),
     ] = None
-    task: Annotated[str | None, Parameter(help="Only those of this task.")] = None
-    correlation: Annotated[str | None, Parameter(help="Only those with this correlation id.")] = (
-        None
-    )
-    policy: Annotated[PolicyOption, Parameter(help="Only those with this policy.")] = None
+    task: Annotated[str | None, Parameter(help="Only handoffs of this task.")] = None
+    correlation: Annotated[
+        str | None, Parameter(help="Only handoffs with this correlation id.")
+    ] = None
+    policy: Annotated[PolicyOption, Parameter(help="Only handoffs with this policy.")] = None
     by: Annotated[
         str | None,
         Parameter(
-            help="Only those that this one wanted: model, trigger, person, program, or a name."
+            help="Only handoffs with this origin: model, trigger, person, program, or a name."
         ),
     ] = None
     since: Annotated[
-        str | None, Parameter(help="From then on: a date, a date with a time, or 2h, 7d ago.")
+        str | None,
+        Parameter(
+            help="From this time on: a date, a date with a time, or how long ago, such as 2h or 7d."
+        ),
     ] = None
-    until: Annotated[str | None, Parameter(help="Before then; as --since.")] = None
+    until: Annotated[str | None, Parameter(help="Before this time; same forms as --since.")] = None
 
     def chosen(self) -> dict[str, Any]:
-        """What is asked; `UsageError` for what is no time."""
+        """The query; `UsageError` for an invalid time."""
         from dataclasses import asdict
 
         from ekiden.cli.options import moment
@@ -88,31 +92,39 @@ async def handoff_start(
     session: SessionArgument,
     /,
     *,
-    to: Annotated[str, Parameter(help="The agent that is to get the session.")],
-    reason: Annotated[str, Parameter(help="Why; the agent is told.", show_default=False)] = "",
-    summary: Annotated[str, Parameter(help="What was done so far.", show_default=False)] = "",
+    to: Annotated[str, Parameter(help="The agent to get the session.")],
+    reason: Annotated[
+        str, Parameter(help="The reason; the agent sees it.", show_default=False)
+    ] = "",
+    summary: Annotated[
+        str, Parameter(help="A summary of the work so far.", show_default=False)
+    ] = "",
     context: Annotated[
-        str, Parameter(help="What else the agent has to know.", show_default=False)
+        str, Parameter(help="Further facts for the agent.", show_default=False)
     ] = "",
     policy: Annotated[
         PolicyOption,
-        Parameter(help="When: at once, after the step under way, or if its condition holds."),
+        Parameter(help="When: at once, after the current step, or if its condition holds."),
     ] = None,
     timeout_s: Annotated[
         float | None,
         Parameter(
             name="--timeout",
             validator=Number(gt=0, lte=1e9),
-            help="Give up after so many seconds; else as the handoff says, or after 300.",
+            help="Timeout in seconds; by default that of the handoff, or 300.",
         ),
     ] = None,
     priority: Annotated[
-        int, Parameter(help="How important it is; the agent is told.", show_default=False)
+        int, Parameter(help="The priority; the agent sees it.", show_default=False)
     ] = 0,
     by: ByOption = None,
     no_run: Annotated[
         bool,
-        Parameter(negative="", show_default=False, help="Leave the work to others."),
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Do not run the agent here; leave the work to others.",
+        ),
     ] = False,
     model: ModelOption = None,
     allow: AllowOption = (),
@@ -120,10 +132,10 @@ async def handoff_start(
     place: TeamWithStore = WITH_STORE,
     as_json: JsonOption = False,
 ) -> int:
-    """Hand a session to another agent, and let that work until it answers.
+    """Hand a session to another agent, and run it until the agent answers.
 
-    A session that another process runs is handed over by that process: when its
-    step is finished, or at once with --policy immediate.
+    If another process runs the session, that process makes the handoff: after its current step, or
+    at once with --policy immediate.
     """
     from ekiden.cli.run.handoffs import plain_text, report_start, report_unknown
     from ekiden.core.errors import UnknownAgent
@@ -164,7 +176,7 @@ async def handoff_list(
     listing: Listing = LISTING,
     place: Place = HERE,
 ) -> None:
-    """List handoffs, newest first; those come before all that wait for whoever runs a session."""
+    """List handoffs, newest first; requests that wait for a running session come first."""
     from ekiden.cli.views.handoffs import handoff_table
 
     chosen = filters.chosen()
@@ -176,7 +188,7 @@ async def handoff_list(
 async def handoff_show(
     handoff: HandoffArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
-    """Show everything about a handoff: its moves, who wanted it and why, and what the agent saw."""
+    """Show everything about a handoff: status changes, origin, reason, and what the agent saw."""
     from ekiden.cli.output import emit
     from ekiden.cli.views.handoffs import print_details
     from ekiden.core.values.documents import to_json
@@ -193,12 +205,12 @@ async def handoff_cancel(
     handoff: HandoffArgument,
     /,
     *,
-    reason: Annotated[str, Parameter(help="Why; it is put on record.", show_default=False)] = "",
+    reason: Annotated[str, Parameter(help="The reason, for the record.", show_default=False)] = "",
     by: ByOption = None,
     place: TeamWithStore = WITH_STORE,
     as_json: JsonOption = False,
 ) -> int:
-    """Undo a handoff that is not confirmed, or withdraw one that was only asked for."""
+    """Roll back an unconfirmed handoff, or withdraw a request."""
     from ekiden.api.handoffs import CancelledHandoff
     from ekiden.cli.run.handoffs import plain_text, report_cancel
     from ekiden.core.errors import HandoffSettled
@@ -215,18 +227,18 @@ async def handoff_cancel(
 
 async def handoff_answer(
     session: SessionArgument,
-    text: Annotated[str, Parameter(help="What the person says; - reads standard input.")],
+    text: Annotated[str, Parameter(help="The answer; - reads standard input.")],
     /,
     *more: MoreWords,
     by: Annotated[
-        str | None, Parameter(name="--by", help="Your name; else this machine's user.")
+        str | None, Parameter(name="--by", help="Your name; by default this machine's user.")
     ] = None,
     back: Annotated[
         bool,
         Parameter(
             negative="",
             show_default=False,
-            help="Give it back with this answer to the agent that handed it over.",
+            help="Return the session with this answer to the agent that handed it over.",
         ),
     ] = False,
     team: TeamOption = TEAM,
@@ -238,7 +250,7 @@ async def handoff_answer(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
-    """Answer, as a person, a session that was handed to people."""
+    """Answer a session that was handed to people."""
     from ekiden.cli.requests import one_argument, read_text
 
     one_argument(text, more)

@@ -13,40 +13,39 @@ from ekiden.cli.list_options import LISTING, Listing
 from ekiden.cli.options import JsonOption
 from ekiden.cli.place import HERE, Place
 
-ItemArgument: TypeAlias = Annotated[
-    str, Parameter(help="The item's id, or its beginning if no other begins so.")
-]
+ItemArgument: TypeAlias = Annotated[str, Parameter(help="The item's id, or a unique prefix.")]
 ByOption: TypeAlias = Annotated[
-    str | None, Parameter(name="--by", help="Your name; else this machine's user.")
+    str | None, Parameter(name="--by", help="Your name; by default this machine's user.")
 ]
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Filters:
-    """Which items; what is not given does not restrict."""
+    """Filters for items; a missing filter matches all."""
 
     status: Annotated[
         Literal["open", "answered", "expired", "cancelled", "closed", "any"],
-        Parameter(help="Only items with this status; closed means every status but open."),
+        Parameter(help="Only items with this status; closed means every status except open."),
     ] = "open"
-    role: Annotated[str | None, Parameter(help="Only those for this role.")] = None
+    role: Annotated[str | None, Parameter(help="Only items for this role.")] = None
     assignee: Annotated[
         str | None, Parameter(help='Only those of this person; "" is those of nobody.')
     ] = None
     kind: Annotated[
         Literal["confirmation", "approval", "escalation", "routing", "rollback_failed", "handoff"]
         | None,
-        Parameter(help="Only those of this kind."),
+        Parameter(help="Only items of this kind."),
     ] = None
-    agent: Annotated[str | None, Parameter(help="Only what this agent asks.")] = None
-    session: Annotated[str | None, Parameter(help="Only those that this session waits for.")] = None
+    agent: Annotated[str | None, Parameter(help="Only items from this agent.")] = None
+    session: Annotated[str | None, Parameter(help="Only items that this session waits for.")] = None
     priority: Annotated[
-        Literal["low", "normal", "high", "urgent"] | None, Parameter(help="Only those so urgent.")
+        Literal["low", "normal", "high", "urgent"] | None,
+        Parameter(help="Only items of this urgency."),
     ] = None
-    text: Annotated[str | None, Parameter(help="Only those that say this somewhere.")] = None
+    text: Annotated[str | None, Parameter(help="Only items that contain this text.")] = None
     snoozed: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Also those that are snoozed.")
+        bool, Parameter(negative="", show_default=False, help="Include snoozed items.")
     ] = False
 
 
@@ -59,7 +58,7 @@ async def inbox_list(
     listing: Listing = LISTING,
     place: Place = HERE,
 ) -> None:
-    """List what waits for people: the most urgent first, then the newest."""
+    """List items that wait for people: most urgent first, then newest."""
     from dataclasses import asdict
     from functools import partial
 
@@ -69,13 +68,13 @@ async def inbox_list(
         session = await session_id(ekiden.sessions, filters.session or "")
         found = ekiden.inbox.list(**{**asdict(filters), "session": session or None})
         table = partial(item_table, now_us=_now_us())
-        await listing.show(found, table, none="nothing waits for people")
+        await listing.show(found, table, none="the inbox is empty")
 
 
 async def inbox_show(
     item: ItemArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
-    """Show everything about a question; what agents wrote in it is marked with |."""
+    """Show everything about an item; text from agents is marked with |."""
     from ekiden.cli.inbox_prompt import find_item
     from ekiden.cli.output import emit
     from ekiden.cli.views.inbox import print_item
@@ -93,20 +92,22 @@ async def inbox_answer(
     item: ItemArgument,
     choice: Annotated[
         str | None,
-        Parameter(help="One of the answers, or its beginning; words if there are none to choose."),
+        Parameter(
+            help="One of the choices, or a unique prefix; free text if there are no choices."
+        ),
     ] = None,
     /,
     *,
-    text: Annotated[str, Parameter(help="What you say, in words.", show_default=False)] = "",
+    text: Annotated[str, Parameter(help="Your answer as text.", show_default=False)] = "",
     arguments: Annotated[
-        str | None, Parameter(help="Run the tool with these instead; a JSON object.")
+        str | None, Parameter(help="Run the tool with these arguments instead; a JSON object.")
     ] = None,
     always: Annotated[
         bool,
         Parameter(
             negative="",
             show_default=False,
-            help="Do not ask this agent again for this tool, in this session.",
+            help="Do not ask again for this tool of this agent in this session.",
         ),
     ] = False,
     identical: Annotated[
@@ -114,7 +115,7 @@ async def inbox_answer(
         Parameter(
             negative="",
             show_default=False,
-            help="Answer all that ask exactly the same, in the same way.",
+            help="Give the same answer to all identical questions.",
         ),
     ] = False,
     yes: Annotated[
@@ -123,14 +124,14 @@ async def inbox_answer(
             name="--yes",
             negative="",
             show_default=False,
-            help="Edited arguments are meant as they are; do not ask.",
+            help="Do not ask again about edited arguments.",
         ),
     ] = False,
     by: ByOption = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Answer a question, once: whoever comes second is told who was first."""
+    """Answer an item. Only the first answer counts; a later one is told who answered."""
     from ekiden.cli.inbox_prompt import chosen, decides, edit_is_meant, find_item
     from ekiden.cli.run.handoffs import plain_text
     from ekiden.cli.views.inbox import tell_bulk, tell_item
@@ -169,13 +170,13 @@ async def inbox_assign(
     /,
     *,
     nobody: Annotated[
-        bool, Parameter(negative="", show_default=False, help="It is nobody's any more.")
+        bool, Parameter(negative="", show_default=False, help="Remove the assignment.")
     ] = False,
     by: ByOption = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Say whose a question is; others may still answer it."""
+    """Assign an item; other people may still answer it."""
     from ekiden.cli.errors import UsageError
     from ekiden.cli.inbox_prompt import decides, find_item
     from ekiden.cli.run.handoffs import plain_text
@@ -200,7 +201,7 @@ async def inbox_snooze(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Hide a question for a time; it is not answered, and its deadline stays."""
+    """Hide an item for a time; it stays open, and its deadline stays."""
     from ekiden.cli.inbox_prompt import decides, find_item
     from ekiden.cli.options import ahead
     from ekiden.cli.tables import clock_time
@@ -218,12 +219,14 @@ async def inbox_cancel(
     item: ItemArgument,
     /,
     *,
-    reason: Annotated[str, Parameter(help="Why; whoever waits is told.", show_default=False)] = "",
+    reason: Annotated[
+        str, Parameter(help="The reason; the waiting session is told.", show_default=False)
+    ] = "",
     by: ByOption = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Withdraw a question: whoever waits is told that nobody will answer."""
+    """Cancel an item: the waiting session is told that there will be no answer."""
     from ekiden.cli.inbox_prompt import decides, find_item
     from ekiden.cli.run.handoffs import plain_text
     from ekiden.cli.views.inbox import tell_item
@@ -238,25 +241,23 @@ async def inbox_cancel(
 
 async def inbox_watch(
     *,
-    role: Annotated[str | None, Parameter(help="Only what is for this role.")] = None,
+    role: Annotated[str | None, Parameter(help="Only items for this role.")] = None,
     after: Annotated[
         str | None,
         Parameter(help='Begin after the event with this id; "" is before the first.'),
     ] = None,
     once: Annotated[
         bool,
-        Parameter(
-            negative="", show_default=False, help="Show what is there already, and do not wait."
-        ),
+        Parameter(negative="", show_default=False, help="Show existing items, and do not wait."),
     ] = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
-    """Show questions to people, and what becomes of them, as they come.
+    """Show new items, and changes of items, as they happen.
 
-    Without --after, only those from now on; with --once, all from the first.
-    Meanwhile deadlines and escalations are kept. Ctrl-C ends it, and says how
-    to go on without a gap.
+    Without --after, only those from now on; with --once, all from the first. Meanwhile deadlines
+    and escalations are handled. Ctrl-C ends it, and prints the command that continues without a
+    gap.
     """
     from ekiden.cli.live_view import Spectator
     from ekiden.cli.output import emit, say
@@ -265,7 +266,7 @@ async def inbox_watch(
     spectator = Spectator(
         command=["ekiden", "inbox", "watch"],
         as_json=as_json,
-        intro="watching the inbox in {url}; Ctrl-C ends it, `ekiden inbox list` has the rest",
+        intro="watching the inbox in {url}; Ctrl-C ends it, `ekiden inbox list` shows the rest",
     )
     async with place.open(is_shared=True, keeps_time=True, on_outage=spectator.outage) as ekiden:
         spectator.words = [*([] if role is None else ["--role", role]), *place.words(ekiden.url)]

@@ -22,14 +22,14 @@ _DEMO: Final = "demo:offline"
 _ABOUT: Final = {
     "support": "a shop's help desk",
     "coding": "developers",
-    "research": "people who find things out",
+    "research": "a research team",
 }
 _MODELS: Final = {
     "openai": "gpt-5-mini",
     "anthropic": "claude-sonnet-4-5",
     "google": "gemini-2.5-flash",
 }
-"""What is proposed for a provider whose key is in the environment."""
+"""The model proposed for a provider whose key is in the environment."""
 _REQUESTS: Final = {
     "support": "Where is my order 1042?",
     "coding": "Why does the build crash with a TypeError?",
@@ -42,27 +42,28 @@ def init(
     template: Annotated[
         Template | None,
         Parameter(
-            help="A shop's help desk, developers, or people who find things out; else support."
+            help="A shop's help desk (support), developers (coding) or a research team "
+            "(research); support by default."
         ),
     ] = None,
     model: Annotated[
         str | None,
-        Parameter(help="The model of all agents, as provider:model; else demo:offline."),
+        Parameter(help="The model of all agents, as provider:model; demo:offline by default."),
     ] = None,
     folder: Annotated[
-        Path, Parameter(name="--dir", help="The project's folder; made if it is not there.")
+        Path, Parameter(name="--dir", help="The project's folder; created if it does not exist.")
     ] = Path(),
     yes: Annotated[
         bool,
-        Parameter(negative="", show_default=False, help="Ask nothing: take what is usual."),
+        Parameter(negative="", show_default=False, help="Ask nothing; use the defaults."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write a working team of agents into a folder: files, settings, .gitignore.
 
-    At a terminal it asks for the template and the model, and proposes providers whose key is in
-    the environment. The usual model is a demo, which needs no key. Files that are there already
-    are kept as they are. What it writes is trusted; what was there before is not.
+    At a terminal it asks for the template and the model, and proposes providers whose key is in the
+    environment. The default model is a demo, which needs no key. Existing files are kept. The new
+    files are trusted; files that existed before are not.
     """
     if is_attended() and not (yes or as_json):
         template, model = template or ask_template(), model or ask_model()
@@ -70,7 +71,7 @@ def init(
 
 
 def set_up(folder: Path, template: Template, model: str, *, as_json: bool = False) -> None:
-    """Write the team, and say what was written and what to do next."""
+    """Write the team, and print what was written and the next steps."""
     from ekiden.project.scaffold import scaffold
     from ekiden.project.trust import trust_written, was_trusted
 
@@ -100,13 +101,13 @@ def set_up(folder: Path, template: Template, model: str, *, as_json: bool = Fals
 
 
 def ask_template() -> Template:
-    """Which team the person wants."""
+    """The team that the person picks."""
     options = [f"{name}: {_ABOUT[name]}" for name in TEMPLATES]
     return TEMPLATES[int(_choose("Which team?", options))]
 
 
 def ask_model() -> str:
-    """Which model the person wants: one whose key is there, the demo, or another that is typed."""
+    """The model that the person picks: one with a key, the demo, or one that they type."""
     found = _models_with_key()
     options = [
         *(f"{name} ({variable} is set)" for name, variable in found.items()),
@@ -117,7 +118,7 @@ def ask_model() -> str:
 
 
 def _models_with_key() -> dict[str, str]:
-    """Models of providers whose key is in the environment, with the variable that has it."""
+    """Models of providers whose key is in the environment, with the variable's name."""
     from ekiden.models.providers import BUILT_IN
 
     return {
@@ -129,8 +130,8 @@ def _models_with_key() -> dict[str, str]:
 
 
 def _choose(question: str, options: Sequence[str], *, other: bool = False) -> int | str:
-    """The place of the option that the person picks, the first by default; with `other` also
-    something else that they type."""
+    """The index of the option that the person picks, the first by default; with `other` they may
+    type something else."""
     note(question)
     for number, option in enumerate(options, 1):
         note(f"  {number}  {option}")
@@ -153,11 +154,11 @@ def _next_steps(made: Scaffold, model: str) -> list[str]:
     request = _REQUESTS[made.template]
     lines = []
     if made.root / ".ekiden" / "settings.json" in made.kept:
-        lines.append("The settings were here before, so the model is the one that they name.")
+        lines.append("The settings existed before, so their model is used.")
     elif model == _DEMO:
         lines.append(
-            f"The model is {_DEMO}, which understands nothing. For real answers set the key of a "
-            "provider, then: ekiden config set model openai:gpt-5-mini"
+            f"The model is {_DEMO}, which understands nothing. For real answers set the key of "
+            "a provider, then: ekiden config set model openai:gpt-5-mini"
         )
     elif not model.startswith("local:") and find_spec("pydantic_ai") is None:
         lines.append(f"{model} needs a package: pip install 'ekiden[models]'")

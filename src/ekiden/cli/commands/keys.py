@@ -17,7 +17,7 @@ from ekiden.cli.place import HERE, Place
 
 
 async def keys_create(
-    name: Annotated[str, Parameter(help="Who has it, or what for.")],
+    name: Annotated[str, Parameter(help="The owner or purpose of the key.")],
     /,
     *,
     scope: Annotated[
@@ -26,31 +26,36 @@ async def keys_create(
             name="--scope",
             negative="",
             show_default=False,
-            help="What it may do; may be given more than once.",
+            help="What the key may do; may be given more than once.",
         ),
     ] = (),
     tenant: Annotated[
-        str, Parameter(name="--tenant", help="Whose sessions it sees; each tenant has a store.")
+        str,
+        Parameter(
+            name="--tenant",
+            help="The tenant whose sessions it sees; each tenant has its own store.",
+        ),
     ] = "default",
     expires: Annotated[
         str | None,
-        Parameter(name="--expires", help="How long it is good: 12h, 30d; else until revoked."),
+        Parameter(
+            name="--expires", help="How long the key is valid: 12h, 30d; by default until revoked."
+        ),
     ] = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a key for callers of the server; it is shown once, and stored nowhere.
+    """Create an API key for the server; it is shown once, and only its hash is stored.
 
-    `read` looks at everything, `run` starts runs and changes sessions, `answer`
-    decides what people are asked, `history` lets `run` store system messages and
-    tool calls as sent, `admin` may do everything. With the first key every caller
-    needs one.
+    `read` reads everything, `run` starts runs and changes sessions, `answer` answers inbox items,
+    `history` lets `run` store system messages and tool calls as sent, `admin` may do everything.
+    Once a key exists, every caller needs one.
     """
     from ekiden.cli.options import ahead
     from ekiden.core.values.documents import to_json
 
     if not scope:
-        raise UsageError("say what the key may do: --scope read, run, answer, history or admin")
+        raise UsageError("name the key's scopes: --scope read, run, answer, history or admin")
     expires_s = None if expires is None else ahead(expires, what="--expires")
     async with place.open(create=True, kept="keys") as ekiden:
         made = await ekiden.keys.create(name, scopes=scope, tenant=tenant, expires_s=expires_s)
@@ -58,18 +63,18 @@ async def keys_create(
         emit(to_json(made))
         return
     say(made.key)
-    note("keep it: it is not shown again, and `ekiden keys revoke` makes it useless")
+    note("keep it: it is not shown again; `ekiden keys revoke` revokes it")
 
 
 async def keys_list(
     *,
     tenant: Annotated[
-        str | None, Parameter(name="--tenant", help="Only those of this tenant.")
+        str | None, Parameter(name="--tenant", help="Only keys of this tenant.")
     ] = None,
     listing: WholeListing = WHOLE,
     place: Place = HERE,
 ) -> None:
-    """List the keys, the oldest first, without their secrets."""
+    """List the keys, oldest first, without their secrets."""
     from ekiden.cli.views.keys import key_table
 
     async with place.open(kept="keys") as ekiden:
@@ -84,7 +89,7 @@ async def keys_revoke(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a key useless, for ever; servers know within about a second."""
+    """Revoke a key for good; servers refuse it within about a second."""
     from ekiden.core.values.documents import to_json
 
     async with place.open(kept="keys") as ekiden:

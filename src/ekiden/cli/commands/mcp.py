@@ -26,15 +26,15 @@ async def mcp(
         Parameter(
             name="--scope",
             negative="",
-            help="What whoever uses it may do, once for each: read, run, answer. Without it read "
-            "and run: then only people decide what people are asked.",
+            help="A scope of the client, once for each: read, run, answer. By default read and "
+            "run: then only people answer inbox items.",
         ),
     ] = None,
     by: Annotated[
         str | None,
         Parameter(
             name="--by",
-            help="Who decides and hands over, for the record; else the user of this machine.",
+            help="The person recorded for decisions and handoffs; by default this machine's user.",
         ),
     ] = None,
     store: StoreOption = STORE,
@@ -45,9 +45,8 @@ async def mcp(
 ) -> int:
     """Serve the team as an MCP server on the standard streams, for one client.
 
-    The client starts this command, and ends it by closing its standard input.
-    The tools are those of /mcp of `ekiden serve`. Everything that is not the
-    protocol goes to standard error.
+    The client starts this command, and ends it by closing its standard input. The tools are those
+    of /mcp of `ekiden serve`. Everything except the protocol goes to standard error.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.process.server import check_installed

@@ -19,10 +19,11 @@ from ekiden.cli.tables import print_pairs, print_table
 from ekiden.core.values.jsonio import dumps, loads
 
 UserOption: TypeAlias = Annotated[
-    str | None, Parameter(name="--user", help="Whose memory; else the setting `user`.")
+    str | None,
+    Parameter(name="--user", help="The user whose memory it is; by default the setting `user`."),
 ]
 AppOption: TypeAlias = Annotated[
-    str | None, Parameter(name="--app", help="In which app; else the setting `app`.")
+    str | None, Parameter(name="--app", help="The app; by default the setting `app`.")
 ]
 SharedOption: TypeAlias = Annotated[
     bool,
@@ -30,7 +31,7 @@ SharedOption: TypeAlias = Annotated[
         name="--shared",
         negative="",
         show_default=False,
-        help="What the whole app remembers, instead of one user's memory.",
+        help="Use the memory of the whole app, instead of one user's.",
     ),
 ]
 
@@ -42,12 +43,15 @@ class KeyListing(Listing):
 
     cursor: Annotated[
         str | None,
-        Parameter(name=("--cursor", "--after"), help="Only keys above this one: the last page's."),
+        Parameter(
+            name=("--cursor", "--after"),
+            help="Only keys after this one: the last key of the previous page.",
+        ),
     ] = None
 
 
 BY_KEY = KeyListing()
-KeyArgument = Annotated[str, Parameter(help="The key it is remembered under, or its beginning.")]
+KeyArgument = Annotated[str, Parameter(help="The memory's key, or a unique prefix.")]
 
 
 async def memory_list(
@@ -58,13 +62,13 @@ async def memory_list(
     listing: KeyListing = BY_KEY,
     place: Place = HERE,
 ) -> None:
-    """List what is remembered, by key."""
+    """List memories by key."""
     from ekiden.cli.views.memory import memory_table
 
     name = _whose(user, shared)
     async with place.open(app=app) as ekiden:
         found = ekiden.memory.list(user=name, shared=shared)
-        await listing.show(found, memory_table, none="nothing is remembered")
+        await listing.show(found, memory_table, none="there are no memories")
 
 
 async def memory_show(
@@ -91,7 +95,7 @@ async def memory_show(
 
 
 async def memory_search(
-    query: Annotated[str, Parameter(help="What it is about.")],
+    query: Annotated[str, Parameter(help="The text to search for.")],
     /,
     *,
     user: UserOption = None,
@@ -103,23 +107,26 @@ async def memory_search(
             name="--meaning",
             negative="",
             show_default=False,
-            help="By meaning, too, with the setting memory.embedding_model.",
+            help="Also search by meaning, with the setting memory.embedding_model.",
         ),
     ] = False,
     limit: Annotated[
         int | None,
-        Parameter(validator=Number(gte=1, lte=100), help="How many; else memory.top_k."),
+        Parameter(validator=Number(gte=1, lte=100), help="How many; memory.top_k by default."),
     ] = None,
     threshold: Annotated[
         float | None,
-        Parameter(validator=Number(gte=0, lte=1), help="How near; else as the settings say."),
+        Parameter(
+            validator=Number(gte=0, lte=1),
+            help="The lowest similarity; by default as in the settings.",
+        ),
     ] = None,
     place: Place = HERE,
     wide: WideOption = False,
     json_lines: JsonLinesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Find memories, the best first, as agents do with the tool recall."""
+    """Search memories, best match first, like the agents' tool recall."""
     from ekiden.cli.views.memory import found_table
     from ekiden.core.values.documents import to_json
 
@@ -138,24 +145,22 @@ async def memory_search(
     elif answer.items:
         print_table(*found_table(answer.items), wide=wide)
     else:
-        say("nothing like that is remembered")
+        say("no memory matches")
 
 
 async def memory_store(
-    content: Annotated[str, Parameter(help="What to remember.")],
+    content: Annotated[str, Parameter(help="The text to remember.")],
     /,
     *,
-    key: Annotated[
-        str | None, Parameter(help="The key; else one is made from the content.")
-    ] = None,
-    metadata: Annotated[str | None, Parameter(help="A JSON object that belongs to it.")] = None,
+    key: Annotated[str | None, Parameter(help="The key; by default made from the content.")] = None,
+    metadata: Annotated[str | None, Parameter(help="Metadata, a JSON object.")] = None,
     user: UserOption = None,
     app: AppOption = None,
     shared: SharedOption = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Remember something, in the place of what is under the same key."""
+    """Store a memory; it replaces one with the same key."""
     from ekiden.core.values.documents import to_json
 
     facts, name = _json_object(metadata), _whose(user, shared)
@@ -180,7 +185,7 @@ async def memory_forget(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Forget one memory."""
+    """Delete one memory."""
     name = _whose(user, shared)
     async with place.open(app=app) as ekiden:
         await ekiden.memory.get(key, user=name, shared=shared)
@@ -203,7 +208,7 @@ async def memory_export(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Write all memories as JSON lines, which they are with or without --json."""
+    """Write all memories as JSON lines, with or without --json."""
     from ekiden.core.values.documents import to_json
 
     name, count = _whose(user, shared), 0
@@ -222,7 +227,7 @@ async def memory_export(
                     count += 1
         except OSError as exc:
             raise UsageError(f"cannot write {output}: {exc.strerror}; name another file") from exc
-    note(f"{count} memories are in {output}")
+    note(f"wrote {count} memories to {output}")
 
 
 async def memory_clear(
@@ -234,7 +239,7 @@ async def memory_clear(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Forget everything: of one user, or what the whole app remembers."""
+    """Delete all memories of a user, or of the whole app."""
     from ekiden.core.values.documents import to_json
 
     name, count = _whose(user, shared), 0
@@ -247,11 +252,11 @@ async def memory_clear(
     if as_json:
         emit(to_json(done))
     else:
-        say(f"{done.forgotten} memories are forgotten")
+        say(f"deleted {done.forgotten} memories")
 
 
 async def memory_sync(*, place: Place = HERE, as_json: JsonOption = False) -> int:
-    """Tell back ends what waits to be sent to them."""
+    """Send pending memory changes to the back ends."""
     from ekiden.cli.exits import Exit
     from ekiden.cli.views.memory import print_deliveries
     from ekiden.core.values.documents import to_json
@@ -270,7 +275,7 @@ async def memory_sync(*, place: Place = HERE, as_json: JsonOption = False) -> in
 
 
 def _whose(user: str | None, shared: bool) -> str | None:
-    """The user; `None` for what the whole app remembers. `UsageError` if nobody's is named."""
+    """The user; `None` for the memory of the whole app. `UsageError` if no user is named."""
     from ekiden.cli.projects import settings_here
 
     if shared and user is not None:
@@ -280,14 +285,14 @@ def _whose(user: str | None, shared: bool) -> str | None:
     name = settings_here().user if user is None else user
     if not name:
         raise UsageError(
-            "whose memory? Name a user with --user, EKIDEN_USER or the setting `user`, or take "
+            "whose memory? Name a user with --user, EKIDEN_USER or the setting `user`, or use "
             "that of the whole app with --shared"
         )
     return name
 
 
 def _json_object(text: str | None) -> dict[str, Any] | None:
-    """The metadata that the option has; `UsageError` for what is no JSON object."""
+    """The metadata in the option; `UsageError` if it is not a JSON object."""
     if text is None:
         return None
     try:

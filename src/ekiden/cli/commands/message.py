@@ -16,23 +16,25 @@ from ekiden.storage.messages import MessageState
 
 async def message_list(
     *,
-    agent: Annotated[str | None, Parameter(help="Only those to this agent.")] = None,
+    agent: Annotated[str | None, Parameter(help="Only messages to this agent.")] = None,
     sender: Annotated[
-        str | None, Parameter(name="--from", help="Only those from this sender.")
+        str | None, Parameter(name="--from", help="Only messages from this sender.")
     ] = None,
     status: Annotated[
-        MessageState | None, Parameter(name=STATUS, help="Only those with this status.")
+        MessageState | None, Parameter(name=STATUS, help="Only messages with this status.")
     ] = None,
-    task: Annotated[str | None, Parameter(help="Only those about this task.")] = None,
-    correlation: Annotated[str | None, Parameter(help="Only those of this correlation id.")] = None,
+    task: Annotated[str | None, Parameter(help="Only messages about this task.")] = None,
+    correlation: Annotated[
+        str | None, Parameter(help="Only messages with this correlation id.")
+    ] = None,
     waiter: Annotated[
-        str | None, Parameter(help="Only those whose answer this agent waits for.")
+        str | None, Parameter(help="Only messages whose answer this agent waits for.")
     ] = None,
-    session: Annotated[str | None, Parameter(help="Only those that this session asked.")] = None,
+    session: Annotated[str | None, Parameter(help="Only messages that this session sent.")] = None,
     listing: Listing = LISTING,
     place: Place = HERE,
 ) -> None:
-    """List messages between agents, the oldest first."""
+    """List messages between agents, oldest first."""
     from ekiden.cli.views.messages import message_table
 
     async with place.open() as ekiden:
@@ -50,15 +52,13 @@ async def message_list(
 
 
 async def message_show(
-    message: Annotated[
-        str, Parameter(help="The message's id, or its beginning if no other begins so.")
-    ],
+    message: Annotated[str, Parameter(help="The message's id, or a unique prefix.")],
     /,
     *,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a message and what became of it."""
+    """Show a message and its delivery."""
     from ekiden.cli.output import emit
     from ekiden.cli.views.messages import print_message
     from ekiden.core.values.documents import to_json
@@ -73,32 +73,34 @@ async def message_show(
 
 async def message_send(
     agent: Annotated[str, Parameter(help="The agent's name.")],
-    text: Annotated[str, Parameter(help="What it is told: JSON, or text; - reads standard input.")],
+    text: Annotated[str, Parameter(help="The content: JSON, or text; - reads standard input.")],
     /,
     *more: MoreWords,
-    subject: Annotated[str, Parameter(help="What it is about.", show_default=False)] = "",
+    subject: Annotated[str, Parameter(help="The subject.", show_default=False)] = "",
     notify: Annotated[
         bool,
-        Parameter(negative="", show_default=False, help="Only tell it; no answer is waited for."),
+        Parameter(
+            negative="", show_default=False, help="Send a notice; do not wait for an answer."
+        ),
     ] = False,
     priority: Annotated[
         Literal["low", "normal", "high", "urgent"],
-        Parameter(help="Workers take the more important ones first."),
+        Parameter(help="Workers take messages of higher priority first."),
     ] = "normal",
-    correlation: Annotated[str | None, Parameter(help="What it belongs to.")] = None,
+    correlation: Annotated[str | None, Parameter(help="The correlation id.")] = None,
     wait: Annotated[
         float,
         Parameter(
             validator=Number(gte=0, lte=600),
-            help="How many seconds to wait for the answer; a later one is stored.",
+            help="Seconds to wait for the answer; a later answer is stored.",
         ),
     ] = 30.0,
     place: TeamWithStore = WITH_STORE,
     as_json: JsonOption = False,
 ) -> int:
-    """Ask an agent of the team something, or tell it.
+    """Send a query or a notice to an agent of the team.
 
-    The message is stored, with the session in which the agent sees to it; a server or a worker runs
+    The message is stored, with the session in which the agent handles it; a server or a worker runs
     that session. The exit code is 4 while there is no answer.
     """
     from ekiden.cli.exits import Exit
@@ -129,21 +131,19 @@ async def message_send(
         complain(sent.error_code or "message.failed", sent.error, as_json=as_json)
         return Exit.FAILED
     if not as_json:
-        waits = "; nobody has answered it yet: a server or `ekiden worker` does" if is_open else ""
+        waits = "; there is no answer yet: a server or `ekiden worker` gives it" if is_open else ""
         note(f"[{sent.message_id}] {sent.state}{waits}")
     return Exit.WAITING if is_open else Exit.OK
 
 
 async def message_requeue(
-    message: Annotated[
-        str, Parameter(help="The message's id, or its beginning if no other begins so.")
-    ],
+    message: Annotated[str, Parameter(help="The message's id, or a unique prefix.")],
     /,
     *messages: Annotated[str, Parameter(help="Further ids.")],
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Deliver messages again that are dead or expired; others are passed over."""
+    """Deliver dead or expired messages again; others are skipped."""
     from ekiden.cli.output import emit, say
     from ekiden.core.values.documents import to_json
 

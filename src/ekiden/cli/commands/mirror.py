@@ -26,18 +26,18 @@ async def mirror_run(
         Parameter(
             negative="",
             show_default=False,
-            help="Send what is there already, and do not wait for more.",
+            help="Send pending events, and do not wait for more.",
         ),
     ] = False,
     store: StoreOption = STORE,
     trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Send what is said in sessions to their mirror, as it is said.
+    """Replicate session events to the mirror as they happen.
 
-    The settings `mirror.…` say where to. While the mirror is away, what is
-    to be sent waits in the store. Ctrl-C ends it; the next one goes on
-    there. Of several processes one sends, and the others wait for its end.
+    The settings `mirror.…` name the target. While the mirror is unavailable, events wait in the
+    store. Ctrl-C ends it; the next run continues there. Of several processes one sends, and the
+    others stand by.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit, note, say
@@ -62,21 +62,21 @@ async def mirror_run(
     if as_json:
         emit({"mirror": mirror.name, **asdict(report)})
     elif report.busy:
-        say(f"another process feeds {mirror.name}")
+        say(f"another process sends to {mirror.name}")
     else:
         say(
-            f"sent: {report.sent}, set aside: {report.set_aside}, "
-            f"sessions that wait: {report.waiting}"
+            f"sent: {report.sent}, set aside: {report.set_aside}, sessions waiting: "
+            f"{report.waiting}"
         )
         if report.problem is not None and report.waiting:
-            note(f"{mirror.name}: {report.problem}; what is to be sent waits")
+            note(f"{mirror.name}: {report.problem}; unsent events wait")
     if report.busy:
         return Exit.BUSY
     return Exit.FAILED if once and report.waiting else Exit.OK
 
 
 async def mirror_status(*, place: Place = HERE, as_json: JsonOption = False) -> None:
-    """Show how far the mirror is; the mirror itself is not asked."""
+    """Show the replication progress; the mirror itself is not queried."""
     from ekiden.cli.output import emit
     from ekiden.cli.views.replicas import print_status
     from ekiden.core.errors import UserError
@@ -106,7 +106,7 @@ def _settings(*, trust: bool) -> Settings:
 
 @contextmanager
 def _ended_by_signal() -> Iterator[asyncio.Event]:
-    """An event that is set when the process is asked to end."""
+    """An event that is set when the process receives a termination signal."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     with suppress(NotImplementedError, RuntimeError, ValueError):

@@ -19,18 +19,18 @@ async def plan(
         str | None,
         Parameter(
             name="--agent",
-            help="The supervisor whose plan is shown; else the only one that there is, else one "
-            "over all agents.",
+            help="The supervisor whose plan is shown; by default the only one, else one over "
+            "all agents.",
         ),
     ] = None,
     model: ModelOption = None,
     place: TeamPlace = THE_TEAM,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how a request would be split into tasks, and for whom; nothing is run or stored.
+    """Show how a request would be split into tasks and assigned; nothing is run or stored.
 
-    A model splits it where one is set, else the agents' keywords and
-    patterns do. @name at the beginning of the text is a supervisor, too.
+    A configured model splits it, else the agents' keywords and patterns do. @name at the beginning
+    of the text also names a supervisor.
     """
     from ekiden.cli.requests import read_addressed
     from ekiden.cli.views.plans import plan_lines

@@ -22,16 +22,15 @@ async def route(
 ) -> None:
     """Show which agent would get a request, and why; nothing is run or stored.
 
-    @auto --strategy=NAME and @name at the beginning of the text are
-    understood as in `ekiden run`. The exit code is 0 also when no agent
-    matches.
+    @auto --strategy=NAME and @name at the beginning of the text work as in `ekiden run`. The exit
+    code is 0 even when no agent matches.
     """
     from ekiden.cli.requests import read_addressed
     from ekiden.cli.views.routing import print_route
     from ekiden.core.values.documents import to_json
 
     said = read_addressed(text, more)
-    demo = "this is the demo team; `ekiden init` writes one with triggers of its own"
+    demo = "this is the demo team; `ekiden init` writes one with its own triggers"
     async with place.open(model=model, as_json=as_json, demo="" if as_json else demo) as ekiden:
         found = await ekiden.agents.route(said, strategy=strategy)
         if as_json:

@@ -31,18 +31,18 @@ from ekiden.cli.place import HERE, Place
 
 async def run(
     text: Annotated[
-        str, Parameter(help="What to say, perhaps to @name or @auto; - reads standard input.")
+        str, Parameter(help="The message, optionally to @name or @auto; - reads standard input.")
     ],
     /,
     *more: MoreWords,
     team: TeamOption = TEAM,
     session: Annotated[
-        str | None, Parameter(name="--session", help="Go on in this session, or begin it.")
+        str | None, Parameter(name="--session", help="Continue this session, or start it.")
     ] = None,
     user: UserOption = None,
     priority: Annotated[
         Literal["low", "normal", "high", "urgent"],
-        Parameter(help="Of a new session: workers take the more important ones first."),
+        Parameter(help="The priority of a new session; workers take higher ones first."),
     ] = "normal",
     strategy: StrategyOption = None,
     model: ModelOption = None,
@@ -58,22 +58,20 @@ async def run(
     stream: StreamOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Say something to a team.
+    """Send a message to a team.
 
-    The agent that has the session answers. A new session is routed;
-    "@auto …" routes again, "@auto --strategy=NAME …" in that way, and
-    "@name …" names the agent.
+    The agent that has the session answers. A new session is routed; "@auto …" routes again, "@auto
+    --strategy=NAME …" with that strategy, and "@name …" names the agent.
 
-    The team is the project's in this folder: its agent files, or what the
-    setting `team` names. Where there is neither, it is the demo team, which
-    knows the orders 1042, 1043 and 1044.
+    The team is the project's in this folder: its agent files, or the setting `team`. Without either
+    it is the demo team, which knows the orders 1042, 1043 and 1044.
 
-    A tool that needs a yes asks on the terminal; without one it is refused,
-    unless --allow names it, or --approve inbox lets it wait in the inbox. At
-    a server it waits in the inbox, and the terminal asks if there is one.
+    A tool that needs approval asks on the terminal. Without a terminal it is refused, unless
+    --allow names it, or --approve inbox lets it wait in the inbox. With a server it waits in the
+    inbox, and the terminal asks if there is one.
 
-    A session that waits for people is suspended, and the command ends and says
-    how to answer; with --wait it stays until they have.
+    If the session waits for people it is suspended; the command ends and says how to answer. With
+    --wait it stays until they have answered.
     """
     from ekiden.cli.requests import read_request
     from ekiden.cli.run_start import OpeningMessage, RunFlags, begin_run

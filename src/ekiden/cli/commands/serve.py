@@ -33,14 +33,17 @@ async def serve(
     *,
     host: Annotated[
         str | None,
-        Parameter(name="--host", help="Where to listen; else the setting server.host, 127.0.0.1."),
+        Parameter(
+            name="--host",
+            help="The address to listen on; by default the setting server.host, 127.0.0.1.",
+        ),
     ] = None,
     port: Annotated[
         int | None,
         Parameter(
             name="--port",
             validator=Number(gte=0, lte=65535),
-            help="The port; 0 takes a free one; else the setting server.port, 8321.",
+            help="The port; 0 takes a free one; by default the setting server.port, 8321.",
         ),
     ] = None,
     store: StoreOption = STORE,
@@ -49,7 +52,7 @@ async def serve(
         Parameter(
             name="--workers",
             validator=Number(gte=0, lte=100_000),
-            help="How many sessions this server runs at a time; 0 leaves them to other workers.",
+            help="Concurrent sessions of this server; 0 leaves them to other workers.",
         ),
     ] = 1000,
     processes: Annotated[
@@ -71,7 +74,7 @@ async def serve(
             name="--reload",
             negative="",
             show_default=False,
-            help="Start anew when agent files, settings or code below this folder change.",
+            help="Restart when agent files, settings or code below this folder change.",
         ),
     ] = False,
     log: LogOption = "text",
@@ -79,12 +82,11 @@ async def serve(
     channel: Annotated[int | None, Parameter(name="--announce", show=False)] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Serve the team over HTTP: API, streams, and the standards that others speak.
+    """Serve the team over HTTP: API, streams, and standard agent protocols.
 
-    Without a key only this machine can call it, on the loopback address;
-    `ekiden keys create` makes keys, and then every caller needs one. SIGTERM
-    and Ctrl-C let what is under way end for some seconds; what does not is
-    gone on with by the next server or worker on the same store.
+    Without keys only this machine can call it, on the loopback address. `ekiden keys create` makes
+    keys, and then every caller needs one. After SIGTERM or Ctrl-C, current work has some seconds to
+    finish. The next server or worker on the same store resumes the rest.
     """
     from ekiden.cli.errors import UsageError
     from ekiden.cli.exits import Exit
@@ -160,7 +162,7 @@ async def serve(
 
 
 def _serve_anew(listener: socket.socket) -> int:
-    """Serve in another process, which is replaced after each change; its exit code."""
+    """Serve in a child process, which is restarted after each change; returns its exit code."""
     from ekiden.cli.output import note
     from ekiden.server.process.reload import Reloader, this_command
 

@@ -51,16 +51,17 @@ async def session_list(
             help="Filter by status; may be given more than once.",
         ),
     ] = (),
-    agent: Annotated[str | None, Parameter(help="Only those that this agent has.")] = None,
-    user: Annotated[str | None, Parameter(help="Only those of this user.")] = None,
+    agent: Annotated[str | None, Parameter(help="Only sessions that this agent has.")] = None,
+    user: Annotated[str | None, Parameter(help="Only sessions of this user.")] = None,
     outcome: Annotated[
         Literal["done", "waiting", "refused", "failed", "out_of_budget"] | None,
-        Parameter(help="Only those whose last run ended like this."),
+        Parameter(help="Only sessions whose last run ended with this outcome."),
     ] = None,
     text: Annotated[
         str,
         Parameter(
-            show_default=False, help="Only those with this in their title, id, user or agent."
+            show_default=False,
+            help="Only sessions with this text in their title, id, user or agent.",
         ),
     ] = "",
     listing: Listing = LISTING,
@@ -114,10 +115,10 @@ async def session_resume(
     stream: StreamOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Go on with a session that was interrupted, failed, ran out of its budget, or waited.
+    """Resume a session that was interrupted, failed, ran out of budget, or waited.
 
-    If it waits for people still, that is all that is told, unless --wait says
-    to stay until they have answered.
+    If it still waits for people, the command only says so; with --wait it stays until they have
+    answered.
     """
     from ekiden.cli.run_start import RunFlags, resume_run
 
@@ -149,7 +150,7 @@ async def session_export(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a session with all its events as JSON, which it is with or without --json."""
+    """Write a session with all its events as JSON, with or without --json."""
     async with place.open() as ekiden:
         session = await session_id(ekiden.sessions, session)
         record = await ekiden.sessions.export(session)
@@ -172,9 +173,10 @@ async def session_delete(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove a session with everything that was said in it.
+    """Delete a session with all its events.
 
-    What it asks people and agents is withdrawn, and who waits for its answer is told.
+    Its open questions to people and agents are withdrawn, and agents that wait for its answer are
+    told.
     """
     async with place.open() as ekiden:
         session = await session_id(ekiden.sessions, session)

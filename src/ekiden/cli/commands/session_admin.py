@@ -36,9 +36,9 @@ async def session_fork(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Begin a new session that goes on from an earlier point of another, which stays as it is.
+    """Start a new session from an earlier point of another, which is unchanged.
 
-    `ekiden session show ID --json` and `ekiden watch` tell the numbers of events.
+    `ekiden session show ID --json` and `ekiden watch` show the event numbers.
     """
     from ekiden.core.values.documents import to_json
 
@@ -46,7 +46,7 @@ async def session_fork(
         raise UsageError("give --at or --before, not both")
     if before == 1:
         raise UsageError(
-            f"before event 1 of {session} there is nothing: begin with `ekiden run` instead"
+            f"before event 1 of {session} there is nothing: start with `ekiden run` instead"
         )
     async with place.open() as ekiden:
         session = await session_id(ekiden.sessions, session)
@@ -55,23 +55,23 @@ async def session_fork(
         emit(to_json(made))
         return
     after = f"before event {before}" if before else f"after event {made.forked_at}"
-    say(f"{made.session_id} goes on from {after} of {session}, with {made.agent}")
+    say(f"{made.session_id} continues from {after} of {session}, with {made.agent}")
     if made.unfinished:
-        note(f"its run is unfinished: `ekiden session resume {made.session_id}` goes on with it")
+        note(f"its run is unfinished: `ekiden session resume {made.session_id}` continues it")
 
 
 async def session_rewind(
     session: SessionArgument,
     /,
     *,
-    to: Annotated[int, Parameter(validator=_EVENT, help="The event after which it is to stand.")],
+    to: Annotated[int, Parameter(validator=_EVENT, help="The last event to keep.")],
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Take a session back to an earlier event; its history stays, and tells so.
+    """Rewind a session to an earlier event; its history is kept, with a note of the rewind.
 
-    What it asked people and agents is withdrawn. What tools did outside is not
-    undone. To go back before the step back takes that back, too.
+    Open questions to people and agents are withdrawn. Effects of tools outside are not rolled back.
+    A rewind to before an earlier rewind undoes that one.
     """
     from ekiden.core.values.documents import to_json
 
@@ -85,24 +85,24 @@ async def session_rewind(
 
 
 async def session_import(
-    file: Annotated[str, Parameter(help="What `session export` wrote; - reads standard input.")],
+    file: Annotated[str, Parameter(help="The file from `session export`; - reads standard input.")],
     /,
     *,
-    id: Annotated[str | None, Parameter(help="Another id than the session has.")] = None,
+    id: Annotated[str | None, Parameter(help="A different id for the session.")] = None,
     user: Annotated[
-        str | None, Parameter(help="Whose it becomes; the one that the file names by default.")
+        str | None, Parameter(help="The session's user; by default the one in the file.")
     ] = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Store a session that was exported; a run that was under way can be resumed.
+    """Store an exported session; an unfinished run can be resumed.
 
-    It reads the variables of its user. What people allowed is asked again.
+    It uses its user's variables. Earlier approvals are asked for again.
     """
     from ekiden.core.values.documents import to_json
 
     if user is not None and not user:
-        raise UsageError("--user is empty: name whose session it becomes")
+        raise UsageError("--user is empty: name the session's user")
     data = _read_file(file)
     status = StatusLine(as_json=as_json)
     status.show(f"importing {len(data):,} bytes")
@@ -115,11 +115,11 @@ async def session_import(
         emit(to_json(made))
     else:
         owner = "nobody" if made.user_id is None else f"user {made.user_id}"
-        say(f"{made.session_id} is imported, with {made.agent}; it belongs to {owner}")
+        say(f"imported {made.session_id}, with {made.agent}; it belongs to {owner}")
 
 
 async def session_search(
-    text: Annotated[str, Parameter(help="Words of a title, or of what was said.")],
+    text: Annotated[str, Parameter(help="Words of a title or a message.")],
     /,
     *,
     user: Annotated[str | None, Parameter(help="Only in sessions of this user.")] = None,
@@ -128,7 +128,7 @@ async def session_search(
     wide: WideOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Find sessions by their titles and by what was said in them, the best first."""
+    """Search sessions by title and content, best match first."""
     from ekiden.cli.views.sessions import HIT_HEADERS, hit_rows
     from ekiden.core.values.documents import to_json
 
@@ -139,7 +139,7 @@ async def session_search(
     elif hits:
         print_table(HIT_HEADERS, hit_rows(hits), wide=wide)
     else:
-        note("nothing is found")
+        note("nothing found")
 
 
 async def session_prune(
@@ -151,23 +151,25 @@ async def session_prune(
         int | None,
         Parameter(
             validator=Number(gte=0),
-            help="Keep this many sessions, the newest, and remove the rest.",
+            help="Keep this many of the newest sessions, and delete the rest.",
         ),
     ] = None,
     user: Annotated[str | None, Parameter(help="Only sessions of this user.")] = None,
     status: Annotated[
         tuple[Literal["idle", "ready", "waiting"], ...],
-        Parameter(help="Also those in this state; only idle ones by default.", negative=()),
+        Parameter(help="Also sessions in this state; only idle ones by default.", negative=()),
     ] = (),
-    dry_run: Annotated[bool, Parameter(help="Only tell what would go.", negative=())] = False,
+    dry_run: Annotated[
+        bool, Parameter(help="Only show what would be deleted.", negative=())
+    ] = False,
     yes: YesOption = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove old sessions; by age, settled messages and closed questions to people go, too.
+    """Delete old sessions; with an age, also settled messages and closed inbox items.
 
-    Without a rule those of the settings `retention.days` and `retention.count`
-    hold. A session that somebody runs is never removed.
+    Without options the settings `retention.days` and `retention.count` apply. A running session is
+    never deleted.
     """
     from ekiden.cli.options import moment
     from ekiden.core.values.documents import to_json
@@ -190,7 +192,7 @@ async def session_prune(
 
 
 def _read_file(file: str) -> bytes:
-    """What is in the file, or on standard input; `UsageError`."""
+    """The content of the file, or of standard input; `UsageError`."""
     if file == "-":
         return sys.stdin.buffer.read()
     try:

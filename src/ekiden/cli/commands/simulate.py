@@ -16,7 +16,7 @@ def simulate(
     scene: Annotated[
         str,
         Parameter(
-            help="A Scene, a function that makes one, an Agent or a Team, as file.py:name or "
+            help="A Scene, a function that returns one, an Agent or a Team, as file.py:name or "
             "module:name."
         ),
     ],
@@ -26,25 +26,25 @@ def simulate(
         Parameter(
             show_default=False,
             negative="",
-            help="What people say to an Agent or a Team, each in a conversation of its own.",
+            help="Messages to an Agent or a Team, each in its own conversation.",
         ),
     ] = None,
     seeds: Annotated[
-        str, Parameter(help="Run these worlds: how many, or from which to which, such as 1-1000.")
+        str, Parameter(help="The worlds to run: a number, or a range such as 1-1000.")
     ] = "100",
     seed: Annotated[
         int | None,
-        Parameter(show_default=False, help="Tell the story of this one world, to the letter."),
+        Parameter(show_default=False, help="Replay this one world and print every step."),
     ] = None,
     processes: Annotated[
-        int, Parameter(validator=Number(gte=1, lte=256), help="How many work at a time.")
+        int, Parameter(validator=Number(gte=1, lte=256), help="Concurrent workers.")
     ] = 1,
     as_json: JsonOption = False,
 ) -> int:
-    """Run your team in simulated worlds in which everything goes wrong.
+    """Run your team in simulated worlds with injected faults.
 
-    The exit code is 1 if a promise was not kept in one of them; each such world is named with the
-    command that replays it.
+    The exit code is 1 if a guarantee was violated in one of them; the command that replays each
+    such world is printed.
     """
     first, dash, last = seeds.partition("-")
     if not all(part.isdecimal() for part in (first, last or "1")) or not int(last or first):

@@ -31,11 +31,11 @@ ExpectOption: TypeAlias = Annotated[
     Parameter(
         name="--expect",
         validator=Number(gte=0),
-        help="The version that you looked at: if somebody changed it since, nothing is written.",
+        help="The version you read: if it has changed since, nothing is written.",
     ),
 ]
 ByOption: TypeAlias = Annotated[
-    str | None, Parameter(name="--by", help="Your name; else this machine's user.")
+    str | None, Parameter(name="--by", help="Your name; by default this machine's user.")
 ]
 
 
@@ -47,14 +47,14 @@ async def state_show(
     *,
     at: Annotated[
         int | None,
-        Parameter(name="--at", validator=Number(gte=1), help="As it was after this event."),
+        Parameter(name="--at", validator=Number(gte=1), help="The state after this event."),
     ] = None,
     user: UserOption = None,
     app: AppOption = None,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how a session stands or stood, or the variables of a user or an app."""
+    """Show a session's state, now or at an earlier event, or the variables of a user or an app."""
     from ekiden.cli.views.state import HEADERS, print_state, shared_rows
     from ekiden.core.values.documents import to_json
 
@@ -69,7 +69,7 @@ async def state_show(
             print_state(state)
         return
     if at is not None:
-        raise UsageError("--at is for sessions: of users and apps only what is now is kept")
+        raise UsageError("--at is for sessions: users and apps have no history")
     scope, name = owner
     async with place.open(app=_other_app(place, app)) as ekiden:
         resource = ekiden.state
@@ -87,7 +87,7 @@ async def state_set(
         str,
         Parameter(
             allow_leading_hyphen=True,
-            help="The session's id (not with --user and --app), then NAME=VALUE, once or more; a "
+            help="The session's id (not with --user and --app), then one or more NAME=VALUE; a "
             "value is JSON, or else text.",
         ),
     ],
@@ -182,12 +182,12 @@ async def _change(
 
 
 def _other_app(place: Place, app: str | None) -> str | None:
-    """The app whose variables are meant; a server has one, and says itself if it is another."""
+    """The app of the variables; a server has one, and refuses another itself."""
     return None if place.is_server else app
 
 
 def _parse_changes(given: Sequence[str]) -> dict[str, Any]:
-    """What NAME=VALUE, once or more, sets; `UsageError`."""
+    """The NAME=VALUE pairs; `UsageError` for anything else."""
     changes: dict[str, Any] = {}
     for each in given:
         name, equals, value = each.partition("=")
@@ -202,11 +202,11 @@ def _parse_changes(given: Sequence[str]) -> dict[str, Any]:
 def _whose(
     session: str | None, user: str | None, app: str | None
 ) -> tuple[SharedScope, str] | None:
-    """Whose variables are meant; `None`: the session's."""
+    """The owner of the variables; `None`: the session."""
     from ekiden.cli.run.handoffs import plain_text
 
     if sum(each is not None for each in (session, user, app)) != 1:
-        raise UsageError("say whose state: of a session, or --user NAME, or --app NAME")
+        raise UsageError("name the owner: a session, --user NAME or --app NAME")
     plain_text(user or app or "", "the name of the user or app")
     if user is not None:
         return "user", user
@@ -216,7 +216,7 @@ def _whose(
 def _split(
     words: Sequence[str], user: str | None, app: str | None
 ) -> tuple[str | None, Sequence[str]]:
-    """The session, if one is meant, and what is to be changed; `UsageError`."""
+    """The session, if there is one, and the changes; `UsageError`."""
     from ekiden.cli.run.handoffs import plain_text
 
     if user is not None or app is not None:
@@ -228,7 +228,7 @@ def _split(
     if len(set(given)) < len(given):
         raise UsageError("a variable is named twice")
     if not given:
-        raise UsageError("say which variables, and whose: of a session, --user NAME or --app NAME")
+        raise UsageError("name the variables and their owner: a session, --user NAME or --app NAME")
     return session, given
 
 

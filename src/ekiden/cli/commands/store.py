@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TenantsOption: TypeAlias = Annotated[
     str | None,
     Parameter(
-        name="--tenants", help="Only the stores of these tenants, as default,acme; else of all."
+        name="--tenants", help="Only the stores of these tenants, as default,acme; all by default."
     ),
 ]
 
@@ -35,7 +35,7 @@ async def store_copy(
             name="--resume",
             negative="",
             show_default=False,
-            help="Complete one that was killed: what it left is removed, and it begins anew.",
+            help="Complete an interrupted copy: remove its rest and start again.",
         ),
     ] = False,
     final: Annotated[
@@ -44,15 +44,15 @@ async def store_copy(
             name="--final",
             negative="",
             show_default=False,
-            help="Fail if somebody still works with the source: for moving away from it.",
+            help="Fail if the source is still in use: for a final move.",
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Copy everything from SQLite to PostgreSQL, and compare the two.
 
-    The source is copied as it is when the copy begins, and is not changed. Nobody can use
-    the target until all of it was compared and its audit verified.
+    The copy has the source's state at its start; the source is not changed. The target cannot be
+    used until it was compared and its audit verified.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit
@@ -81,10 +81,10 @@ async def store_backup(
     store: StoreOption = STORE,
     as_json: JsonOption = False,
 ) -> int:
-    """Back up the store into a file, while others work with it.
+    """Back up the store into a file, while it is in use.
 
-    Of a SQLite store the file is a SQLite store: `--store FILE` looks into it. Stores of other
-    tenants are put into a folder beside it. Of a PostgreSQL store it is a dump of pg_dump.
+    The backup of a SQLite store is a SQLite store: open it with `--store FILE`. Stores of other
+    tenants go into a folder next to it. The backup of a PostgreSQL store is a dump of pg_dump.
     """
     from ekiden.cli.projects import store_address
     from ekiden.project.copying import backup_store
@@ -97,14 +97,14 @@ async def store_backup(
 
 
 async def store_restore(
-    file: Annotated[Path, Parameter(help="The file of a backup.")],
+    file: Annotated[Path, Parameter(help="The backup file.")],
     /,
     *,
     tenants: TenantsOption = None,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
 ) -> int:
-    """Restore a backup into a store that is empty, or not there yet; the file is not changed."""
+    """Restore a backup into an empty or new store; the file is not changed."""
     from ekiden.cli.projects import store_address
     from ekiden.project.copying import restore_store
 
@@ -117,7 +117,7 @@ async def store_restore(
 async def store_verify(
     *, tenants: TenantsOption = None, store: StoreOption = STORE, as_json: JsonOption = False
 ) -> int:
-    """Read everything in the store, and tell what is wrong with it; nothing is changed."""
+    """Read everything in the store, and report faults; nothing is changed."""
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit
     from ekiden.cli.projects import store_address
@@ -140,7 +140,7 @@ async def store_verify(
 async def store_info(
     *, tenants: TenantsOption = None, store: StoreOption = STORE, as_json: JsonOption = False
 ) -> None:
-    """Show what the store is and how much is in it; nothing is changed."""
+    """Show the store's format and size; nothing is changed."""
     from ekiden.cli.output import emit
     from ekiden.cli.projects import store_address
     from ekiden.cli.views.stores import print_info

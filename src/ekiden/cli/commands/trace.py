@@ -30,7 +30,7 @@ NOT_SENT = "cli.not_sent"
 async def send_trace(
     trace: Trace, endpoint: str | None, *, content: bool | None, as_json: bool
 ) -> int:
-    """Send it and tell what came of that; the exit code."""
+    """Send the trace and report the result; returns the exit code."""
     from ekiden.tracing.otel.exporter import export_otlp
 
     report = await asyncio.to_thread(export_otlp, trace.spans, endpoint, content=content)
@@ -64,33 +64,34 @@ def _flag(name: str, text: str) -> Parameter:
 
 async def trace(
     session: Annotated[
-        str | None, Parameter(help="The session's id, or its beginning; else the newest session.")
+        str | None,
+        Parameter(help="The session's id, or a prefix of it; by default the newest session."),
     ] = None,
     /,
     *,
-    errors: Annotated[bool, _flag("--errors", "Show only what went wrong.")] = False,
+    errors: Annotated[bool, _flag("--errors", "Show only errors.")] = False,
     follow: Annotated[
         bool, _flag("--follow", "Show spans as they happen, until the session's run ends.")
     ] = False,
     children: Annotated[
-        bool, Parameter(name="--children", help="With the sessions that answered this one.")
+        bool, Parameter(name="--children", help="Include the sessions that answered this one.")
     ] = True,
     format: Annotated[
         TraceFormat | None,
         Parameter(
             name="--format",
-            help="Write it for other programs: jsonl, a span on each line; events, an event on "
-            "each line; openai, the trace shape of the OpenAI Agents SDK. What was said is left "
-            "out.",
+            help="Write it for other programs: jsonl, a span per line; events, an event per "
+            "line; openai, the trace shape of the OpenAI Agents SDK. Message content is "
+            "left out.",
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        Parameter(name=("--output", "-o"), help="Where --format writes to: a new file."),
+        Parameter(name=("--output", "-o"), help="The output of --format: a new file."),
     ] = None,
     content: Annotated[
         bool,
-        _flag("--content", "With --format and --otlp: also what was said, arguments and results."),
+        _flag("--content", "With --format and --otlp: include messages, arguments and results."),
     ] = False,
     otlp: Annotated[
         bool, _flag("--otlp", "Send it to an OpenTelemetry collector instead of showing it.")
@@ -99,8 +100,8 @@ async def trace(
         str | None,
         Parameter(
             name="--endpoint",
-            help="With --otlp: the collector, such as http://127.0.0.1:4318. Without it the "
-            "variables OTEL_EXPORTER_OTLP_… count.",
+            help="With --otlp: the collector, such as http://127.0.0.1:4318. By default the "
+            "variables OTEL_EXPORTER_OTLP_… apply.",
         ),
     ] = None,
     plain: Annotated[bool, _flag("--plain", "Draw with ASCII only.")] = False,
@@ -109,9 +110,8 @@ async def trace(
 ) -> int:
     """Show what happened in a session: runs, agents, calls, handoffs.
 
-    A tree with times, tokens and what they cost, errors on top. Keys and
-    tokens are covered everywhere. With --json all spans as one array, in
-    the order of the tree.
+    A tree with times, tokens and cost; errors come first. Keys and tokens are masked everywhere.
+    With --json, all spans as one array, in the order of the tree.
     """
     from ekiden.cli.views.traces import print_errors, print_trace, trace_of
     from ekiden.core.values.documents import to_json
@@ -121,7 +121,7 @@ async def trace(
     )
     _check_otlp(otlp, endpoint, other=format is not None or follow or errors)
     if follow and errors:
-        raise UsageError("--errors shows what is over: leave out --follow")
+        raise UsageError("--errors shows a finished trace: leave out --follow")
     if follow and place.is_server:
         raise UsageError("--follow is not for servers; `ekiden watch --session ID` shows events")
     async with place.open() as ekiden:
@@ -145,7 +145,7 @@ async def trace(
 
 
 async def session_or_newest(ekiden: Ekiden, given: str | None) -> str:
-    """The session that is named, else the newest; `NoSessions`."""
+    """The named session, else the newest; `NoSessions`."""
     if given is not None:
         return await session_id(ekiden.sessions, given)
     newest = (await ekiden.sessions.list().page(limit=1)).items
@@ -157,15 +157,15 @@ async def session_or_newest(ekiden: Ekiden, given: str | None) -> str:
 def _check_format(
     format: TraceFormat | None, *, output: Path | None, content: bool, other: bool
 ) -> None:
-    """`UsageError` if what belongs to --format stands without it, or with something else."""
+    """`UsageError` if an option of --format is given without it, or with something else."""
     if format is None and (output is not None or content):
-        raise UsageError("--output and --content belong to --format: say jsonl, events or openai")
+        raise UsageError("--output and --content belong to --format: name jsonl, events or openai")
     if format is not None and other:
         raise UsageError("--format writes a whole trace: leave out --json, --errors and --follow")
 
 
 def _check_otlp(otlp: bool, endpoint: str | None, *, other: bool) -> None:
-    """`UsageError` if what belongs to --otlp stands without it, or with something else."""
+    """`UsageError` if an option of --otlp is given without it, or with something else."""
     if endpoint is not None and not otlp:
         raise UsageError("--endpoint belongs to --otlp")
     if otlp and other:

@@ -14,7 +14,9 @@ from ekiden.cli.output import emit, say
 
 
 def trust(
-    folder: Annotated[Path, Parameter(help="The project's folder; else the current one.")] = Path(),
+    folder: Annotated[
+        Path, Parameter(help="The project's folder; by default the current one.")
+    ] = Path(),
     /,
     *,
     show: Annotated[
@@ -23,7 +25,7 @@ def trust(
             name="--show",
             negative="",
             show_default=False,
-            help="Only show what needs trust, and whether the folder has it.",
+            help="Only show what needs trust, and whether the folder is trusted.",
         ),
     ] = False,
     listed: Annotated[
@@ -38,17 +40,16 @@ def trust(
             name="--revoke",
             negative="",
             show_default=False,
-            help="Trust the folder no more, whatever is in it.",
+            help="Stop trusting the folder.",
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Trust the files of a folder: the code, commands and addresses in them.
 
-    Files of a project can import code, start programs, send your keys and
-    switch approval off. Commands that load a project show such lines and
-    ask once; where nobody can be asked they refuse. After a change of the
-    settings, the agent files, or the code that these name, they ask again.
+    A project's files can import code, start programs, send your keys and switch approval off.
+    Commands that load a project show such lines and ask once; without a terminal they refuse. After
+    a change of the settings, the agent files, or the code that they name, they ask again.
 
     The list of trusted folders is ~/.ekiden/trusted.json.
     """
@@ -89,9 +90,9 @@ def _trust(folder: Path, *, only_show: bool, as_json: bool) -> None:
     if not found.risks:
         say(f"nothing in {found.root} needs trust")
     elif found.is_trusted:
-        say(f"{found.root} is trusted, as it is now")
+        say(f"{found.root} is trusted in its current state")
     else:
-        say(f"{found.root} is not trusted; `ekiden trust` trusts it as it is now")
+        say(f"{found.root} is not trusted; `ekiden trust` trusts its current state")
 
 
 def _list(*, as_json: bool) -> None:

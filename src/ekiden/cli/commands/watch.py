@@ -20,29 +20,27 @@ SeveralTypes: TypeAlias = Annotated[
 
 async def watch(
     *,
-    session: Annotated[SeveralTexts, Parameter(help="Only those of this session.")] = (),
+    session: Annotated[SeveralTexts, Parameter(help="Only events of this session.")] = (),
     agent: Annotated[
-        SeveralTexts, Parameter(help="Only those of this agent, and handoffs to and from it.")
+        SeveralTexts, Parameter(help="Only events of this agent, and handoffs to and from it.")
     ] = (),
-    type: Annotated[SeveralTypes, Parameter(help="Only those of this type.")] = (),
+    type: Annotated[SeveralTypes, Parameter(help="Only events of this type.")] = (),
     after: Annotated[
         str | None,
         Parameter(help='Begin after the event with this id; "" is before the first.'),
     ] = None,
     once: Annotated[
         bool,
-        Parameter(
-            negative="", show_default=False, help="Show what is there already, and do not wait."
-        ),
+        Parameter(negative="", show_default=False, help="Show existing events, and do not wait."),
     ] = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
-    """Show events as they happen, in whichever process.
+    """Show events of all processes as they happen.
 
-    Without --after, only those from now on; with --once, all from the
-    first. Each of --session, --agent and --type may be given more than
-    once. Ctrl-C ends it, and says how to go on without a gap.
+    Without --after, only those from now on; with --once, all from the first. Each of --session,
+    --agent and --type may be given more than once. Ctrl-C ends it, and prints the command that
+    continues without a gap.
     """
     from ekiden.cli.live_view import Spectator
     from ekiden.cli.views.event_lines import event_line

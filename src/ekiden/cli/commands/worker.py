@@ -42,7 +42,7 @@ async def worker_run(
         Parameter(
             name="--concurrency",
             validator=Number(gte=1, lte=100_000),
-            help="How many sessions it runs at a time, over all tenants.",
+            help="Concurrent sessions, over all tenants.",
         ),
     ] = 100,
     agents: Annotated[
@@ -51,7 +51,7 @@ async def worker_run(
             name="--agents",
             negative="",
             show_default=False,
-            help="Run these agents alone, as in a,b; else all that can run here.",
+            help="Run only these agents, as in a,b; by default all that can run here.",
         ),
     ] = (),
     label: LabelOption = (),
@@ -61,8 +61,8 @@ async def worker_run(
             name="--tenant",
             negative="",
             show_default=False,
-            help="Serve this tenant alone; may be given more than once. Else all, also those to "
-            "come.",
+            help="Serve only this tenant; may be given more than once. By default all, "
+            "including future ones.",
         ),
     ] = (),
     lease: Annotated[
@@ -71,8 +71,8 @@ async def worker_run(
             name="--lease",
             validator=Number(gte=0.1, lte=86_400),
             show_default=False,
-            help="Seconds without a sign of life after which others take its sessions over; 30 "
-            "unless told.",
+            help="Seconds without a heartbeat after which others take over its sessions; 30 by "
+            "default.",
         ),
     ] = None,
     until_idle: Annotated[
@@ -81,7 +81,7 @@ async def worker_run(
             name="--until-idle",
             negative="",
             show_default=False,
-            help="End when nothing is left to do now.",
+            help="End when there is nothing left to do.",
         ),
     ] = False,
     grace: Annotated[
@@ -89,14 +89,12 @@ async def worker_run(
         Parameter(
             name="--grace",
             validator=Number(gte=0, lte=86_400),
-            help="Seconds that sessions under way have when it is told to end.",
+            help="Seconds for current sessions to finish at shutdown.",
         ),
     ] = 10.0,
     engine: Annotated[
         Literal["worker", "temporal"],
-        Parameter(
-            name="--engine", help="Who says what is to be done: the store alone, or Temporal."
-        ),
+        Parameter(name="--engine", help="The scheduler: the store alone, or Temporal."),
     ] = "worker",
     temporal: TemporalOptions = TEMPORAL,
     team: TeamOption = TEAM,
@@ -106,12 +104,11 @@ async def worker_run(
     log: LogOption = "text",
     as_json: JsonOption = False,
 ) -> int:
-    """Work on the sessions of a store, with any number of others.
+    """Work on the sessions of a store, together with other workers.
 
-    It takes the sessions that are ready, of all tenants, and the agents that
-    can run here. SIGTERM and Ctrl-C end it: it takes no more, and what is not
-    over after --grace seconds is ready for others at once. A second signal
-    does not wait. `ekiden worker` alone means the same.
+    It takes ready sessions of all tenants, for the agents that it can run. On SIGTERM or Ctrl-C it
+    takes no more; sessions unfinished after --grace seconds become ready for other workers at once.
+    A second signal skips the wait. `ekiden worker` alone means the same.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit, note
@@ -159,7 +156,7 @@ async def worker_run(
         if as_json:
             emit({"finished": workforce.finished})
         else:
-            note(f"sessions brought to an outcome: {workforce.finished}")
+            note(f"sessions finished: {workforce.finished}")
     if was_told:
         await end_for_sure()
     return Exit.OK
@@ -172,9 +169,9 @@ async def worker_list(
     wide: WideOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List the workers of the store, and agents that nobody runs.
+    """List the workers of the store, and agents without a worker.
 
-    Those that died stand there as gone for an hour.
+    Dead workers are listed as gone for an hour.
     """
     from ekiden.cli.output import emit
     from ekiden.cli.views.workers import print_workers
@@ -190,7 +187,7 @@ async def worker_list(
 
 def _names(given: Sequence[str]) -> list[str] | None:
     """The names in ``--agents a,b --agents c``; `None` if the option is not given, `UserError` if
-    it names nobody."""
+    it names none."""
     if not given:
         return None
     names = [name for each in given for part in each.split(",") if (name := part.strip())]

@@ -1,1 +1,1 @@
-"""Commands that are a process of their own: the server and the worker."""
+"""Commands that run as a process: the server and the worker."""

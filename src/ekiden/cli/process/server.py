@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_installed() -> None:
-    """`UserError` if the packages of the server are not there."""
+    """`UserError` if the packages of the server are not installed."""
     missing = [
         name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None
     ]
@@ -24,10 +24,10 @@ def check_installed() -> None:
 async def prepared_config(
     settings: Settings, store: str, *, host: str | None, port: int | None
 ) -> ServerConfig:
-    """How the server is to be: as the settings say, and the options over them.
+    """The server's configuration: the settings, overridden by the options.
 
-    `ServerExposed` if others could call it, and no key keeps them out; `StoreError` if the store
-    cannot be had, which is told in a sentence then, before anything is begun.
+    `ServerExposed` if other machines could call it without a key; `StoreError` if the store cannot
+    be opened, reported before anything starts.
     """
     from ekiden.core.checks.host_names import is_loopback_address
     from ekiden.project.keys import Keys
@@ -43,7 +43,7 @@ async def prepared_config(
 
 
 def tell_console(config: ServerConfig, url: str) -> None:
-    """Say where the page for people is, if this server has it."""
+    """Print the address of the console, if this server has it."""
     from ekiden.cli.output import note
     from ekiden.core.checks.host_names import is_any_address
     from ekiden.server.console import has_console
@@ -64,7 +64,7 @@ def tell_console(config: ServerConfig, url: str) -> None:
 
 
 def start_logging(form: Literal["text", "json", "none"]) -> None:
-    """Let the log of this process go to standard error."""
+    """Send the log of this process to standard error."""
     if form == "none":
         return
     from ekiden.tracing.logs import setup_logging

@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 API_KEY = "EKIDEN_TEMPORAL_API_KEY"
 _ADDRESS = "localhost:7233"
 _FROM = {"address": "EKIDEN_TEMPORAL_ADDRESS", "namespace": "EKIDEN_TEMPORAL_NAMESPACE"}
-"""Variables that say what options do."""
+"""Environment variables of the options."""
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporalOptions:
-    """Where Temporal is, and how the worker appears there."""
+    """The address of Temporal, and the worker's identity there."""
 
     address: Annotated[
         str | None,
         Parameter(
             name="--address",
             env_var="EKIDEN_TEMPORAL_ADDRESS",
-            help="Where Temporal listens, as host:port; localhost:7233 unless told.",
+            help="The address of Temporal, as host:port; localhost:7233 by default.",
         ),
     ] = None
     namespace: Annotated[
@@ -47,20 +47,20 @@ class TemporalOptions:
             name="--tls",
             negative="",
             show_default=False,
-            help="Speak TLS with Temporal; so do the other options of TLS, and an API key in "
+            help="Use TLS with Temporal; implied by the other TLS options and by an API key in "
             "EKIDEN_TEMPORAL_API_KEY.",
         ),
     ] = False
     tls_ca: Annotated[
         Path | None,
-        Parameter(name="--tls-ca", help="The certificate that Temporal's is checked with."),
+        Parameter(name="--tls-ca", help="The CA certificate that Temporal's is checked with."),
     ] = None
     tls_cert: Annotated[
         Path | None,
         Parameter(name="--tls-cert", help="This worker's own certificate, for mutual TLS."),
     ] = None
     tls_key: Annotated[
-        Path | None, Parameter(name="--tls-key", help="The key of that certificate.")
+        Path | None, Parameter(name="--tls-key", help="The private key of that certificate.")
     ] = None
     tls_domain: Annotated[
         str | None,
@@ -73,21 +73,21 @@ class TemporalOptions:
         str,
         Parameter(
             name="--task-queue",
-            help="With what the names of task queues in Temporal begin; the store's follows. Teams "
-            "that are not the same need queues that are not the same.",
+            help="The prefix of task queue names in Temporal; the store's name follows. "
+            "Different teams need different queues.",
         ),
     ] = "ekiden"
     build_id: Annotated[
         str | None,
         Parameter(
             name="--build-id",
-            help="Take tasks by worker versioning, as this version; - is that of Ekiden.",
+            help="Take tasks by worker versioning, as this version; - is Ekiden's version.",
         ),
     ] = None
 
     def check_unused(self) -> None:
-        """`UserError` for options that mean nothing to other engines; what the environment says
-        may stand there for other workers."""
+        """`UserError` for options that other engines do not have; environment variables are
+        ignored, since they may be meant for other workers."""
         for each in fields(self):
             told = getattr(self, each.name)
             if told != each.default and str(told) != os.environ.get(_FROM.get(each.name, "")):
@@ -95,7 +95,7 @@ class TemporalOptions:
                 raise UserError(f"--{option} is for Temporal: give --engine temporal too")
 
     def fleet(self, concurrency: int) -> TemporalFleet:
-        """What runs the sessions; `UserError` for options that do not go together."""
+        """The fleet that runs the sessions; `UserError` for options that contradict each other."""
         from ekiden.integrations.temporal import (
             TemporalAddress,
             TemporalFleet,

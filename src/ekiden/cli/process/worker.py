@@ -23,18 +23,19 @@ _LOOK_EVERY_S = 0.02
 
 
 def rest_collector() -> None:
-    """Let the garbage collector leave alone what the process was started with, and look less often:
-    nearly all that a session leaves behind is freed without it."""
+    """Exclude the objects of the start from garbage collection, and collect less often: reference
+    counting frees nearly everything of a session."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
 
 
 async def end_for_sure() -> None:
-    """As the last thing that a command does: let what is left end, or end the process without it.
+    """The last call of a command: wait for tasks and threads to end, or end the process without
+    them.
 
-    Tasks that ignore cancellation, and threads that work on, would hold it up for as long as they
-    like. What they do is not lost: their sessions are taken over when their leases have run out.
+    Tasks that ignore cancellation, and threads that keep working, could block the exit. Their work
+    is not lost: others take over their sessions when the leases expire.
     """
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
@@ -54,7 +55,7 @@ async def end_for_sure() -> None:
 
 
 def end_at_once() -> None:
-    """End the process without asking anybody."""
+    """End the process at once, without cleanup."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
@@ -67,17 +68,17 @@ def _is_busy(thread: threading.Thread) -> bool:
 
 
 _LEAVING_S = 5.0
-"""How long what was cancelled may take to end; then its leases have to run out."""
+"""How long cancelled work may take to end; afterwards its leases must expire."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 async def run_until_signal(
     workforce: Workforce, *, until_idle: bool, grace_s: float, ready: Callable[[], None]
 ) -> bool:
-    """Work until there is nothing left to do, or until SIGTERM or SIGINT; whether it was a signal.
+    """Work until nothing is left, or until SIGTERM or SIGINT; returns whether it was a signal.
 
-    Then nothing more is taken; what is not over after `grace_s` seconds, or at a second signal, is
-    cancelled and left ready. A process that cannot even leave then is ended.
+    After a signal it takes no more work. Sessions unfinished after `grace_s` seconds, or at a
+    second signal, are cancelled and left ready. If even that hangs, the process is ended.
     """
     told = asyncio.Queue[None]()
     with _signals(lambda: told.put_nowait(None)):

@@ -1,1 +1,1 @@
-"""Running a session in front of somebody: here, or at a server."""
+"""Running a session at a terminal: locally, or at a server."""

@@ -1,4 +1,4 @@
-"""Running a session at a server, in front of somebody."""
+"""Running a session at a server, shown at a terminal."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 OnBusy: TypeAlias = Literal["refuse", "wait"]
 BUSY_S: Final = 30.0
-"""How long a session is waited for that somebody else runs, unless the server says otherwise."""
+"""How long to wait for a session that another process runs, unless the server says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteResult:
-    """A run at a server, as onlookers report it."""
+    """A run at a server, as observers report it."""
 
     run: Run
 
@@ -50,12 +50,12 @@ class RemoteResult:
 
     @property
     def chain(self) -> Sequence[str]:
-        """Who had it."""
+        """The agents that had it."""
         return self.run.chain
 
     @property
     def outcome(self) -> Outcome:
-        """How it ended; what is told of a failure is the server's."""
+        """How it ended; failures are described by the server."""
         run, error = self.run, self.run.error
         message = error.message if error is not None else f"the run is {run.status}"
         match run.status:
@@ -79,27 +79,27 @@ class RemoteResult:
 
 @dataclass(slots=True, kw_only=True)
 class ServerRun:
-    """A `WatchedRun` of a server: Ctrl-C stops it there, as it does here; its session is kept."""
+    """A `WatchedRun` of a server: Ctrl-C stops it there too; its session is kept."""
 
     ekiden: Ekiden
     observer: RunView
     start: Callable[[OnBusy], AsyncStream[Shown]]
-    """Gives the run, from where it is to be shown."""
+    """Returns the run, from the event where showing starts."""
     waits: bool = True
-    """Whether to wait for a session that somebody else runs."""
+    """Whether to wait for a session that another process runs."""
     approver: TerminalApprover | None = None
-    """Asks whoever sits here about tools that need a yes; `None`: they wait in the inbox."""
+    """Asks the person at this terminal for approval of tools; `None`: they wait in the inbox."""
     session_id: str = ""
     run_id: str = ""
     after: int | None = None
-    """The number of the last event that was seen."""
+    """The number of the last event seen."""
     _asked: Sequence[str] = ()
-    """Ids of what people are asked."""
+    """Ids of the open questions to people."""
     _is_answered: bool = False
-    """Whether the run goes on, because somebody answered here."""
+    """Whether the run continues, because a question was answered here."""
 
     def begun(self, run: Begun | Run) -> None:
-        """From now on there is something to go on with."""
+        """From now on the session can be resumed."""
         self.session_id, self.run_id = run.session_id, run.run_id
         self.observer.begun = True
         words = ["ekiden", "session", "resume", run.session_id, *self.observer.store_words]
@@ -123,7 +123,7 @@ class ServerRun:
             return []  # A key may run agents, and not read what they ask.
 
     async def ask_here(self, questions: Sequence[InboxItem]) -> bool:
-        """See `WatchedRun`; what the key may not answer waits in the inbox."""
+        """See `WatchedRun`; questions that the key may not answer wait in the inbox."""
         self._is_answered = False
         for item in questions:
             if item.kind == "confirmation" and self.approver is not None:
@@ -140,11 +140,11 @@ class ServerRun:
         return self._is_answered
 
     async def can_go_on(self) -> bool:
-        """At a server it does by itself."""
+        """A server resumes it by itself."""
         return False
 
     async def go_on(self, before: Reported, timeout_s: float | None) -> RemoteResult:
-        """See `WatchedRun`; what else people are asked meanwhile is told, or asked here."""
+        """See `WatchedRun`; further questions to people are shown, or asked here."""
         until: Until = "pause" if self._is_answered else "outcome"
         self._is_answered = False
         async with self.ekiden.runs.follow(self.run_id, after=self.after, until=until) as shown:
@@ -173,7 +173,7 @@ class ServerRun:
             note(dumps({"waiting": facts}))
         else:
             note(
-                f"waiting for session {self.session_id}, which somebody else runs, at most "
+                f"waiting for session {self.session_id}, which another process runs, at most "
                 f"{BUSY_S:g} s …"
             )
 
@@ -184,7 +184,7 @@ class ServerRun:
     def _left(self) -> str:
         look = ["ekiden", "session", "show", self.session_id, *self.observer.store_words]
         return (
-            "stopped; the session waits on, after the answer it goes on at the server; "
+            "stopped; the session still waits and resumes at the server after the answer; "
             f"look at it with: {shlex.join(look)}"
         )
 
@@ -195,7 +195,7 @@ class ServerRun:
     async def _read(
         self, shown: AsyncStream[Shown], timeout_s: float | None, *, asks: bool = False
     ) -> RemoteResult:
-        """Show it to its end; `TimeoutError` if nothing happens for so long."""
+        """Show it to its end; `TimeoutError` if nothing happens for this long."""
         while True:
             async with asyncio.timeout(timeout_s):
                 each = await anext(shown)
@@ -215,7 +215,7 @@ class ServerRun:
                     self.observer.show(each, self.session_id)
 
     async def _ask(self, approver: TerminalApprover, item: InboxItem) -> None:
-        """Ask about a tool as a run of this process would; who is too late has no say."""
+        """Ask about a tool as a local run would; a late answer has no effect."""
         left_s = inf if item.deadline_us is None else item.deadline_us / 1e6 - time.time()
         request = ConfirmationRequest(
             session_id=self.session_id,

@@ -1,4 +1,4 @@
-"""Follows a run to its outcome, here or at a server, with the questions to people on the way."""
+"""Follows a run to its outcome, locally or at a server, including questions to people."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 
 
 Start: TypeAlias = Callable[[RunConfig], RunResultStreaming]
-"""Gives the run, which happens while it is read."""
+"""Returns the run, which executes while it is read."""
 
 
 async def read_in_turn(
     observer: RunView, start: Start, config: RunConfig, *, session_id: str
 ) -> RunResult:
-    """Read the run that `start` gives; if the session is taken and `config` is to wait, say so.
+    """Read the run that `start` returns; if the session is taken and `config` allows waiting, say
+    so.
 
-    The first try does not wait: whoever looks on is told at once by whom the session is held, and
-    how long this takes at most. Raises what `RunView.read` does.
+    The first try does not wait: observers learn at once which process holds the session, and the
+    longest wait. Raises the errors of `RunView.read`.
     """
     if config.on_busy == "refuse":
         return await observer.read(start(config))
@@ -65,58 +66,58 @@ class WaitPolicy:
 
     @classmethod
     def of(cls, *, wait: bool, timeout_s: float | None, store: str = "") -> WaitPolicy:
-        """From the options; `UsageError` where nobody else could answer."""
+        """From the options; `UsageError` if no other process could answer."""
         stays = wait or timeout_s is not None
         if stays and store == "memory:":
-            raise UsageError("nobody could answer in memory:; name a store that is kept")
+            raise UsageError("no other process can answer in memory:; name a persistent store")
         return cls(stays=stays, timeout_s=timeout_s)
 
 
 class WatchedRun(Protocol):
-    """A run in front of somebody; what happens in it is shown while its methods work."""
+    """A run shown at a terminal; its events are shown while its methods run."""
 
     @property
     def session_id(self) -> str: ...
 
     async def begin(self) -> Reported:
-        """The run at its end, or when it waits; `Interrupted` after Ctrl-C."""
+        """The run at its end or its wait; `Interrupted` after Ctrl-C."""
         ...
 
     async def questions(self) -> Sequence[InboxItem]:
-        """What people are asked that it waits for."""
+        """The questions to people that it waits for."""
         ...
 
     async def ask_here(self, questions: Sequence[InboxItem]) -> bool:
-        """Ask whoever sits here, where that is not done in the run itself; whether one of the
-        questions is answered now."""
+        """Ask the person at this terminal, unless the run itself does; returns whether a question
+        is answered now."""
         ...
 
     async def can_go_on(self) -> bool:
-        """Whether what it waited for is there already."""
+        """Whether its wait is already over."""
         ...
 
     async def go_on(self, before: Reported, timeout_s: float | None) -> Reported:
-        """The run at its next end, once there is an answer; `TimeoutError` if there is none for so
-        long, `Interrupted` after Ctrl-C."""
+        """The run at its next end, after an answer; `TimeoutError` if there is none for this long,
+        `Interrupted` after Ctrl-C."""
         ...
 
     async def read(self, before: Reported) -> Reported:
-        """How it stands."""
+        """The run's state."""
         ...
 
 
 @dataclass(slots=True, kw_only=True)
 class Watch:
-    """Somebody who watches a run."""
+    """Follows a run at a terminal."""
 
     run: WatchedRun
     observer: RunView
 
     async def watch(self, patience: WaitPolicy) -> int:
-        """Watch it to an outcome, tell it, and give the exit code.
+        """Follow it to an outcome, report it, and return the exit code.
 
-        Where the run waits for people, say what for and how to answer. Somebody who stays is shown
-        the result of all, once; Ctrl-C and the end of their patience leave the session suspended.
+        If the run waits for people, say what for and how to answer. With waiting enabled, the final
+        result is shown once; Ctrl-C and the timeout leave the session suspended.
         """
         result = await self.run.begin()
         while isinstance(result.outcome, Waiting):
@@ -138,16 +139,16 @@ class Watch:
         return self.observer.report(result)
 
     def _gave_up(self, patience: WaitPolicy) -> None:
-        message = f"nobody answered within {patience.timeout_s:g} s; the session waits on"
+        message = f"no answer within {patience.timeout_s:g} s; the session still waits"
         note(dumps({"note": message}) if self.observer.as_json else message)
 
 
 def tell_waiting(observer: RunView, session_id: str, questions: Sequence[InboxItem]) -> None:
-    """Say to somebody who stays what the session waits for."""
+    """Say what the session waits for."""
     if observer.as_json:
         facts = [question_record(item) for item in questions]
         note(dumps({"waiting": {"session_id": session_id, "waiting_for": facts}}))
         return
     tell_questions(questions, observer.store_words)
     what = "an answer" if questions else "others"
-    note(f"session {session_id} waits for {what}; Ctrl-C leaves it so …")
+    note(f"session {session_id} waits for {what}; Ctrl-C leaves it suspended …")

@@ -1,4 +1,4 @@
-"""Handoffs that a person asks for on the command line: who asks, and what is told of them."""
+"""Handoffs that a person requests on the command line: their name, and the report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNDONE = "handoff.rolled_back"
 
 
 def person_name(option: str | None) -> str:
-    """Who asks: as the option says, else the user of this machine; empty if that has no name."""
+    """The requester: from the option, else this machine's user; empty if there is no name."""
     if option is not None:
         return plain_text(option, "--by")
     try:
@@ -32,11 +32,10 @@ def person_name(option: str | None) -> str:
 
 
 def who_answers(option: str | None) -> str:
-    """The person: as the option says, else this machine's user; `UsageError` if that has no
-    name."""
+    """The person: from the option, else this machine's user; `UsageError` if there is no name."""
     name = person_name(option)
     if not name.strip():
-        raise UsageError("nobody knows who you are: give your name with --by")
+        raise UsageError("your user name is unknown: give your name with --by")
     return name
 
 
@@ -50,7 +49,7 @@ def plain_text(text: str, what: str) -> str:
 
 
 def tell_busy(row: SessionRow, timeout_s: float | None, *, as_json: bool) -> None:
-    """Say, if so, that whoever runs the session is asked to hand it over."""
+    """Say, if it is so, that the process that runs the session is asked to hand it over."""
     if row.owner is None:
         return
     longest_s = timeout_s or DEFAULT_TIMEOUT_S
@@ -64,26 +63,26 @@ def tell_busy(row: SessionRow, timeout_s: float | None, *, as_json: bool) -> Non
 
 
 async def stopped(store: Store, session_id: str, *, to: str, by: str, how_to_resume: str) -> str:
-    """What a person who pressed Ctrl-C has to know: what is still asked for, or how to go on."""
+    """The message after Ctrl-C: the request that is still open, or how to resume."""
     waiting = await open_requests(
         store, HandoffQuery(session_id=session_id, target=to, status="initiated")
     )
     for record in reversed(waiting):
         if record.by.name == by:
             return (
-                "stopped; the handoff is still asked for, withdraw it with: "
-                f"ekiden handoff cancel {record.id}"
+                "stopped; the handoff request is still open, withdraw it with: ekiden handoff "
+                f"cancel {record.id}"
             )
     row = await store.get(session_id)
     if row.outcome is not None or not how_to_resume:
         return "stopped; the session is kept"
-    return f"stopped; the session is kept, go on with: {how_to_resume}"
+    return f"stopped; the session is kept, continue with: {how_to_resume}"
 
 
 def report_start(end: HandoffEnd, *, hint: str, as_json: bool) -> int:
-    """Tell what came of a handoff that was asked for, and give the exit code.
+    """Report a requested handoff, and return the exit code.
 
-    `hint` is the command that goes on with the session.
+    `hint` is the command that resumes the session.
     """
     if as_json:
         emit(to_json(end))
@@ -96,18 +95,18 @@ def report_start(end: HandoffEnd, *, hint: str, as_json: bool) -> int:
         return exit_for_refusal(end.error.code)
     if end.problem is not None:
         message = end.problem.message
-        text = f"{message}; go on with: {hint}" if hint else message
+        text = f"{message}; continue with: {hint}" if hint else message
         complain(end.problem.code, text, as_json=as_json)
         return exit_for_outcome(end.outcome or "failed")
     if not as_json and end.standing == "waiting":
         note(f"the session waits for people: ekiden handoff answer {end.session_id} TEXT")
     elif not as_json and end.completed_at is None and end.standing != "running" and hint:
-        note(f"{end.target} has the session and did not work on it yet; go on with: {hint}")
+        note(f"{end.target} has the session but has not worked on it yet; continue with: {hint}")
     return Exit.OK
 
 
 def report_cancel(told: CancelledHandoff, *, as_json: bool) -> int:
-    """Tell what became of a handoff that was to be cancelled, and give the exit code."""
+    """Report the cancellation of a handoff, and return the exit code."""
     if as_json:
         emit(to_json(told))
     else:
@@ -115,26 +114,26 @@ def report_cancel(told: CancelledHandoff, *, as_json: bool) -> int:
     if told.error is not None and told.error.code == "CANCELLED":
         return Exit.OK
     if told.is_pending:
-        message = "whoever runs the session did not undo it in time; try again"
+        message = "the process that runs the session did not roll it back in time; try again"
         complain("session.busy", message, as_json=as_json)
         return Exit.BUSY
     message = (
-        f"handoff {told.id} is settled ({told.status}) and stays as it is; hand the session "
-        "on with `ekiden handoff start`"
+        f"handoff {told.id} is settled ({told.status}) and is unchanged; hand the session on "
+        "with `ekiden handoff start`"
     )
     complain(HandoffSettled.code, message, as_json=as_json, status=told.status)
     return Exit.FAILED
 
 
 def report_unknown(error: UnknownAgent, *, as_json: bool) -> Exit:
-    """Say that the agent that is to get a session does not exist; the exit code."""
+    """Report that the target agent does not exist; returns the exit code."""
     refusal = error.refusal or ""
     complain(error.code, str(error), as_json=as_json, refusal=refusal, handoff=error.handoff_id)
     return exit_for_refusal(refusal)
 
 
 def tell_refusals(result: RunResult, *, as_json: bool) -> None:
-    """Say why the run's handoffs were not made that were not."""
+    """Print why handoffs of the run were refused."""
     for record in records_of(result.events):
         if record.status == "failed":
             error, handoff_id = record.result().error, record.id
@@ -143,7 +142,7 @@ def tell_refusals(result: RunResult, *, as_json: bool) -> None:
 
 
 def _complain_of(status: str, refusal: str, message: str, handoff: str, *, as_json: bool) -> None:
-    """Say why a handoff was not made, or was undone."""
+    """Print why a handoff was refused or rolled back."""
     code = _REFUSED if status == "failed" else _UNDONE
     complain(code, f"{refusal}: {message}", as_json=as_json, refusal=refusal, handoff=handoff)
 

@@ -1,4 +1,4 @@
-"""Running a session in this process, in front of somebody."""
+"""Running a session in this process, shown at a terminal."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from ekiden.core.questions.inbox_item import InboxItem
 
 Ended: TypeAlias = Callable[[SessionRow], Awaitable[RunResult]]
-"""The result of a run that somebody else took to an outcome."""
+"""The result of a run that another process completed."""
 
 
 @dataclass(slots=True, kw_only=True)
 class LocalRun:
-    """A `WatchedRun` of this process, which has the session while it works on it: Ctrl-C stops the
-    run, and tools that need a yes ask on the terminal in the middle of it."""
+    """A `WatchedRun` of this process, which holds the session while it works: Ctrl-C stops the run,
+    and tools that need approval ask on the terminal."""
 
     observer: RunView
     session: Session
     config: RunConfig
     start: Start
     resume: Start
-    """The run again, after what it waited for."""
+    """The run again, after its wait."""
     ended: Ended
     _is_out: bool = False
-    """Whether the store could not be reached when it was looked into last."""
+    """Whether the store was unreachable at the last read."""
 
     @property
     def session_id(self) -> str:
@@ -56,7 +56,7 @@ class LocalRun:
         return await questions_to_people(self.session.store, self.session_id)
 
     async def ask_here(self, questions: Sequence[InboxItem]) -> bool:
-        """Whoever sits here was asked in the run."""
+        """The run itself has asked the person at this terminal."""
         return False
 
     async def can_go_on(self) -> bool:
@@ -73,7 +73,7 @@ class LocalRun:
         return await self._gone_on(cast("RunResult", before))
 
     async def read(self, before: Reported) -> Reported:
-        """Nothing has changed, as long as nobody answered."""
+        """Unchanged while there is no answer."""
         return before
 
     async def _until_ready(self, timeout_s: float | None) -> SessionRow | None:
@@ -88,14 +88,14 @@ class LocalRun:
             )
         except asyncio.CancelledError:
             raise Interrupted(
-                "stopped; the session waits on, after the answer go on with: "
+                "stopped; the session still waits, after the answer continue with: "
                 f"{self.observer.how_to_resume}"
             ) from None
         self._is_out = False
         return row
 
     async def _gone_on(self, before: RunResult) -> RunResult:
-        """The run again; as before, if somebody else was quicker."""
+        """The run again; unchanged if another process was faster."""
         try:
             return await self.observer.read(self.resume(replace(self.config, on_busy="refuse")))
         except SessionBusy as busy:
@@ -107,7 +107,7 @@ class LocalRun:
         return before
 
     def _tell_outage(self, exc: StoreUnavailable) -> None:
-        """Say it once, however long it takes."""
+        """Report an outage once, however long it lasts."""
         if not self._is_out:
             complain(exc.code, f"{exc}; trying again", as_json=self.observer.as_json)
         self._is_out = True

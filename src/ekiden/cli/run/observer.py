@@ -1,4 +1,4 @@
-"""Shows a running session in the terminal, and how it ends."""
+"""Shows a running session in the terminal, and its outcome."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Reported(Protocol):
-    """How a run ended, here or at a server."""
+    """How a run ended, locally or at a server."""
 
     @property
     def session_id(self) -> str: ...
@@ -51,24 +51,24 @@ class Reported(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class RunView:
-    """Shows a run as it happens (if `stream`), or only who was chosen, and its result."""
+    """Shows a run live (if `stream`), or only the chosen agent, and its result."""
 
     as_json: bool
     stream: bool
     how_to_resume: str
-    """The command that goes on with the session; empty if nothing is kept."""
+    """The command that resumes the session; empty if nothing is stored."""
     store_words: Sequence[str] = ()
     """The option that names the store, if other commands need it."""
     begun: bool = False
     """Whether anything is stored."""
     seen: bool = False
-    """Whether anything of the run was seen."""
+    """Whether any event of the run was seen."""
     _streamed: list[str] = field(default_factory=list)
     _answer: str | None = None
-    """The last answer that was shown piece by piece."""
+    """The last streamed answer."""
 
     async def watch(self, run: RunResultStreaming) -> int:
-        """`read` the run, `report` its result, and give the exit code."""
+        """`read` the run, `report` its result, and return the exit code."""
         return self.report(await self.read(run))
 
     async def read(self, run: RunResultStreaming) -> RunResult:
@@ -85,7 +85,7 @@ class RunView:
         return run.result
 
     def show(self, shown: Event | ModelDelta, session_id: str | None) -> None:
-        """Show what happened in the session, or in one that answers it."""
+        """Show an event of the session, or of one that answers it."""
         self.begun = self.seen = True
         if isinstance(shown, Event) and shown.session_id != session_id:
             self._show_beside(shown)
@@ -106,7 +106,7 @@ class RunView:
             self._show_event(shown)
 
     def _show_beside(self, event: Event) -> None:
-        """What happens in a session that answers this one."""
+        """Show an event of a session that answers this one."""
         if self.stream and self.as_json:
             emit(_stream_record(event))
         elif self.stream and event.type in ("handoff", "tool_call"):
@@ -126,7 +126,8 @@ class RunView:
             note(told)
 
     def report(self, result: Reported, questions: Sequence[InboxItem] = ()) -> Exit:
-        """Tell how a run ended, and give the exit code; `questions` are those that it waits for."""
+        """Report how a run ended, and return the exit code; `questions` are those that it waits
+        for."""
         record = result.to_json()
         if isinstance(result.outcome, Waiting):
             record["waiting_for"] = [question_record(each) for each in questions]
@@ -144,22 +145,22 @@ class RunView:
         if problem is not None:
             code, message = problem
             if isinstance(result.outcome, OutOfBudget | Failed) and self.how_to_resume:
-                message = f"{message}; go on with: {self.how_to_resume}"
+                message = f"{message}; continue with: {self.how_to_resume}"
             if isinstance(result.outcome, Waiting) and self.how_to_resume:
-                message = f"{message}; after the answer go on with: {self.how_to_resume}"
+                message = f"{message}; after the answer continue with: {self.how_to_resume}"
             complain(code, message, as_json=self.as_json, session_id=result.session_id)
         outcome = record["outcome"]
         return Exit.FAILED if outcome is None else exit_for_outcome(outcome)
 
     def stopped(self) -> str:
-        """What whoever stopped it is told."""
+        """The message for a person who stopped it."""
         if not (self.begun and self.how_to_resume):
             return "stopped; nothing is kept"
-        return f"stopped; the session is kept, go on with: {self.how_to_resume}"
+        return f"stopped; the session is kept, continue with: {self.how_to_resume}"
 
 
 def problem_of(outcome: Outcome) -> tuple[str, str] | None:
-    """Code and message of an outcome that is not what was wished for."""
+    """Code and message of an unsuccessful outcome."""
     match outcome:
         case Done():
             return None
@@ -190,7 +191,7 @@ def resume_command(
     model: str | None = None,
     approve: ApproveWhere = "terminal",
 ) -> str:
-    """What to type in order to go on with the session; empty for a store that ends with us.
+    """The command that resumes the session; empty for a store in memory.
 
     `store_option`, `team`, `model` and `approve` are options as they were given.
     """
@@ -207,7 +208,7 @@ def resume_command(
 
 
 def store_words(store: Store, option: str | None) -> list[str]:
-    """The option that names the store in a command, if it has to be given again.
+    """The option that names the store, for a command to repeat.
 
     The store's own address has no password in it.
     """
@@ -223,7 +224,7 @@ def run_config(
     approver: Approver | None = None,
     settings: Settings,
 ) -> RunConfig:
-    """The options and settings as the runtime takes them."""
+    """The options and settings as the runtime's configuration."""
     from ekiden.project.run_options import config_of
 
     config = replace(

@@ -1,4 +1,4 @@
-"""Spans as they happen: those of a session, and of the sessions that answer it."""
+"""Live spans of a session, and of the sessions that answer it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from ekiden.tracing import CostOf, Span
 
 _LASTING = frozenset({"session", "run", "agent", "task", "inbox"})
-"""Kinds that are shown when they begin; all are shown when they end, but for sessions."""
+"""Kinds that are shown when they start; all except sessions are shown when they end."""
 
 
 class SpanFollower:
-    """Shows the spans of one session, and of those that answer it, until its run ends."""
+    """Shows the spans of a session, and of those that answer it, until its run ends."""
 
     def __init__(
         self, store: Store, *, look: Glyphs, as_json: bool, children: bool, cost: CostOf | None
@@ -52,7 +52,7 @@ class SpanFollower:
         self._depths: dict[str, int] = {}
 
     async def follow(self, session_id: str, stream: EventStream) -> int:
-        """Show what is there, and then what happens; `stream` has begun already."""
+        """Show existing spans, then new ones; `stream` has started already."""
         row = await self._store.get(session_id)
         await self._open(session_id, await trace_context(self._store, row))
         root = self._builders[session_id]
@@ -60,7 +60,7 @@ class SpanFollower:
         if self._as_json:
             note(dumps({"following": {"session_id": session_id, "running": was_open}}))
         elif not was_open:
-            note("no run is under way; waiting for the next one, Ctrl-C ends it")
+            note("no run is active; waiting for the next one, Ctrl-C ends it")
         try:
             while not was_open or root.run is not None:
                 found = await anext(stream)
@@ -73,14 +73,18 @@ class SpanFollower:
         return Exit.OK
 
     def outage(self, exc: StoreUnavailable | None) -> None:
-        """Say that the store cannot be reached, or that it can be again."""
+        """Report that the store is unreachable, or reachable again."""
         if exc is not None:
             complain(exc.code, f"{exc}; trying again", as_json=self._as_json)
         else:
-            note(dumps({"note": "the store is back"}) if self._as_json else "the store is back")
+            note(
+                dumps({"note": "the store is reachable again"})
+                if self._as_json
+                else ("the store is reachable again")
+            )
 
     async def _open(self, session_id: str, context: TraceContext) -> None:
-        """Show a session from its beginning."""
+        """Show a session from its start."""
         try:
             row = await self._store.get(session_id)
         except SessionNotFound:

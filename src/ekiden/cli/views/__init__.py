@@ -1,1 +1,1 @@
-"""How things are printed: one file for each resource."""
+"""Output for people: one file for each resource."""

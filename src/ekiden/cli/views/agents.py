@@ -1,4 +1,4 @@
-"""Agents, what they do and what held them, as people read it."""
+"""Agents, their work and their waits, for people."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ekiden.routing.decision import ROUTER_NAME
 _SHOWN = 300
 """Characters of a schema."""
 _LISTED = 20
-"""Capabilities that are named when nobody has those that are required."""
+"""How many capabilities are named when no agent has the required ones."""
 _LONGEST = 200
-"""Characters of what was required."""
+"""Longest shown requirement, in characters."""
 _CHECKED = (
     ("answers", "custom_validator"),
     ("what it is given", "input_validator"),
@@ -51,7 +51,7 @@ def agent_table(found: Sequence[AgentSummary]) -> Table:
 
 
 def presence_table(found: Sequence[AgentPresence]) -> Table:
-    """How many sessions each agent has, and who runs them."""
+    """Each agent's sessions, and the processes that run them."""
     return ("agent", "idle", "ready", "waiting", "run by"), [
         (
             _with_standing(each),
@@ -65,7 +65,7 @@ def presence_table(found: Sequence[AgentPresence]) -> Table:
 
 
 def print_busy(found: Sequence[AgentPresence], *, wide: bool) -> None:
-    """Everybody who works or waits, if there is somebody."""
+    """All agents that work or wait, if there are any."""
     busy = [row for each in found for row in _busy_rows(each)]
     if busy:
         say()
@@ -73,7 +73,7 @@ def print_busy(found: Sequence[AgentPresence], *, wide: bool) -> None:
 
 
 def deadlock_table(found: Sequence[Deadlock]) -> Table:
-    """Who waited for whom, and who gave up."""
+    """The waiting agents of each deadlock, and the victim."""
     headers = ("found", "cycle", "state", "victim", Extra("policy"), Extra("given up"))
     return headers, [
         (
@@ -89,7 +89,7 @@ def deadlock_table(found: Sequence[Deadlock]) -> Table:
 
 
 def match_table(found: Sequence[Match]) -> Table:
-    """Who is how good for what is required."""
+    """Each agent's score for the requirements."""
     return ("agent", "score", "matched", "missing", "how"), [
         (
             Whole(match.agent),
@@ -105,18 +105,18 @@ def match_table(found: Sequence[Match]) -> Table:
 def nobody(
     found: Sequence[Match], team: Sequence[AgentSummary], min_score: float, *, is_remote: bool
 ) -> str:
-    """What to say when none of those who were asked is good enough."""
+    """The message when no agent is good enough."""
     if not found:
         return "no agent is left: --exclude names all of them"
     best = found[0]
     start = f"no agent has a score of {min_score:g} or more for {_asked(best)}"
     if best.fits:
         lacks = f", which lacks {', '.join(best.missing)}" if best.missing else ""
-        return f"{start}; the nearest is {best.agent} with {best.score:.2f}{lacks}"
+        return f"{start}; the closest is {best.agent} with {best.score:.2f}{lacks}"
     asked = {each.agent for each in found}
     known = sorted({own.name for each in team if each.name in asked for own in each.capabilities})
     if not known:
-        return f"{start}: none says what it can do, with `capabilities` in its file"
+        return f"{start}: none lists its `capabilities` in its file"
     meant = next(filter(None, (suggestion(name, known) for name in best.missing)), "")
     more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
     there = f"{', '.join(known[:_LISTED])}{more}{meant}"
@@ -124,7 +124,7 @@ def nobody(
 
 
 def detail_pairs(agent: AgentDetails) -> list[tuple[str, str]]:
-    """Everything about an agent, as labels with texts; what is empty is left out."""
+    """Everything about an agent, as labels with texts; empty ones are left out."""
     triggers = agent.triggers
     pairs = [
         ("agent", agent.name),
@@ -138,7 +138,7 @@ def detail_pairs(agent: AgentDetails) -> list[tuple[str, str]]:
         ("durable per", agent.durability),
         ("tools", "\n".join(map(_tool_line, agent.tools))),
         ("hands to", "\n".join(map(_handoff_line, agent.handoffs))),
-        ("gives tasks to", _supervises(agent.supervisor)),
+        ("assigns tasks to", _supervises(agent.supervisor)),
         ("asks", ", ".join(agent.can_ask)),
         ("tells", ", ".join(agent.can_tell)),
         ("asks people", ", ".join(agent.can_ask_people)),
@@ -162,7 +162,7 @@ def _short(path: str) -> str:
 
 
 def _busy_rows(presence: AgentPresence) -> Iterator[tuple[Cell, ...]]:
-    """One for each wait, and for each session that is being run and waits for nothing."""
+    """One row for each wait, and for each running session that waits for nothing."""
     held = {wait.session_id for wait in presence.waits}
     for run in presence.running:
         if run.session_id not in held:
@@ -194,7 +194,8 @@ def _how(fit: Fit) -> str:
 
 
 def _not_compared(team: Sequence[AgentSummary], names: Sequence[str]) -> str:
-    """That meanings could have told more, if nobody in the team uses one of the names."""
+    """A hint that comparison by meaning could find more, if the team does not use one of the
+    names."""
     from ekiden.embeddings.local import MISSING, local_embedder
 
     held = [own for agent in team for own in agent.capabilities]
@@ -210,7 +211,7 @@ def _tool_line(tool: Mapping[str, Any]) -> str:
 
 
 def _checks(guardrails: Mapping[str, Any] | None) -> Iterator[str]:
-    """What its guardrails look at, and with what."""
+    """Its guardrails: what they check, and how."""
     if guardrails is None:
         return
     if guardrails["output_schema"] is not None:
@@ -219,11 +220,11 @@ def _checks(guardrails: Mapping[str, Any] | None) -> Iterator[str]:
     for what, key in _CHECKED:
         if guardrails[key] is not None:
             yield f"{what}: {guardrails[key]}"
-    yield f"what does not pass: {guardrails['on_failure']}"
+    yield f"on failure: {guardrails['on_failure']}"
 
 
 def _remembers(memory: Mapping[str, Any] | None) -> str:
-    """What it finds again, and how."""
+    """Its memory: what it recalls, and how."""
     if memory is None or not memory["enabled"]:
         return ""
     facts = [
@@ -239,7 +240,7 @@ def _remembers(memory: Mapping[str, Any] | None) -> str:
 
 
 def _takes(agent: AgentDetails) -> str:
-    """Whether it takes handoffs, where that is not always so."""
+    """Whether it accepts handoffs, if not always."""
     if agent.available is False:
         return "no handoffs: it is not available"
     most = agent.max_sessions
@@ -250,7 +251,7 @@ def _takes(agent: AgentDetails) -> str:
 
 
 def _supervises(plan: Mapping[str, Any] | None) -> str:
-    """Whom a supervisor gives tasks to, and how."""
+    """The agents that a supervisor assigns tasks to, and how."""
     if plan is None:
         return ""
     facts = [
@@ -270,7 +271,7 @@ def _handoff_line(handoff: Mapping[str, Any]) -> str:
 
 
 def _occasion(handoff: Mapping[str, Any]) -> Iterator[str]:
-    """What makes it, and if what holds."""
+    """The handoff's trigger, and its condition."""
     if handoff["tool"]:
         yield handoff["tool"]
     if handoff["trigger"]:
@@ -284,7 +285,7 @@ def _occasion(handoff: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _terms(handoff: Mapping[str, Any]) -> Iterator[str]:
-    """What else is not as it is for most handoffs."""
+    """The handoff's other settings that differ from the default."""
     if handoff["allow_return"]:
         yield "may always come back" if handoff["allow_return"] == "always" else "may come back"
     if handoff["capabilities"]:

@@ -1,4 +1,4 @@
-"""The audit as people see it."""
+"""The audit, for people."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def record_table(records: Sequence[AuditEntry]) -> Table:
 
 
 def record_pairs(record: AuditEntry) -> list[tuple[str, str]]:
-    """Everything about a record; what is empty is left out."""
+    """Everything about a record; empty fields are left out."""
     pairs = [
         ("record", record.id),
         ("time", clock_time(record.timestamp)),
@@ -47,14 +47,14 @@ def record_pairs(record: AuditEntry) -> list[tuple[str, str]]:
         ("code", record.code),
         ("error", record.error),
         *((name, _fact(value)) for name, value in record.facts.items()),
-        ("hash", record.hash or "none: it was written without"),
-        ("previous", "none: it is the first" if record.previous == "" else record.previous),
+        ("hash", record.hash or "none: written without one"),
+        ("previous", "none: first record" if record.previous == "" else record.previous),
     ]
     return [(name, value) for name, value in pairs if value]
 
 
 def why(record: AuditEntry) -> str:
-    """The reason, or what went wrong, on one line."""
+    """The reason or the failure, on one line."""
     parts = (record.code, record.error or record.reason)
     return ": ".join(part for part in parts if part)
 
@@ -62,16 +62,17 @@ def why(record: AuditEntry) -> str:
 def print_verification(
     found: AuditVerification, *, also: Sequence[str] = (), also_not: Sequence[str] = ()
 ) -> None:
-    """What was looked at, and each broken link; `also` besides the audit, and `also_not`."""
+    """The verified counts, and each broken link; `also` and `also_not` add counts besides the
+    audit."""
     say(
         f"{_count(found.sessions, 'session')}, {found.chained} with a chain; "
         f"{_count(found.events, 'audited event')} verified"
     )
     if found.unhashed:
         say(
-            f"not chained: {_count(found.unhashed, 'audited event')}, which an earlier version "
-            "wrote, or which were written with events switched off; "
-            f"{_count(found.not_chained, 'session')} without any chain"
+            f"not chained: {_count(found.unhashed, 'audited event')}, written by an earlier "
+            f"version or with events switched off; {_count(found.not_chained, 'session')} "
+            "without any chain"
         )
     say(
         f"{_count(found.covered, 'event')} covered by digests of their commits; "
@@ -79,8 +80,8 @@ def print_verification(
     )
     if found.uncovered:
         say(
-            f"not covered: {_count(found.uncovered, 'event')}, which an earlier version wrote; "
-            "there is no saying whether they changed"
+            f"not covered: {_count(found.uncovered, 'event')}, written by an earlier version; "
+            "changes to them cannot be detected"
         )
     if found.compared:
         say(f"{_count(found.compared, 'record')} compared with the export")
@@ -90,7 +91,7 @@ def print_verification(
     if not_checked:
         say(f"not checked: {'; '.join(not_checked)}")
     if found.ok:
-        say("the audit is unbroken")
+        say("the audit is intact")
         return
     links = found.links
     for number, link in enumerate(links[:_LINKS_SHOWN]):
@@ -100,10 +101,10 @@ def print_verification(
 
 
 class ProgressLine(StatusLine):
-    """Shows on a terminal how far a verification is; says nothing to a pipe."""
+    """Shows the progress of a verification on a terminal; prints nothing to a pipe."""
 
     def __call__(self, found: Verification) -> None:
-        """Show the counts, now and then."""
+        """Show the counts, at intervals."""
         if self._shows and found.sessions % 100 == 0:
             self._write(f"{found.sessions} sessions, {found.events} records")
 

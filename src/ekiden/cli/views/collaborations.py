@@ -1,4 +1,4 @@
-"""Collaborations as people see them."""
+"""Collaborations, for people."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def collaboration_table(found: Sequence[CollaborationDetails]) -> Table:
 
 
 def print_collaboration(found: CollaborationDetails) -> None:
-    """Everything about one, with what was said in it."""
+    """Everything about one, with its messages."""
     terms, agreed, outcome = found.terms, found.agreed, found.outcome
     pairs = [
         ("collaboration", found.id),
@@ -48,7 +48,7 @@ def print_collaboration(found: CollaborationDetails) -> None:
 
 
 def print_move(found: CollaborationDetails, *, as_json: bool) -> None:
-    """How it stands after a move."""
+    """The state after a move."""
     if as_json:
         emit(to_json(found))
         return

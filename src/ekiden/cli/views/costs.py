@@ -1,4 +1,4 @@
-"""What model calls cost, as it is shown."""
+"""Costs of model calls, for people."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ekiden.cli.tables import print_table
 
 
 def print_costs(report: CostSummary, *, is_remote: bool, wide: bool) -> None:
-    """A table, and what is missing in the money."""
+    """A table, and the calls without a price."""
     from ekiden.models.prices import has_price_list
 
     if not report.lines:
-        say("no model was called")
+        say("there were no model calls")
         return
     print_table(cost_headers(report), cost_rows(report), wide=wide)
     missing = unpriced_note(report, has_list=is_remote or has_price_list())
@@ -28,7 +28,7 @@ def cost_headers(report: CostSummary) -> tuple[str, ...]:
 
 
 def cost_rows(report: CostSummary) -> list[Sequence[str]]:
-    """The lines of a report, and all in all if there are several."""
+    """The lines of a report, and a total if there are several."""
     rows = [
         (*(getattr(line, name) for name in report.by), *_numbers(line)) for line in report.lines
     ]
@@ -39,7 +39,7 @@ def cost_rows(report: CostSummary) -> list[Sequence[str]]:
 
 
 def unpriced_note(report: CostSummary, *, has_list: bool) -> str:
-    """What is missing in the money; empty if nothing is."""
+    """The calls without a price; empty if there are none."""
     if not report.total.unpriced_requests:
         return ""
     calls = report.total.unpriced_requests
@@ -47,7 +47,7 @@ def unpriced_note(report: CostSummary, *, has_list: bool) -> str:
     way = "set it with `ekiden config set prices …`"
     if not has_list:
         way = f"{way}, or install a price list: pip install 'ekiden[prices]'"
-    return f"nobody knows what {calls} calls of {models} cost; {way}"
+    return f"the price of {calls} calls of {models} is unknown; {way}"
 
 
 def _numbers(line: CostEntry) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Events as they happen, each on one line, for people and programs that look on."""
+"""Events as they happen, one per line, for people and programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST = 200
 
 
 def event_line(event: Event) -> str:
-    """When, where, who and what: ``2025-03-01 12:00:00  s1  triage  handoff  triage → orders``."""
+    """Time, session, agent and event: ``2025-03-01 12:00:00 s1 triage handoff triage → orders``."""
     what = " ".join(event_text(event).split())
     words = (
         clock_time(event.at_us / 1e6),
@@ -26,7 +26,7 @@ def event_line(event: Event) -> str:
 
 
 def event_text(event: Event) -> str:
-    """What happened; empty if the type says it all."""
+    """The description of an event; empty if its type says everything."""
     details = event.details or {}
     match event.type:
         case "handoff":
@@ -49,7 +49,7 @@ def _said(event: Event, details: Mapping[str, Any]) -> str:
 
 
 def _changed(told: object) -> str:
-    """Which variables were changed, by name."""
+    """The names of the changed variables."""
     if not isinstance(told, Mapping):
         return ""
     names = [*told.get("set", ()), *told.get("deleted", ())]

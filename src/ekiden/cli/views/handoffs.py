@@ -1,4 +1,4 @@
-"""Handoffs as people see them."""
+"""Handoffs, for people."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def print_details(details: HandoffDetails) -> None:
 
 
 def why(record: HandoffSummary) -> str:
-    """The reason, or what went wrong, on one line."""
+    """The reason or the failure, on one line."""
     parts = (record.code, record.error or record.reason)
     return ": ".join(part for part in parts if part)
 
@@ -76,7 +76,7 @@ def _seen(details: HandoffDetails) -> str:
     if details.view is not None:
         return _summary(details.view)
     if details.is_made:
-        return f"{details.target} was shown everything"
+        return f"{details.target} saw everything"
     return ""
 
 
@@ -85,7 +85,7 @@ def _summary(report: Mapping[str, Any]) -> str:
     fates = ", ".join(f"{count} {fate}" for fate, count in report["counts"].items() if count)
     return (
         f"{len(report['rows'])} items of {report['chars_before']} characters became {after} of "
-        f"{report['chars_after']}: {fates or 'nothing was there'}"
+        f"{report['chars_after']}: {fates or 'no items'}"
     )
 
 
@@ -109,7 +109,7 @@ def _print_view(report: Mapping[str, Any]) -> None:
 
 
 def _trigger(trigger: Mapping[str, Any] | None) -> str:
-    """Why a trigger fired, and what each part of its condition gave."""
+    """Why a trigger fired, with the value of each part of its condition."""
     if trigger is None:
         return ""
     facts = [f"{name}: {_text(value)}" for name, value in trigger.items() if name != "evaluation"]
@@ -117,7 +117,7 @@ def _trigger(trigger: Mapping[str, Any] | None) -> str:
 
 
 def _evaluation(evaluation: Mapping[str, Any] | None) -> str:
-    """A condition with what came out, and below it each part of it."""
+    """A condition with its value, and its parts below."""
     if not evaluation:
         return ""
     lines = [f"{_one_line(evaluation.get('text'))} → {dumps(evaluation.get('value'))}"]

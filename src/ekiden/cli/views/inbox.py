@@ -31,7 +31,7 @@ _KEEP_TIME_S = 1.0
 
 
 def item_table(items: Sequence[InboxItem], *, now_us: int) -> Table:
-    """Items, one on each line, with their deadlines if all of them are open."""
+    """Items, one on each line, with deadlines if all of them are open."""
     headers = ("item", "age", "kind", "from", "role", "subject")
     if all(item.status == "open" for item in items):
         return (*headers, "deadline"), [(*_row(it, now_us), _deadline(it, now_us)) for it in items]
@@ -48,7 +48,7 @@ def print_item(item: InboxItem, *, now_us: int) -> None:
 
 
 def tell_item(item: InboxItem, what: str, *, as_json: bool) -> None:
-    """What was done with an item."""
+    """What happened to an item."""
     if as_json:
         emit(to_json(item))
     else:
@@ -56,32 +56,32 @@ def tell_item(item: InboxItem, what: str, *, as_json: bool) -> None:
 
 
 def tell_bulk(bulk: BulkAnswer, *, as_json: bool) -> None:
-    """What was done with all that ask the same."""
+    """What happened to all identical items."""
     if as_json:
         emit(to_json(bulk))
         return
-    others = f"; {bulk.closed} were closed by somebody else meanwhile" if bulk.closed else ""
-    say(f"answered {len(bulk.answered)} that ask the same{others}")
+    others = f"; {bulk.closed} were closed meanwhile" if bulk.closed else ""
+    say(f"answered {len(bulk.answered)} identical items{others}")
 
 
 def quoted(text: str) -> str:
-    """Text of an agent, with what is hidden in it spelled out, and not without end."""
+    """Text from an agent, with hidden characters spelled out, and cut."""
     return shorten(spelled_out(text), _LONGEST_TEXT)
 
 
 def edit_question(item: InboxItem, arguments: str) -> Question:
-    """Asks whether the edited arguments are meant."""
+    """Asks whether to run with the edited arguments."""
     return Question(
-        heading=f"{item.tool or 'the tool'} is to run with other arguments than "
-        f"{spelled_out(item.from_agent)} asked for:",
+        heading=f"{item.tool or 'the tool'} would run with different arguments than "
+        f"{spelled_out(item.from_agent)} requested:",
         quoted=quoted(difference(item.arguments or "", arguments)),
-        rules="-: as asked for, +: as you wrote it",
+        rules="-: as requested, +: as you wrote it",
         line="run it with yours? [y]es, [n]o: ",
     )
 
 
 def difference(before: str, after: str) -> str:
-    """What changes from one JSON text to another, line by line."""
+    """The difference of two JSON texts, line by line."""
     lines = list(difflib.unified_diff(_lines(before), _lines(after), lineterm="", n=2))
     # The first two name files; what is changed has a sign, so only headings begin with @@.
     return "\n".join(line for line in lines[2:] if not line.startswith("@@"))
@@ -119,7 +119,7 @@ def _closed_by(item: InboxItem) -> str:
 
 
 def item_facts(item: InboxItem, now_us: int) -> list[tuple[str, str]]:
-    """What is known of an item, by name; some is empty."""
+    """The facts of an item, by name; some are empty."""
     asked = f"{_time(item.created_at_us)} ({span((now_us - item.created_at_us) / 1e6)} ago)"
     return [
         ("item", item.id),
@@ -132,7 +132,7 @@ def item_facts(item: InboxItem, now_us: int) -> list[tuple[str, str]]:
         ("asked", asked),
         ("deadline", _deadline_fact(item)),
         ("hidden until", _time(item.snoozed_until_us)),
-        ("goes on to", _chain(item)),
+        ("escalates to", _chain(item)),
         ("session", item.session_id or ""),
         ("tool", spelled_out(item.tool or "")),
         ("answers", "\n".join(map(spelled_out, item.options)) or "in your own words"),
@@ -141,7 +141,7 @@ def item_facts(item: InboxItem, now_us: int) -> list[tuple[str, str]]:
 
 
 def item_texts(item: InboxItem) -> list[tuple[str, str]]:
-    """What agents and people wrote in it, by heading, to be shown as quoted; some is empty."""
+    """The texts of agents and people in it, by heading, to be quoted; some are empty."""
     answer = item.answer
     return [
         ("subject", item.subject),
@@ -190,7 +190,7 @@ def _time(at_us: int | None) -> str:
 
 
 def _pretty(text: str) -> str:
-    """JSON on several lines; what is none, or can be read in two ways, as it is."""
+    """JSON on several lines; invalid or ambiguous JSON unchanged."""
     try:
         value = json.loads(text, object_pairs_hook=_unique)
         return json.dumps(value, ensure_ascii=False, indent=2)
@@ -211,7 +211,7 @@ def _lines(text: str) -> list[str]:
 
 @asynccontextmanager
 async def keeping_time(store: Store) -> AsyncIterator[None]:
-    """While the body runs, deadlines and escalations of the inbox are kept."""
+    """While the body runs, inbox deadlines and escalations are handled."""
 
     async def keep() -> None:
         while True:
@@ -228,7 +228,7 @@ async def keeping_time(store: Store) -> AsyncIterator[None]:
 
 
 def change_line(at_us: int, details: Mapping[str, Any]) -> str:
-    """A change of a question, for people."""
+    """A change of an item, for people."""
     change = str(details.get("change") or "posted")
     by = details.get("by")
     answer = details.get("choice") or details.get("text")

@@ -19,12 +19,12 @@ def memory_table(entries: Sequence[MemoryEntry]) -> Table:
 
 
 def found_table(found: Sequence[FoundMemory]) -> Table:
-    """Memories that were found, one on each line."""
+    """Search results, one on each line."""
     return ("score", *_HEADERS), [(f"{each.score:.2f}", *_row(each)) for each in found]
 
 
 def memory_pairs(each: MemoryEntry) -> list[tuple[str, str]]:
-    """One memory with all that is known of it."""
+    """Everything about one memory."""
     pairs = [
         ("key", each.key),
         ("stored", clock_time(each.stored_at)),
@@ -36,9 +36,9 @@ def memory_pairs(each: MemoryEntry) -> list[tuple[str, str]]:
 
 
 def print_deliveries(done: Sequence[MemoryDelivery]) -> None:
-    """What back ends were told."""
+    """What was sent to the back ends."""
     if not done:
-        say("no back end has copies of what is remembered here")
+        say("no back end holds copies of these memories")
         return
     print_table(
         ("back end", "delivered", "waiting", "problem"),

@@ -1,4 +1,4 @@
-"""Messages between agents as people see them."""
+"""Messages between agents, for people."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def print_message(details: MessageDetails) -> None:
 
 
 def answer_text(details: MessageDetails) -> str:
-    """What was answered, as text."""
+    """The answer, as text."""
     return _text(details.answer)
 
 

@@ -1,4 +1,4 @@
-"""A plan as people read it: a small tree, each task below the one it waits for."""
+"""A plan for people: a tree, each task below the one it waits for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MAX_CHARS = 200
 
 
 def plan_lines(plan: PlanPreview) -> Iterator[str]:
-    """How the request is split, by whom, and what was changed on the way."""
+    """The tasks of the request, who split it, and changes on the way."""
     tasks = plan.tasks
     count = f"{len(tasks)} tasks" if len(tasks) > 1 else "1 task"
     yield f"{_method(plan)} → {count}, {_whose(plan)}"
@@ -33,11 +33,11 @@ def _method(plan: PlanPreview) -> str:
 def _whose(plan: PlanPreview) -> str:
     if plan.supervisor is not None:
         return f"supervisor {plan.supervisor}"
-    return "no supervisor: among all agents that requests can go to"
+    return "no supervisor: among all agents that requests can be routed to"
 
 
 def _tree(tasks: Sequence[PlannedTask]) -> Iterator[str]:
-    """A task stands below the last of those it waits for, and names the others."""
+    """A task is listed below the last task it waits for, and names the others."""
     places = {task.task_id: place for place, task in enumerate(tasks)}
     below: dict[str | None, list[PlannedTask]] = {}
     for task in tasks:

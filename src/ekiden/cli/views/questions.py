@@ -1,4 +1,4 @@
-"""The questions to people that a session waits for, beside its result: what, and how to answer."""
+"""The questions to people that a session waits for: what, and how to answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST = 200
 
 
 def question_record(item: InboxItem) -> dict[str, Any]:
-    """A question for programs; `ekiden inbox show` has the rest."""
+    """A question for programs; `ekiden inbox show` shows the rest."""
     return {
         "id": item.id,
         "kind": item.kind,
@@ -30,7 +30,7 @@ def question_record(item: InboxItem) -> dict[str, Any]:
 
 
 def tell_questions(questions: Sequence[InboxItem], store_words: Sequence[str] = ()) -> None:
-    """Say on standard error what is asked, and which commands answer it.
+    """Print on standard error the questions, and the commands that answer them.
 
     `store_words` name the store in these commands.
     """
@@ -43,21 +43,21 @@ def tell_questions(questions: Sequence[InboxItem], store_words: Sequence[str] = 
 
 
 def question_line(item: InboxItem, *, with_role: bool = True) -> str:
-    """Who asks whom what; the subject may be a model's."""
+    """Who asks whom what; the subject may come from a model."""
     subject = shorten(" ".join(spelled_out(item.subject).split()), _LONGEST)
     asks = f" asks {item.role}" if with_role else ""
     return f"{spelled_out(item.from_agent)}{asks}: {subject}"
 
 
 def answer_command(item: InboxItem, store_words: Sequence[str] = ()) -> str:
-    """What to type in order to answer, in another terminal."""
+    """The command that answers in another terminal."""
     command = shlex.join(["ekiden", "inbox", "answer", item.id])
     more = f" {shlex.join(store_words)}" if store_words else ""
     return f"{command} {answer_words(item)}{more}"
 
 
 def answer_words(item: InboxItem, *, in_chat: bool = False) -> str:
-    """What stands behind the id: the choices, or that words are wanted."""
+    """The words after the id: the choices, or a placeholder for text."""
     if not item.options:
         return "TEXT"
     choices = "|".join(shlex.quote(spelled_out(option)) for option in item.options)

@@ -9,7 +9,7 @@ from ekiden.sessions.replica.status import ReplicaStatus
 
 
 def print_status(status: ReplicaStatus) -> None:
-    """How a replica stands."""
+    """The progress of a replica."""
     print_pairs(_pairs(status))
 
 
@@ -17,7 +17,7 @@ def _pairs(status: ReplicaStatus) -> Iterator[tuple[str, str]]:
     yield "mirror", status.name
     yield "fed now", "yes" if status.fed else "no"
     yield "sent", str(status.sent)
-    yield "sessions that wait", str(status.waiting)
+    yield "sessions waiting", str(status.waiting)
     yield "up to date", "yes" if status.up_to_date else "no"
     if status.problem is not None:
         yield "problem", status.problem

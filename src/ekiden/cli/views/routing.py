@@ -1,4 +1,4 @@
-"""The whole analysis of a request, as people read it."""
+"""The full routing analysis of a request, for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCORE_HEADERS = ("agent", "stage", "score", "confidence", "matched")
 
 
 def print_route(route: RouteAnalysis) -> None:
-    """The whole analysis."""
+    """The full analysis."""
     say(route_line(to_json(route)))
     say()
     print_pairs(reason_pairs(route))
@@ -28,9 +28,9 @@ def print_route(route: RouteAnalysis) -> None:
 
 
 def reason_pairs(route: RouteAnalysis) -> list[tuple[str, str]]:
-    """What matched and what every stage said, as labels with texts.
+    """The matches and each stage's verdict, as labels with texts.
 
-    A reason that the line or a stage has told already is not repeated.
+    A reason that the line or a stage already shows is not repeated.
     """
     told = route.agent is None or any(each.reason == route.reason for each in route.stages)
     pairs = [("because", route.reason)] if route.reason and not told else []
@@ -49,9 +49,9 @@ def _said(stage: RouteStage) -> str:
 
 
 def score_rows(route: RouteAnalysis, *, everybody: bool = False) -> list[tuple[str, ...]]:
-    """How each agent did at each stage, best first; the columns are `SCORE_HEADERS`.
+    """The score of each agent at each stage, best first; the columns are `SCORE_HEADERS`.
 
-    With `everybody` those whom no stage mentions follow with nothing, unless they are many.
+    With `everybody`, agents that no stage mentions follow without scores, unless there are many.
     """
     told = [score for stage in route.stages for score in stage.candidates]
     scores = told or [each for each in route.candidates if each.method != "none"]

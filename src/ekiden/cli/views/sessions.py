@@ -19,7 +19,7 @@ CHAIN_HEADERS = ("time", "from", "to", "status", Extra("policy"), "took", "why")
 
 
 def session_table(sessions: Sequence[SessionSummary]) -> Table:
-    """Sessions, without what was said in them."""
+    """Sessions, without their messages."""
     headers = ("session", "agent", "status", "outcome", Extra("events"), "created", "title")
     return headers, [
         (
@@ -36,14 +36,14 @@ def session_table(sessions: Sequence[SessionSummary]) -> Table:
 
 
 def last_outcome(session: SessionSummary) -> str | None:
-    """How the last run ended; one that ended without an outcome was stopped."""
+    """How the last run ended; a run without an outcome was stopped."""
     if session.outcome is None and session.run_id is not None and session.state == "idle":
         return "stopped"
     return session.outcome
 
 
 def session_heading(session: SessionSummary) -> list[tuple[str, str]]:
-    """What stands above a session's conversation."""
+    """The heading above a session's conversation."""
     state: str = session.status
     outcome = last_outcome(session)
     if outcome is not None:
@@ -69,12 +69,12 @@ def session_heading(session: SessionSummary) -> list[tuple[str, str]]:
 
 
 def hit_rows(hits: Sequence[SessionHit]) -> list[tuple[Cell, ...]]:
-    """Places in sessions that were found."""
+    """Search hits in sessions."""
     return [(Id(each.session_id), str(each.seq or "title"), each.excerpt) for each in hits]
 
 
 def print_chain(chain: SessionChain, *, wide: bool = False) -> None:
-    """Who had a session, each handoff, and whom it waits for."""
+    """The agents that had a session, each handoff, and what it waits for."""
     say(chain_line(chain))
     if chain.handoffs:
         print_table(CHAIN_HEADERS, chain_rows(chain), wide=wide)
@@ -83,12 +83,12 @@ def print_chain(chain: SessionChain, *, wide: bool = False) -> None:
 
 
 def chain_line(chain: SessionChain) -> str:
-    """Everyone who had the session; what was undone is left out."""
+    """All agents that had the session, without rolled-back handoffs."""
     return f"{chain.session_id}: {' → '.join(chain.chain)}"
 
 
 def chain_rows(chain: SessionChain) -> list[tuple[Cell, ...]]:
-    """The handoffs, also those that were refused or undone."""
+    """The handoffs, including refused and rolled-back ones."""
     return [
         (
             Moment(each["timestamp"]),
@@ -108,11 +108,11 @@ def _took(milliseconds: Any) -> str:
 
 
 def _why(each: Mapping[str, Any]) -> str:
-    """Who wanted it if that was not the model, why, and what went wrong."""
+    """Who requested it, if not the model, the reason, and the failure."""
     by = each.get("by") or {}
     who = "" if by.get("kind", "model") == "model" else f"{by['kind']} {by.get('name', '')}".strip()
     reason = str(each.get("reason") or "")
     wanted = ": ".join(part for part in (who, reason) if part)
     wrong = ": ".join(str(part) for part in (each.get("code"), each.get("error")) if part)
-    back = "taken back by a rewind" if each.get("rewound") else ""
+    back = "undone by a rewind" if each.get("rewound") else ""
     return "; ".join(part for part in (wanted, wrong, back) if part)

@@ -17,7 +17,7 @@ _LONGEST = 400
 
 
 def print_state(state: SessionState) -> None:
-    """How a session stands."""
+    """The state of a session."""
     print_pairs(state_pairs(state))
     if state.variables:
         say()
@@ -25,7 +25,7 @@ def print_state(state: SessionState) -> None:
 
 
 def state_pairs(state: SessionState) -> list[tuple[str, str]]:
-    """What there is to say of a session's state, without its variables."""
+    """A session's state, without its variables."""
     last = state.last_action
     pairs = [
         ("session", state.session_id),

@@ -1,4 +1,4 @@
-"""Whole stores as people see them."""
+"""Whole stores, for people."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _PHASES = {"copy": "copying", "compare": "reading", "audit": "verifying"}
 
 
 class StepLine(StatusLine):
-    """Shows on a terminal how far it is; says nothing to a pipe."""
+    """Shows the progress on a terminal; prints nothing to a pipe."""
 
     def __init__(self, *, as_json: bool) -> None:
         super().__init__(as_json=as_json)
         self._next_s = 0.0
 
     def __call__(self, step: CopyStep) -> None:
-        """Show it, now and then."""
+        """Show it, at intervals."""
         if not self._shows or time.monotonic() < self._next_s:
             return
         self._next_s = time.monotonic() + _EVERY_S
@@ -33,7 +33,7 @@ class StepLine(StatusLine):
 
 
 def print_report(report: CopyReport) -> None:
-    """What was copied, and what one should know of it."""
+    """What was copied, and warnings."""
     rate = report.rows / report.seconds if report.seconds > 0 else 0.0
     say(
         f"copied {report.rows:,} rows to {report.target} in {report.seconds:.1f} s "
@@ -63,24 +63,24 @@ def _warn(report: CopyReport) -> None:
     later = sum(abs(count) for tenant in report.tenants for count in tenant.later.values())
     if leases:
         note(
-            f"somebody worked at {leases} of the sessions: what was done there since is not in the "
-            "copy; for a move, stop the workers and copy with --final"
+            f"{leases} of the sessions were in use: later changes are not in the copy; for a "
+            "move, stop the workers and copy with --final"
         )
     if later:
-        note(f"{later:,} rows came or went in the source since the copy began")
+        note(f"{later:,} rows were added or removed in the source since the copy began")
 
 
 def print_backup(report: BackupReport) -> None:
-    """Where it is now, and what was found in it."""
+    """Its path, and what was found in it."""
     say(f"wrote {report.source} to {report.target} in {report.seconds:.1f} s")
     if report.tenants:
         print_findings(report.tenants)
     if not report.ok:
-        note("what is wrong in the copy is wrong in the source, too")
+        note("faults in the copy are also in the source")
 
 
 def print_findings(found: Sequence[StoreFindings]) -> None:
-    """What is wrong, or that nothing is."""
+    """The faults, or that there are none."""
     for each in found:
         if len(found) > 1:
             say(f"tenant {each.tenant}:")
@@ -89,7 +89,7 @@ def print_findings(found: Sequence[StoreFindings]) -> None:
         for fault in each.faults:
             say(f"wrong: {fault}")
     if all(each.ok for each in found):
-        say("the store is whole")
+        say("the store is intact")
 
 
 def print_info(found: Sequence[Mapping[str, Any]]) -> None:

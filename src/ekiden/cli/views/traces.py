@@ -1,4 +1,4 @@
-"""Traces as people see them: a tree with times, tokens and money, what went wrong on top."""
+"""Traces for people: a tree with times, tokens and cost, errors first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TOKENS = ("input", "output", "total", "cached", "reasoning")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glyphs:
-    """What a tree is drawn with."""
+    """The characters that a tree is drawn with."""
 
     icons: Mapping[SpanKind, str]
     between: str
@@ -37,7 +37,7 @@ class Glyphs:
     arrow: str = "→"
 
     def own(self, text: str) -> str:
-        """`text` with our own arrows as they are drawn here."""
+        """`text` with Ekiden's arrows as they are drawn here."""
         return text if self.arrow == "→" else text.replace("→", self.arrow)
 
 
@@ -91,7 +91,7 @@ PLAIN = Glyphs(
 
 
 def glyphs(*, plain: bool) -> Glyphs:
-    """What this terminal can show; `plain` if only ASCII is wanted."""
+    """The characters that this terminal can show; `plain` for ASCII only."""
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
     return PLAIN if plain or encoding != "utf8" else FINE
 
@@ -110,7 +110,7 @@ def print_trace(trace: Trace, *, plain: bool = False) -> None:
 
 
 def print_errors(trace: Trace, *, plain: bool = False) -> None:
-    """What went wrong, and nothing else."""
+    """Only the errors."""
     lines = error_lines(trace, glyphs(plain=plain))
     _write(lines or [TraceLine("no errors", "")])
 
@@ -137,7 +137,7 @@ def _heading(trace: Trace, look: Glyphs) -> list[TraceLine]:
 
 
 def error_lines(trace: Trace, look: Glyphs) -> list[TraceLine]:
-    """What went wrong, in order."""
+    """The errors, in order."""
     return [
         TraceLine(
             f"{look.error} {clock(span.started_at_us)}  {look.own(_where(span))}: "
@@ -160,7 +160,7 @@ def _wait_line(span: Span, look: Glyphs) -> TraceLine:
 
 
 def tree_lines(trace: Trace, look: Glyphs) -> list[TraceLine]:
-    """All spans, each on a line, below the one that it is part of."""
+    """All spans, each on a line, below its parent."""
     from rich.cells import cell_len
 
     rows = [(prefix, node) for prefix, node in _with_prefixes(trace.root, look)]
@@ -176,7 +176,7 @@ def tree_lines(trace: Trace, look: Glyphs) -> list[TraceLine]:
 
 
 def _with_prefixes(root: Node, look: Glyphs) -> Iterator[tuple[str, Node]]:
-    """Each node with the lines of the tree that stand before it."""
+    """Each node with the tree lines before it."""
     waiting: list[tuple[str, str, Node]] = [("", "", root)]
     while waiting:
         own, below, node = waiting.pop()
@@ -194,7 +194,7 @@ def _with_prefixes(root: Node, look: Glyphs) -> Iterator[tuple[str, Node]]:
 
 
 def label(span: Span, look: Glyphs) -> str:
-    """What a span is, on one line."""
+    """A span's description, on one line."""
     name = look.own(safe(" ".join(span.name.split())))
     flags = [flag for flag in _flags(span) if flag]
     return " ".join([look.icons[span.kind], name, *(f"({flag})" for flag in flags)])
@@ -224,7 +224,7 @@ def _flags(span: Span) -> Iterator[str]:
 
 
 def gist(span: Span, look: Glyphs) -> str:
-    """What was said or went wrong, cut."""
+    """The message or the error, cut."""
     if span.status == "error":
         text = f"{look.error} {_one_line(span.error or _fault(span), look)}"
     else:
@@ -321,12 +321,12 @@ def duration_text(microseconds: int) -> str:
 
 
 def tokens_text(tokens: Tokens) -> str:
-    """What was used."""
+    """The tokens used."""
     return f"{tokens.total:,} tokens" if tokens.requests and tokens.total else ""
 
 
 def money_text(cost: float | None, unpriced: int) -> str:
-    """What it cost; ``?`` stands for calls whose price nobody knows."""
+    """The cost; ``?`` stands for calls with an unknown price."""
     if cost is None:
         return "cost ?" if unpriced else ""
     amount = f"{cost:.6f}" if cost < 1 else f"{cost:,.2f}"
@@ -376,7 +376,7 @@ def _write(lines: Iterable[TraceLine] | Sequence[TraceLine]) -> None:
 
 
 def trace_of(told: SessionTrace) -> Trace:
-    """A trace as the tree that it is."""
+    """A trace as a tree."""
     from ekiden.tracing import Trace
 
     spans = [_span_of(each) for each in told.spans]

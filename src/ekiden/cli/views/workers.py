@@ -11,9 +11,9 @@ _MOST_AGENTS = 4
 
 
 def print_workers(found: WorkerOverview, *, limit: int | None = None, wide: bool = False) -> None:
-    """The workers as a table, and behind it whom nobody runs."""
+    """The workers as a table, then the agents without a worker."""
     if not found.workers:
-        say("no worker is there; `ekiden worker` starts one")
+        say("no worker is running; `ekiden worker` starts one")
         return
     names = ("running", "finished", "agents", Extra("labels"), "seen")
     headers = ("worker", "state", Extra("engine"), *names)

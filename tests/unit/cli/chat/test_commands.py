@@ -86,7 +86,7 @@ async def test_routing_is_analysed_and_nothing_is_run() -> None:
 async def test_the_chain_of_handoffs_is_shown() -> None:
     chat = chat_of(*_desk())
     await talk(chat, "/agents handoff-chain")
-    assert "nothing was said yet" in screen_of(chat).text
+    assert "there are no messages yet" in screen_of(chat).text
     await talk(chat, "money", "/agents handoff-chain")
     assert "user → door → cashier" in screen_of(chat).text
     assert screen_of(chat).replies[-1].record["handoffs"][0]["reason"] == "money"
@@ -95,7 +95,7 @@ async def test_the_chain_of_handoffs_is_shown() -> None:
 async def test_the_trace_lists_what_happened_in_order() -> None:
     chat = chat_of(*_desk())
     await talk(chat, "/agents trace")
-    assert "nothing was said yet" in screen_of(chat).text
+    assert "there are no messages yet" in screen_of(chat).text
     await talk(chat, "the price", "money", "/agents trace")
     text = screen_of(chat).text
     assert text.index("the price") < text.index("· price") < text.index("⇢ door → cashier")
@@ -107,7 +107,7 @@ async def test_the_trace_lists_what_happened_in_order() -> None:
 async def test_the_session_is_shown_before_and_after_something_was_said() -> None:
     chat = chat_of(*_desk())
     await talk(chat, "/session")
-    assert "nothing was said yet" in screen_of(chat).text
+    assert "there are no messages yet" in screen_of(chat).text
     await talk(chat, "hello", "/session")
     assert "session: s" in screen_of(chat).text
     assert screen_of(chat).replies[-1].record["session_id"] == "s"

@@ -80,7 +80,7 @@ async def test_a_turn_that_waits_says_for_what_and_how_to_answer() -> None:
         "  | for 山田\\x1b[2J\n"
         "  | an old customer\n"
         f"/inbox answer {item.id} yes|no\n"
-        "waiting for operator; an answer, from here or another terminal, goes on with it\n"
+        "waiting for operator; an answer, from here or another terminal, continues it\n"
     )
     record = screen_of(chat).replies[-1].record
     assert [each["id"] for each in record["waiting_for"]] == [item.id]
@@ -90,7 +90,7 @@ async def test_a_turn_that_waits_says_for_what_and_how_to_answer() -> None:
 async def test_the_inbox_lists_this_session_first() -> None:
     chat = chat_of(a_desk())
     await talk(chat, "/inbox")
-    assert screen_of(chat).text == "nothing waits for people\n"
+    assert screen_of(chat).text == "the inbox is empty\n"
     await talk(chat, "go")
     own = await open_item(chat)
     await Runner.run(a_desk(), "go", session=Session("other", store=chat.store))
@@ -100,7 +100,7 @@ async def test_the_inbox_lists_this_session_first() -> None:
     assert first.split()[:2] == ["*", own.id]
     assert first.endswith("desk: 15 % discount?  yes|no")
     assert not second.startswith("*")
-    assert last == "* is what this session waits for"
+    assert last == "* marks what this session waits for"
     items = screen_of(chat).replies[-1].record["items"]
     assert [each["own"] for each in items] == [True, False]
 
@@ -136,7 +136,7 @@ async def test_an_answer_to_another_session_says_who_goes_on() -> None:
     item = await open_item(chat)
     await talk(chat, f"/inbox answer {item.id} no")
     assert screen_of(chat).text == (
-        f"{item.id} answered: no; whoever runs session other goes on with it\n"
+        f"{item.id} answered: no; the process that runs session other continues with it\n"
     )
     assert (await Inbox(chat.store).get(item.id)).status == "answered"
 
@@ -146,7 +146,7 @@ async def test_an_answer_to_another_session_says_who_goes_on() -> None:
     [
         ("/inbox show", "cli.usage", "say which question: /inbox show ID"),
         ("/inbox answer", "cli.usage", "/inbox answer ID CHOICE [TEXT]"),
-        ("/inbox answer {id}", "cli.usage", "say what you answer: /inbox answer {id} yes|no"),
+        ("/inbox answer {id}", "cli.usage", "give your answer: /inbox answer {id} yes|no"),
         ("/inbox answer {id} maybe", "inbox.answer_invalid", "yes"),
         ("/inbox answer nothing yes", "inbox.not_found", "'nothing'"),
         ("/inbox answr x", "cli.usage", "did you mean /inbox answer?"),
@@ -223,7 +223,7 @@ async def test_how_somebody_else_ended_the_turn_is_shown() -> None:
     session = Session("s", store=chat.store)
     await Runner.run(chat.roster.team, "never mind", session=session)
     await until(lambda: bool(screen_of(chat).notes), "the chat saw it")
-    assert screen_of(chat).notes == ["somebody else went on with this session:"]
+    assert screen_of(chat).notes == ["another process continued this session:"]
     said = [event for event in screen_of(chat).shown if isinstance(event, Event) and event.items]
     assert text_of(said[-1].items[-1]) == "as you wish"
     typing(chat).lines.put_nowait(None)
@@ -335,5 +335,5 @@ async def test_a_session_that_waits_for_agents_only_says_so() -> None:
     patch = SessionPatch(status="waiting", outcome="waiting", cursor=cursor.to_json())
     await chat.store.commit(claim, Commit(patch=patch, release=True))
     await talk(chat, "/inbox")
-    text = "nothing waits for people; this session waits for agent:billing\n"
+    text = "the inbox is empty; this session waits for agent:billing\n"
     assert screen_of(chat).text == text

@@ -104,7 +104,7 @@ async def test_an_agent_that_cannot_be_made_any_more_stays_as_it_was(folder: Fol
     folder.write("clerk", about="New.", more="tools:\n  allow: [no_such_module:tool]\n")
     told = await roster.ready()
     assert any("no_such_module" in line for line in told)
-    assert told[-1] == "the agents stay as they were"
+    assert told[-1] == "the agents stay unchanged"
     assert roster.team["clerk"].description == "Does it."
     await roster.close()
 

@@ -303,7 +303,7 @@ def test_an_answer_that_was_not_kept_is_marked_and_the_kept_one_shown() -> None:
     drawn.screen.show(_event("agent_error", error="no line"))
     assert drawn.lines == [
         "half an ans",
-        "(this is what was kept:)",
+        "(this was kept:)",
         "clerk",
         "another",
         "again",

@@ -66,7 +66,7 @@ async def test_before_anything_was_said_there_is_no_state_and_no_cost() -> None:
     chat = chat_of(clerk())
     await talk(chat, "/state", "/cost", "/state at noon", "/state at ٣")
     assert "there is no state" in str(screen_of(chat).errors)
-    assert "no model was called" in screen_of(chat).text
+    assert "there were no model calls" in screen_of(chat).text
     assert str(screen_of(chat).errors).count("say after which event") == 2
 
 
@@ -76,7 +76,7 @@ async def test_the_cost_is_shown_with_what_nobody_knows() -> None:
     [reply] = [reply for reply in screen_of(chat).replies if reply.type == "cost"]
     assert reply.record["total"]["tokens"] == 15
     assert reply.record["unpriced_models"] == ["scripted"]
-    assert "nobody knows what 2 calls of scripted cost" in screen_of(chat).text
+    assert "the price of 2 calls of scripted is unknown" in screen_of(chat).text
 
 
 def chat_for(user: str | None, store: MemoryStore, **more: Any) -> Chat:

@@ -251,7 +251,7 @@ You do everything.
     assert "mcp__search__web: of an MCP server" in shown
     assert 'checks: answers: the schema {"type":"object"}' in shown
     assert "what it is given: checks:polite" in shown
-    assert "what does not pass: warn" in shown
+    assert "on failure: warn" in shown
     assert "orders (transfer_to_orders, while 1 > 0)" in shown
 
 

@@ -126,7 +126,7 @@ def test_a_record_is_shown_with_all_that_is_known(desk: Desk) -> None:
     assert "who: person ms.sato" in lines
     assert "tool: refund" in lines
     assert "approved: true" in lines
-    assert "previous: none: it is the first" in desk("audit", "show", "s/2").out
+    assert "previous: none: first record" in desk("audit", "show", "s/2").out
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_verification_says_what_it_looked_at(desk: Desk, store: Path) -> None:
     ]
     assert lines[-3].startswith("checked: the hash chain of each session; ")
     assert lines[-2].startswith("not checked: whether whole sessions were deleted")
-    assert lines[-1] == "the audit is unbroken"
+    assert lines[-1] == "the audit is intact"
     assert desk("audit", "verify", "--session", "s").out.startswith("1 session, 1 with a chain")
     assert desk("audit", "verify", "--session", "x").code == 5
 
@@ -200,7 +200,7 @@ def test_a_broken_audit_is_exit_8_and_named(desk: Desk, store: Path) -> None:
 
 
 def test_a_file_that_is_there_is_not_overwritten(desk: Desk) -> None:
-    assert desk("audit", "export", "-o", "a.jsonl").err == "6 records are in a.jsonl\n"
+    assert desk("audit", "export", "-o", "a.jsonl").err == "wrote 6 records to a.jsonl\n"
     before = (desk.folder / "a.jsonl").read_bytes()
     again = desk("audit", "export", "-o", "a.jsonl", "--json")
     assert (again.code, again.error["code"]) == (2, "cli.usage")

@@ -118,7 +118,7 @@ def test_a_target_that_fails_later_keeps_the_session(counter: Desk) -> None:
     done = start(counter, "faulty")
     assert (done.code, done.out) == (1, "s.h1: triage → faulty completed\n")
     hint = f"ekiden session resume s --team {TEAM}"
-    assert done.err == f"error[run.failed]: ValueError: no ink; go on with: {hint}\n"
+    assert done.err == f"error[run.failed]: ValueError: no ink; continue with: {hint}\n"
 
 
 def test_a_target_that_is_never_done_reaches_the_limit(counter: Desk) -> None:
@@ -132,7 +132,7 @@ def test_the_work_can_be_left_to_others(counter: Desk) -> None:
     assert (done.code, done.out) == (0, "s.h1: triage → billing transferring\n")
     assert done.err == (
         "billing has the session and did not work on it yet; "
-        f"go on with: ekiden session resume s --team {TEAM}\n"
+        f"continue with: ekiden session resume s --team {TEAM}\n"
     )
     resumed = counter("session", "resume", "s", "--team", TEAM)
     assert resumed.out.startswith("The refund is on its way.")
@@ -338,7 +338,7 @@ def test_a_handoff_without_a_filter_showed_everything(counter: Desk) -> None:
     start(counter, "broken")
     shown = counter("handoff", "show", "s.h1").out
     assert "code: TARGET_FAILED\nerror: ValueError: no paper\n" in shown
-    assert "view: broken was shown everything\n" in shown
+    assert "view: broken saw everything\n" in shown
     assert "has it now: triage\n" in shown
 
 

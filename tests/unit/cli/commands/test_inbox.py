@@ -92,7 +92,7 @@ def test_what_waits_is_listed_with_columns_that_align(office: Desk) -> None:
 
 
 def test_an_empty_inbox_says_so(office: Desk) -> None:
-    assert office("inbox", "list", "--role", "CEO").out == "nothing waits for people\n"
+    assert office("inbox", "list", "--role", "CEO").out == "the inbox is empty\n"
     assert office("inbox", "list", "--role", "CEO", "--json").out == "[]\n"
 
 
@@ -133,7 +133,7 @@ def test_text_of_agents_is_marked_and_spelled_out(office: Desk) -> None:
     assert "\n  | status: answered\n" in shown
     assert "pay \\x1b[2J\\u202e\\u200b now 付款" in shown
     assert '  |   "客户": "pay' in shown
-    assert "goes on to: 经理, first at " in shown
+    assert "escalates to: 经理, first at " in shown
     assert ", then the answer is 'no'\n" in shown
     assert not {"\x1b", "\u202e", "\u200b"} & set(shown)
     assert '  | {"a": 1, "a": 2}\n' in office("inbox", "show", "h2").out
@@ -236,7 +236,7 @@ def test_arguments_that_are_the_same_or_no_json_need_no_question(office: Desk) -
 def test_all_that_ask_the_same_are_answered_together(office: Desk) -> None:
     post(office, *(question(f"same{n}") for n in range(3)))
     done = office("inbox", "answer", "same1", "yes", "--identical")
-    assert done.out == "answered 4 that ask the same\n"
+    assert done.out == "answered 4 identical items\n"
     assert [each["id"] for each in office("inbox", "list", "--json").json] == ["c1"]
     post(office, question("again"))
     result = office("inbox", "answer", "again", "no", "--identical", "--json").json

@@ -57,7 +57,7 @@ def test_what_is_remembered_is_listed_shown_searched_and_forgotten(anna: Desk) -
     [tagged] = lines(anna("memory", "search", "bills", "--user", "anna", "--json-lines").out)
     assert tagged["metadata"] == {"tags": ["bills"]}
     assert anna("memory", "search", "zebra", "--user", "anna").out == (
-        "nothing like that is remembered\n"
+        "no memory matches\n"
     )
     assert (
         anna("memory", "forget", "colour", "--yes", "--user", "anna").out == "colour is forgotten\n"
@@ -79,7 +79,7 @@ def test_pages_go_on_where_the_last_one_ended(anna: Desk) -> None:
     "other", [["--user", "bob"], ["--shared"], ["--user", "anna", "--app", "x"]]
 )
 def test_no_command_shows_or_changes_what_is_another_s(anna: Desk, other: list[str]) -> None:
-    assert anna("memory", "list", *other).out == "nothing is remembered\n"
+    assert anna("memory", "list", *other).out == "there are no memories\n"
     assert anna("memory", "show", "colour", *other).code == 5
     assert anna("memory", "search", "blue", *other, "--json").json == []
     assert anna("memory", "forget", "colour", "--yes", *other).code == 5
@@ -106,14 +106,14 @@ def test_all_is_forgotten_only_after_a_yes(anna: Desk) -> None:
     refused = anna("memory", "clear", "--user", "anna")
     assert refused.code == 2
     assert "2 memories" in refused.err
-    assert anna("memory", "clear", "--user", "anna", "--yes").out == "2 memories are forgotten\n"
+    assert anna("memory", "clear", "--user", "anna", "--yes").out == "deleted 2 memories\n"
     assert anna("memory", "list", "--user", "anna", "--json").json == []
 
 
 def test_everything_is_written_to_a_new_file(anna: Desk) -> None:
     assert len(lines(anna("memory", "export", "--user", "anna").out)) == 2
     written = anna("memory", "export", "--user", "anna", "-o", "out.jsonl")
-    assert written.err == "2 memories are in out.jsonl\n"
+    assert written.err == "wrote 2 memories to out.jsonl\n"
     assert len(lines((anna.folder / "out.jsonl").read_text())) == 2
     again = anna("memory", "export", "--user", "anna", "-o", "out.jsonl")
     assert (again.code, "name another file" in again.err) == (2, True)
@@ -222,7 +222,7 @@ def test_a_back_end_that_nobody_knows_keeps_no_others_from_being_sent(bare: Desk
 
 
 def test_without_back_ends_nothing_is_sent(anna: Desk) -> None:
-    assert anna("memory", "sync").out == "no back end has copies of what is remembered here\n"
+    assert anna("memory", "sync").out == "no back end holds copies of these memories\n"
 
 
 def test_a_session_is_the_user_s_who_begins_it(desk: Desk) -> None:

@@ -117,7 +117,7 @@ def test_the_settings_name_who_is_asked_and_who_next(asking: Desk) -> None:
 def test_somebody_who_stays_gives_up_in_time(asking: Desk) -> None:
     ran = asking("run", "--wait-timeout", "0.01", "an offer")
     assert (ran.code, ran.out) == (4, "")
-    assert ran.err.endswith("nobody answered within 0.01 s; the session waits on\n")
+    assert ran.err.endswith("no answer within 0.01 s; the session still waits\n")
 
 
 @pytest.mark.parametrize(

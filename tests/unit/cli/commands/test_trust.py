@@ -486,7 +486,7 @@ def test_a_chat_does_not_take_over_a_change_that_needs_trust(clone: Clone) -> No
     clone.function()
     told = asyncio.run(roster.ready())
     assert told[0].startswith("project.not_trusted: ")
-    assert told[1] == "the agents stay as they were"
+    assert told[1] == "the agents stay unchanged"
     assert [agent.name for agent in roster.team if agent.router is None] == ["clerk"]
     assert not clone.was_used
 

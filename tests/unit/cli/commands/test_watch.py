@@ -93,5 +93,5 @@ def test_the_command_to_go_on_has_the_same_options(watched: Desk) -> None:
     path = ".ekiden/ekiden.db"
     ran = watched("watch", "--once", "--agent", "a b", "--session", "s9", "--store", path)
     command = f"--session s9 --agent 'a b' --store {watched.folder / path}"
-    assert ran.err.startswith("go on with: ekiden watch --after ")
+    assert ran.err.startswith("continue with: ekiden watch --after ")
     assert ran.err.rstrip().endswith(command)

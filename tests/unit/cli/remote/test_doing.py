@@ -117,7 +117,7 @@ def test_the_patience_of_who_stays_has_an_end(ekiden: Callable[..., Told]) -> No
     told = ekiden("run", "refund please", "--session", "w6", "--wait-timeout", "0.05", "--json")
     assert told.code == 4
     assert told.json["waiting_for"][0]["session_id"] == "w6"
-    assert "nobody answered within 0.05 s" in told.err
+    assert "no answer within 0.05 s" in told.err
     assert ekiden("session", "resume", "w6").code in (2, 4)
 
 
@@ -179,8 +179,8 @@ def test_memory_is_changed(ekiden: Callable[..., Told], tmp_path: Path) -> None:
     assert ekiden("memory", "list").code == 2
     assert ekiden("memory", "list", "--app", "other", *whose).code == 2
     assert ekiden("memory", "list", "--shared", *whose).code == 2
-    assert ekiden("memory", "list", "--shared").out == "nothing is remembered\n"
-    assert ekiden("memory", "search", "zebra", *whose).out == "nothing like that is remembered\n"
+    assert ekiden("memory", "list", "--shared").out == "there are no memories\n"
+    assert ekiden("memory", "search", "zebra", *whose).out == "no memory matches\n"
     assert ekiden("memory", "export", "-o", str(tmp_path / "m.jsonl"), *whose).code == 0
     assert ekiden("memory", "export", "-o", str(tmp_path / "m.jsonl"), *whose).code == 2
     assert ekiden("memory", "forget", "k", "--yes", *whose).out == "k is forgotten\n"
@@ -283,7 +283,7 @@ def test_a_chat_is_held_line_by_line(ekiden: Callable[..., Told], form: list[str
     both = told.out + told.err
     assert "is for chats without --server" in both
     assert "agent.unknown" in both
-    assert "nothing was said yet" in both
+    assert "there are no messages yet" in both
     assert "never read" not in both
     assert "/inbox answer inb" in told.err or '"waiting_for"' in told.out
 
@@ -331,7 +331,7 @@ def _chat(ekiden: Callable[..., Told], lines: list[str], *words: str) -> Told:
 def test_a_run_that_ran_out_of_turns_is_resumed(ekiden: Callable[..., Told], url: str) -> None:
     told = ekiden("run", "hello there", "--session", "b1", "--max-turns", "1")
     assert told.code == 3
-    assert f"go on with: ekiden session resume b1 --server {url}" in told.err
+    assert f"continue with: ekiden session resume b1 --server {url}" in told.err
     told = ekiden("session", "resume", "b1", "--max-turns", "5", "--stream", "--json")
     assert told.code == 0
     *events, last = [json.loads(line) for line in told.out.splitlines()]

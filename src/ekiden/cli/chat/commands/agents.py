@@ -1,4 +1,4 @@
-"""`/agents …`: who there is, who would get a text, how routing is set, what happened."""
+"""`/agents …`: the team, routing of a text, routing settings, and events."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def show(chat: Chat, argument: str) -> CommandReply:
 
     name = argument.removeprefix("@")
     if not name:
-        raise UsageError("say which agent: /agents show NAME")
+        raise UsageError("name the agent: /agents show NAME")
     found = await _agents_of(chat).get(name)
     shape = Pairs(pairs=detail_pairs(found))
     return CommandReply(type="agent_details", record=to_json(found), shapes=(shape,))
@@ -75,7 +75,7 @@ async def route(chat: Chat, argument: str) -> CommandReply:
     from ekiden.project.routing import parse_address
 
     if not parse_address(argument).text.strip():
-        raise UsageError("say what to route: /agents route TEXT")
+        raise UsageError("give the text to route: /agents route TEXT")
     found = await _agents_of(chat).route(argument)
     record = to_json(found)
     return CommandReply(
@@ -95,8 +95,8 @@ async def config(chat: Chat, argument: str) -> CommandReply:
     key = key or _ROUTING
     if key.split(".")[0] not in (_ROUTING, "agents"):
         raise UsageError(
-            "only routing is set here: /agents config routing[.KEY [VALUE]]; "
-            "`ekiden config` has all settings"
+            "only routing is changed here: /agents config routing[.KEY [VALUE]]; `ekiden "
+            "config` has all settings"
         )
     if value.strip():
         return await _set(chat, key, value.strip())
@@ -115,12 +115,12 @@ async def _set(chat: Chat, key: str, value: str) -> CommandReply:
     text = f"{change.name} is {dumps(change.value)} in {change.path}"
     problem = await chat.roster.reload()
     if problem is not None:
-        chat.screen.note(f"{text}; the team stays as it was")
+        chat.screen.note(f"{text}; the team stays unchanged")
         raise problem
     holds = chat.roster.project.loaded.value(change.name)
     if holds != change.value:
         origin = chat.roster.project.loaded.origin(change.name)
-        text = f"{text}; it does not count here: {origin} comes first"
+        text = f"{text}; it has no effect here: {origin} takes precedence"
     record = {"key": change.name, "value": change.value, "path": str(change.path)}
     return CommandReply(type="config", record=record, shapes=(Lines(text=text),))
 
@@ -140,7 +140,7 @@ def _shown(chat: Chat, key: str) -> CommandReply:
 
 
 def _on_disk(project: Project) -> LoadedSettings:
-    """What the files say by now, below what the command line said."""
+    """The settings in the files as they are now, below those of the command line."""
     from ekiden.project.settings import load_settings
 
     given = {
@@ -152,7 +152,7 @@ def _on_disk(project: Project) -> LoadedSettings:
 
 
 def _flat(value: Any, key: str, above: str = "") -> list[tuple[str, Any]]:
-    """The settings of a group with their names below `key`; `key` itself for a single one."""
+    """The settings of a group, with names below `key`; `key` itself for a single setting."""
     if not isinstance(value, dict):
         return [(above or key, value)]
     return [
@@ -173,7 +173,7 @@ async def handoff_chain(chat: Chat, argument: str) -> CommandReply:
         found = SessionChain(session_id=chat.session.session_id, chain=(), handoffs=())
     else:
         found = handoff_chain(chat.row, await chat.events())
-    chain = " → ".join(found.chain) or "nothing was said yet"
+    chain = " → ".join(found.chain) or "there are no messages yet"
     if found.waiting_for is not None:
         chain = f"{chain}, waiting for {found.waiting_for}"
     table = Table(headers=CHAIN_HEADERS, rows=chain_rows(found), empty="no handoffs")
@@ -203,7 +203,7 @@ async def trace(chat: Chat, argument: str) -> CommandReply:
     table = Table(
         headers=("#", "time", "event", "agent", "took", "what"),
         rows=rows,
-        empty="nothing was said yet",
+        empty="there are no messages yet",
     )
     return CommandReply(type="trace", record=record, shapes=(table,))
 

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 async def fork(chat: Chat, argument: str) -> CommandReply:
-    """`/fork [SEQ]`: without a number, from where the session stands."""
+    """`/fork [SEQ]`: without a number, from the session's last event."""
     from ekiden.runtime.history.fork import fork_session
 
     if chat.row is not None:
         await chat.check_owner(chat.row.id)
     row = None if chat.row is None else await chat.store.get(chat.row.id)
     if row is None or not row.seq:
-        raise UsageError("nothing was said yet: there is nothing to fork")
+        raise UsageError("there are no messages yet: nothing to fork")
     number = argument.removeprefix("#") or str(row.seq)
     if not (number.isdecimal() and number.isascii() and 1 <= int(number[:9]) <= row.seq):
         raise UsageError(
@@ -37,7 +37,7 @@ async def fork(chat: Chat, argument: str) -> CommandReply:
     branch = await fork_session(chat.store, row.id, at_seq=int(number))
     at = branch.meta["forked_at"]
     await chat.enter(branch)
-    text = f"{branch.session_id} is new and goes on from after event {at}; {row.id} is as it was"
+    text = f"{branch.session_id} is new and continues from after event {at}; {row.id} is unchanged"
     return await entered(chat, text, forked_from=row.id, forked_at=at)
 
 
@@ -46,10 +46,10 @@ async def search(chat: Chat, argument: str) -> CommandReply:
     from ekiden.sessions.search import search_sessions
 
     if not argument:
-        raise UsageError("say what to look for: /session search TEXT")
+        raise UsageError("give the text to search for: /session search TEXT")
     own = chat.session.user_id if chat.row is None else chat.row.user_id
     hits = await search_sessions(chat.store, argument, user_id=chat.user or own)
-    table = Table(headers=HIT_HEADERS, rows=hit_rows(hits), empty="nothing is found")
+    table = Table(headers=HIT_HEADERS, rows=hit_rows(hits), empty="nothing found")
     return CommandReply(type="hits", record={"hits": to_json(hits)}, shapes=(table,))
 
 
@@ -57,18 +57,19 @@ _LONGEST = 100
 
 
 async def rewind(chat: Chat, argument: str) -> CommandReply | None:
-    """`/rewind [N]`: without a number the messages are shown, to choose one where that works."""
+    """`/rewind [N]`: without a number, list the messages, and let the person choose one if
+    possible."""
     from ekiden.runtime.history.fork import fork_session, messages_to
 
     places = messages_to(await chat.events()) if chat.row is not None else []
     if not places:
-        raise UsageError("nothing was said yet: there is nothing to go back to")
+        raise UsageError("there are no messages yet: nothing to rewind")
     if argument:
         place = _place(argument, len(places))
     elif chat.reader.can_choose:
         labels = [f"{number}  {_said(event)}" for number, event in enumerate(places, 1)]
         chosen = await chat.reader.choose(
-            "Go back to before which message? ↑ ↓ and Enter; Esc for none",
+            "Rewind to before which message? ↑ ↓ and Enter; Esc for none",
             labels,
             start=len(labels) - 1,
         )
@@ -81,8 +82,8 @@ async def rewind(chat: Chat, argument: str) -> CommandReply | None:
     old = chat.session.session_id
     await chat.enter(await fork_session(chat.store, old, before_seq=before.seq))
     text = (
-        f"back to before message {place + 1} ({_said(before)}), in the new session "
-        f"{chat.session.session_id}; {old} is as it was"
+        f"rewound to before message {place + 1} ({_said(before)}), in the new session "
+        f"{chat.session.session_id}; {old} is unchanged"
     )
     return await entered(chat, text, forked_from=old, forked_at=before.seq)
 
@@ -105,7 +106,7 @@ def _listed(places: list[Event]) -> CommandReply:
     table = Table(
         headers=("#", "message"),
         rows=[(str(number), text) for number, text in enumerate(texts, 1)],
-        heading="/rewind N goes back to before message N:",
+        heading="/rewind N rewinds to before message N:",
     )
     return CommandReply(type="messages", record={"messages": messages}, shapes=(table,))
 

@@ -1,4 +1,4 @@
-"""`/inbox …`: what waits for people, in this session and elsewhere, and answering it."""
+"""`/inbox …`: list, show and answer inbox items, of this session first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMELESS = "unknown"
 
 
 def inbox_of(chat: Chat) -> Inbox:
-    """The inbox of the chat's store; this machine's user answers."""
+    """The inbox of the chat's store; answers are given in the name of this machine's user."""
     from ekiden.api.local.inbox import LocalInbox
     from ekiden.api.local.place import Here
     from ekiden.cli.place import VIA
@@ -37,7 +37,7 @@ def inbox_of(chat: Chat) -> Inbox:
 
 
 async def listed(chat: Chat, argument: str) -> CommandReply:
-    """`/inbox`: first what this session waits for."""
+    """`/inbox`: items of this session first."""
     shown = await list_reply(inbox_of(chat), await chat.questions())
     return shown or told("inbox", await _nothing(chat), items=[])
 
@@ -53,7 +53,7 @@ async def answer(chat: Chat, argument: str) -> CommandReply:
 
 
 async def list_reply(inbox: Inbox, own: Sequence[InboxItem]) -> CommandReply | None:
-    """What waits for people, first the session's `own`; `None` if nothing does."""
+    """The open inbox items, the session's `own` first; `None` if there are none."""
     from ekiden.cli.tables import Id, span
 
     page = await inbox.list().page(limit=_LISTED)
@@ -76,18 +76,18 @@ async def list_reply(inbox: Inbox, own: Sequence[InboxItem]) -> CommandReply | N
     table = Table(headers=("", "item", "age", "for", "question", "answers"), rows=rows)
     shapes: list[Shape] = [table]
     if own:
-        shapes.append(Lines(text="* is what this session waits for"))
+        shapes.append(Lines(text="* marks what this session waits for"))
     return CommandReply(type="inbox", record=record, shapes=shapes)
 
 
 async def item_reply(inbox: Inbox, argument: str) -> CommandReply:
-    """Everything about the question that the argument names."""
+    """Everything about the item that the argument names."""
     from ekiden.cli.inbox_prompt import find_item
     from ekiden.cli.views.inbox import item_facts, item_texts, quoted
     from ekiden.core.values.documents import to_json
 
     if not argument:
-        raise UsageError("say which question: /inbox show ID; /inbox lists them")
+        raise UsageError("name the item: /inbox show ID; /inbox lists them")
     item = await find_item(inbox, argument)
     facts = item_facts(item, round(time.time() * 1e6))
     shapes: list[Shape] = [Pairs(pairs=[(name, text) for name, text in facts if text])]
@@ -98,33 +98,34 @@ async def item_reply(inbox: Inbox, argument: str) -> CommandReply:
 
 
 async def answer_reply(inbox: Inbox, argument: str, own: Sequence[InboxItem]) -> CommandReply:
-    """Answer the question that the argument begins with; `own` are the session's."""
+    """Answer the item named at the start of the argument; `own` are the session's items."""
     from ekiden.cli.inbox_prompt import find_item
     from ekiden.core.values.documents import to_json
 
     item_id, _, said = argument.partition(" ")
     if not item_id:
-        raise UsageError("say which question and what you answer: /inbox answer ID CHOICE [TEXT]")
+        raise UsageError("name the item and give your answer: /inbox answer ID CHOICE [TEXT]")
     item = await find_item(inbox, item_id)
     if not said.strip():
         raise UsageError(
-            f"say what you answer: /inbox answer {item.id} {answer_words(item, in_chat=True)}"
+            f"give your answer: /inbox answer {item.id} {answer_words(item, in_chat=True)}"
         )
     choice, text = split_answer(said.strip(), item.options)
     done = await inbox.answer(item.id, choice, text=text)
     given = done.answer.choice or done.answer.text if done.answer is not None else ""
     line = f"{item.id} answered: {spelled_out(given)}"
     if item.session_id is not None and item.id not in {each.id for each in own}:
-        line = f"{line}; whoever runs session {item.session_id} goes on with it"
+        line = f"{line}; the process that runs session {item.session_id} continues with it"
     record = {**to_json(done), "text": line}
     return CommandReply(type="answered", record=record, shapes=(Lines(text=line),))
 
 
 def split_answer(said: str, options: Sequence[str]) -> tuple[str | None, str]:
-    """The option that what was said begins with, and the words behind it.
+    """The option that the text begins with, and the words after it.
 
-    In whatever case, perhaps in quotation marks; the beginning of one is enough if no other begins
-    so. Without options all of it is words. What fits none is given as the choice, to be refused.
+    Case and quotation marks do not matter; a unique prefix of an option is enough. Without options
+    the whole text is words. A text that fits no option is returned as the choice, which is then
+    refused.
     """
     if not options:
         return None, said
@@ -140,5 +141,5 @@ def split_answer(said: str, options: Sequence[str]) -> tuple[str | None, str]:
 
 async def _nothing(chat: Chat) -> str:
     if not chat.is_waiting:
-        return "nothing waits for people"
-    return f"nothing waits for people; this session waits for {await chat.waits_for()}"
+        return "the inbox is empty"
+    return f"the inbox is empty; this session waits for {await chat.waits_for()}"

@@ -1,4 +1,4 @@
-"""`/memory …`: what is remembered of the person who sits here, beyond this session."""
+"""`/memory …`: what is remembered about this user beyond the session."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ async def listed(chat: Chat, argument: str) -> CommandReply:
     found = await _memory(chat).list(limit=_LISTED + 1)
     page = [entry_of(each) for each in found[:_LISTED]]
     headers, rows = memory_table(page)
-    table = Table(headers=headers, rows=rows, empty="nothing is remembered")
+    table = Table(headers=headers, rows=rows, empty="there are no memories")
     shapes: list[Shape] = [table]
     if len(found) > _LISTED:
-        shapes.append(Lines(text="there is more: /memory search TEXT finds it"))
+        shapes.append(Lines(text="there are more: /memory search TEXT finds them"))
     record = {"memories": to_json(page)}
     return CommandReply(type="memories", record=record, shapes=shapes)
 
@@ -38,11 +38,11 @@ async def search(chat: Chat, argument: str) -> CommandReply:
     from ekiden.core.values.documents import to_json
 
     if not argument:
-        raise UsageError("say what it is about: /memory search TEXT")
+        raise UsageError("give the text to search for: /memory search TEXT")
     answer = await _memory(chat).recall(argument)
     found = [found_of(each) for each in answer.found]
     headers, rows = found_table(found)
-    table = Table(headers=headers, rows=rows, empty="nothing like that is remembered")
+    table = Table(headers=headers, rows=rows, empty="no memory matches")
     record = {"memories": to_json(found)}
     shapes: list[Shape] = [table, *(Lines(text=text) for text in answer.notes)]
     return CommandReply(type="memories", record=record, shapes=shapes)
@@ -53,14 +53,14 @@ async def forget(chat: Chat, argument: str) -> CommandReply:
     from ekiden.core.errors.memory import MemoryNotFound
 
     if not argument:
-        raise UsageError("say which: /memory forget KEY; /memory lists the keys")
+        raise UsageError("name the key: /memory forget KEY; /memory lists the keys")
     if not await _memory(chat).forget(argument):
         raise MemoryNotFound(argument)
     return told("forgotten", f"{argument} is forgotten", key=argument)
 
 
 def _memory(chat: Chat) -> Memory:
-    """As the agent that has the conversation has it; by words, if it has none."""
+    """The memory of the agent that has the conversation; keyword search if it has none."""
     from ekiden.core.profile import MemorySettings
     from ekiden.memory import Memory
 

@@ -1,4 +1,4 @@
-"""`/session …`: which one this is, others, and going on in them."""
+"""`/session …`: show this session, list others, and switch to one."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 _LISTED = 20
 _LOOK_BACK = 60
-"""Events, from the last one, that are looked at for what was said last."""
+"""How many of the last events are searched for the last messages."""
 _RECALLED = 4
-"""Messages that are shown again."""
+"""How many messages are shown again."""
 _LONGEST = 300
 
 
@@ -36,7 +36,7 @@ async def current(chat: Chat, argument: str) -> CommandReply:
     if chat.row is None:
         return told(
             "session",
-            f"{chat.session.session_id} is new: nothing was said yet",
+            f"{chat.session.session_id} is new and has no messages yet",
             session_id=chat.session.session_id,
             agent=chat.active,
             events=0,
@@ -91,7 +91,7 @@ async def resume(chat: Chat, argument: str) -> CommandReply | None:
     session_id: str | None = argument
     if not argument:
         if not chat.reader.can_choose:
-            raise UsageError("say which session: /session resume ID; /session list shows them")
+            raise UsageError("name the session: /session resume ID; /session list shows them")
         session_id = await choose_session(chat)
         if session_id is None:
             return None
@@ -103,10 +103,11 @@ async def resume(chat: Chat, argument: str) -> CommandReply | None:
 
 
 async def choose_session(chat: Chat) -> str | None:
-    """The session that the person picks; `None` for none of them. `UsageError` without any."""
+    """The session that the person picks; `None` for none of them. `UsageError` if there are no
+    sessions."""
     options = await session_options(chat.store, limit=_LISTED, user_id=chat.user)
     if not options:
-        raise UsageError("there are no sessions yet: write something to begin one")
+        raise UsageError("there are no sessions yet: type a message to start one")
     place = await chat.reader.choose(
         "Which session? ↑ ↓ and Enter; Esc for none", [each.label for each in options]
     )
@@ -137,7 +138,7 @@ async def export(chat: Chat, argument: str) -> CommandReply:
     from ekiden.runtime.history.session_export import export_session
 
     if chat.row is None:
-        raise UsageError("nothing was said yet: there is nothing to export")
+        raise UsageError("there are no messages yet: nothing to export")
     record = await export_session(chat.store, chat.row.id)
     path = _written(argument or f"{chat.row.id}.json", dumps(record) + "\n")
     return told(
@@ -160,11 +161,11 @@ def _written(name: str, text: str) -> Path:
 
 
 async def entered(chat: Chat, text: str = "", **facts: Any) -> CommandReply:
-    """Tells which session the chat is in from now on, and what was said last in it."""
+    """Tells which session the chat is in now, with its last messages."""
     if not text:
         text = f"session {chat.session.session_id}, with {chat.active}"
     if chat.is_unfinished:
-        text = f"{text}; its last turn is unfinished: /resume goes on with it"
+        text = f"{text}; its last turn is unfinished: /resume continues it"
     if chat.is_waiting:
         text = f"{text}; it waits for {await chat.waits_for()}: /inbox shows it"
     record = {
@@ -184,7 +185,7 @@ async def entered(chat: Chat, text: str = "", **facts: Any) -> CommandReply:
 
 
 async def _said_last(chat: Chat) -> list[tuple[str, str]]:
-    """What the person and the agents said last, without calls and handoffs."""
+    """The last messages of the person and the agents, without calls and handoffs."""
     if chat.row is None:
         return []
     recent = await chat.session.events(after=max(chat.row.seq - _LOOK_BACK, 0))

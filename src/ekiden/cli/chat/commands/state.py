@@ -1,4 +1,4 @@
-"""`/state` and `/cost`: how the session stands, and what it cost."""
+"""`/state` and `/cost`: the session's state, and its cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ekiden.runtime.history.session_state import SharedVariable
     from ekiden.sessions.scopes import SharedScope
 
-_NOTHING = "nothing was said yet: there is no state"
+_NOTHING = "there are no messages yet: no state"
 
 
 async def state(chat: Chat, argument: str) -> CommandReply:
@@ -50,7 +50,9 @@ async def cost(chat: Chat, argument: str) -> CommandReply:
     if chat.row is not None:
         events = await events_with_asked(chat.store, chat.session.session_id)
     report = summary_of(cost_report(events, chat.config.prices))
-    table = Table(headers=cost_headers(report), rows=cost_rows(report), empty="no model was called")
+    table = Table(
+        headers=cost_headers(report), rows=cost_rows(report), empty="there were no model calls"
+    )
     missing = unpriced_note(report, has_list=has_price_list())
     shapes: list[Shape] = [table]
     if missing:
@@ -85,5 +87,5 @@ def _number(argument: str) -> int | None:
         return None
     number = argument.removeprefix("at ").strip()
     if not number.isascii() or not number.isdecimal() or len(number) > 15:
-        raise UsageError("say after which event: /state at 7; `/agents trace` lists them")
+        raise UsageError("give the event: /state at 7; `/agents trace` lists them")
     return int(number)

@@ -1,4 +1,4 @@
-"""Which function does what a command says, and the commands that are about the chat itself."""
+"""The function of each command, and the commands about the chat itself."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from ekiden.cli.chat.conversation import Chat
 
 Handler: TypeAlias = Callable[["Chat", str], Awaitable[CommandReply | int | None]]
-"""Gives what to show, or the exit code of a turn that was run."""
+"""Returns what to show, or the exit code of a turn."""
 
 KEYS = (
     ("Enter", "send"),
     ("Alt-Enter, Ctrl-J", "a new line in the message"),
     ("Tab", "complete"),
     ("↑ ↓, Ctrl-R", "earlier messages, search in them"),
-    ("Ctrl-C", "stop the turn; at the prompt, empty the line, twice leaves"),
+    ("Ctrl-C", "stop the turn; at the prompt: clear the line, twice: leave"),
     ("Ctrl-D", "leave"),
 )
 """What keys do at the prompt."""
 
 
 async def run_command(chat: Chat, line: str) -> int:
-    """Do what the line, without its slash, says; `UsageError` if there is no such command."""
+    """Run the command in the line, which has no slash; `UsageError` if there is no such command."""
     command, argument = find_command(line)
     done = await HANDLERS[command.name](chat, argument)
     if isinstance(done, CommandReply):
@@ -61,8 +61,9 @@ def _commands(commands: Any, *, keys: bool = False) -> CommandReply:
     if keys:
         shapes = [
             Lines(
-                text="@name TEXT gives a message to an agent, @auto [--strategy=NAME] TEXT lets "
-                "the router choose; plain text goes to whoever has the conversation."
+                text="@name TEXT sends a message to an agent, @auto [--strategy=NAME] TEXT "
+                "lets the router choose; plain text goes to the agent that has the "
+                "conversation."
             ),
             *shapes,
             Table(headers=("key", "what it does"), rows=KEYS),
@@ -86,7 +87,7 @@ async def _clear(chat: Chat, argument: str) -> CommandReply:
 
 async def _resume(chat: Chat, argument: str) -> int:
     if chat.row is None:
-        raise UsageError("nothing was said yet: there is nothing to go on with")
+        raise UsageError("there are no messages yet: nothing to resume")
     await chat.ready()
     return await chat.resume()
 
@@ -97,10 +98,10 @@ async def _model(chat: Chat, argument: str) -> CommandReply:
 
         resolve_model(argument)
         chat.config = replace(chat.config, model=argument)
-        return told("model", f"from now on everybody answers with {argument}", model=argument)
+        return told("model", f"all agents now answer with {argument}", model=argument)
     model = chat.config.model or chat.roster.project.settings.model
     shown = model if isinstance(model, str | None) else type(model).__name__
-    text = f"the model is {shown}" if shown else "every agent has its own model, if it needs one"
+    text = f"the model is {shown}" if shown else ("every agent uses its own model, if it needs one")
     return told("model", text, model=shown)
 
 

@@ -1,1 +1,1 @@
-"""What a chat shows, and to whom: a person at a terminal, a pipe, or a program."""
+"""Output of a chat: for a person at a terminal, for a pipe, or for a program."""

@@ -32,7 +32,7 @@ class JsonScreen:
         emit({"type": "result", **result.to_json()})
 
     def break_off(self) -> None:
-        """Deltas without a `message` behind them say it."""
+        """Deltas without a following `message` mark it."""
 
     def reply(self, reply: CommandReply) -> None:
         emit({"type": reply.type, **reply.record})

@@ -1,4 +1,4 @@
-"""Events as a chat tells them: one line for people, one object for programs."""
+"""Events in a chat: one line for people, one object for programs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ekiden.sessions import is_transfer
 
 
 def event_line(event: Event) -> str | None:
-    """The line at a route, a handoff, a tool's call, a person's decision or a task; else `None`.
+    """The line for a route, a handoff, a tool call, a person's decision or a task; else `None`.
 
-    A route that leaves the conversation where it is has no line.
+    A route that keeps the agent has no line.
     """
     details = event.details or {}
     match event.type:
@@ -33,7 +33,7 @@ def event_line(event: Event) -> str | None:
 
 
 def beside_line(event: Event) -> str | None:
-    """The line for what happens in a session that answers the one that is watched."""
+    """The line for an event in a session that answers the watched one."""
     line = event_line(event)
     return None if line is None else f"  {event.agent}  {line}"
 
@@ -41,7 +41,7 @@ def beside_line(event: Event) -> str | None:
 def said_by_agent(event: Event) -> str:
     """What an agent says to the person in this event; empty if nothing.
 
-    An answer that a guardrail had the model give again was said to nobody.
+    An answer that a guardrail sent back to the model is not shown.
     """
     if event.type == "guardrail":
         return ""
@@ -54,7 +54,7 @@ def said_by_agent(event: Event) -> str:
 
 
 def event_record(event: Event) -> dict[str, Any] | None:
-    """The event as a chat's JSON line; `None` for those that only stored things care about."""
+    """The event as a chat's JSON line; `None` for internal events."""
     details = event.details or {}
     record: dict[str, Any] | None = None
     match event.type:
@@ -86,7 +86,8 @@ _INTERNAL = ("undoes", "keeps", "hash")
 
 
 def _handoff(event: Event, details: Mapping[str, Any]) -> str | None:
-    """The line when the conversation moves, does not, or moves back; none at its confirmation."""
+    """The line when the conversation moves, fails to move, or moves back; none for its
+    confirmation."""
     line = f"⇢ {details.get('from')} → {details.get('to')}"
     status = details.get("status")
     if "compensation" in details:

@@ -1,8 +1,7 @@
-"""Answers as Markdown on a terminal, also while they still grow.
+"""Answers as Markdown on a terminal, also while they are streamed.
 
-What a model writes is a stranger's text: control characters are spelled out before anything else
-looks at it, HTML and Rich's own markup are text, links are shown with where they lead to, and what
-cannot be drawn is printed as it is.
+A model's text is untrusted: control characters are spelled out first, HTML and Rich markup are
+shown as text, and links show their target. Text that cannot be drawn is printed unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _MOST_COLOURED = 20_000
-"""Characters of code that are coloured; the lexers are not made for more, nor for hostile text."""
+"""How many characters of code are highlighted; lexers are slow for more, and for hostile text."""
 _CODE_THEME = "ansi_dark"
 
 
@@ -33,7 +32,7 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    """The blocks of a text; none of its lines is left out but for empty ones."""
+    """The blocks of a text; only empty lines are left out."""
     lines = text.split("\n")
     found: list[Block] = []
     done = 0
@@ -45,7 +44,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def finished_part(text: str) -> int:
-    """How much of a text that still grows is in blocks that cannot change any more.
+    """How many characters of a streamed text are in blocks that can no longer change.
 
     That is everything before the last block of the complete lines.
     """
@@ -56,7 +55,7 @@ def finished_part(text: str) -> int:
 
 
 def tail(text: str, lines: int) -> str:
-    """The last lines of a block; of a code block with the line that opens it."""
+    """The last lines of a block; a code block keeps its opening line."""
     rows = text.split("\n")
     if len(rows) <= lines:
         return text
@@ -66,7 +65,7 @@ def tail(text: str, lines: int) -> str:
 
 
 def drawn(text: str, *, coloured: bool = True) -> RenderableType:
-    """`text`, which must be `clean`, as something that Rich prints."""
+    """`text`, which must be `clean`, as a Rich renderable."""
     from rich.markdown import Markdown
 
     markdown = Markdown("", hyperlinks=False, code_theme=_CODE_THEME)
@@ -76,7 +75,7 @@ def drawn(text: str, *, coloured: bool = True) -> RenderableType:
 
 
 def clean(text: str) -> str:
-    """`text` without anything that a terminal would obey; line ends are newlines."""
+    """`text` without terminal control characters; line ends are newlines."""
     return safe(text.replace("\r\n", "\n"))
 
 
@@ -92,7 +91,7 @@ def _prepare(tokens: Iterable[Token], *, coloured: bool) -> None:
 
 
 def _places(text: str) -> list[tuple[int, int]]:
-    """The first line of each block, and the line behind its last."""
+    """The first line of each block, and the line after its last."""
     return [
         (token.map[0], token.map[1])
         for token in _parser().parse(text)
@@ -101,7 +100,7 @@ def _places(text: str) -> list[tuple[int, int]]:
 
 
 def _hidden(lines: list[str]) -> list[Block]:
-    """Definitions of links, which Markdown takes for its own use."""
+    """Link definitions, which Markdown does not show."""
     text = "\n".join(lines).strip("\n")
     return [Block(text=text, is_markdown=False)] if text.strip() else []
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class PlainScreen:
     """`Screen` for pipes and for terminals that can only print.
 
-    With `stream` answers appear piece by piece; without it when they are complete, so that nothing
-    is printed that is not kept.
+    With `stream` answers appear piece by piece. Without it they appear when complete, so that
+    nothing is printed that is not kept.
     """
 
     def __init__(self, *, stream: bool) -> None:
@@ -53,7 +53,7 @@ class PlainScreen:
             note(line)
 
     def end(self, result: Reported) -> None:
-        """The answer is there already."""
+        """The answer is already printed."""
 
     def break_off(self) -> None:
         if self._streamed:

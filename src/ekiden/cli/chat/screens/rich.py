@@ -1,4 +1,4 @@
-"""A chat at a terminal: answers drawn as they come, a line at each route, handoff and tool."""
+"""A chat at a terminal: streamed answers, and a line for each route, handoff and tool."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class RichScreen:
         self._index = 0
         self._timer: Any = None
         self._speaker: str | None = None
-        """Whose name stands above what is being said."""
+        """The name shown above the current text."""
         self._agent: str | None = None
 
     @cached_property
     def _console(self) -> Console:
-        """Made when something is shown first: Rich takes long to load."""
+        """Created on first use: Rich is slow to import."""
         from rich.console import Console
 
         return self._given or Console(highlight=False, emoji=False, markup=False)
@@ -119,7 +119,7 @@ class RichScreen:
             if not text:
                 self._line("(this answer was not kept)", "dim")
             elif streamed != text:
-                self._line("(this is what was kept:)", "dim")
+                self._line("(this was kept:)", "dim")
                 self._say(event.agent, text)
         elif text:
             self._say(event.agent, text)
@@ -191,14 +191,14 @@ class RichScreen:
 
 _SHORTEST_PAUSE_S = 0.05
 _SHARE = 8
-"""Drawing takes at most one part in so many of the time."""
+"""Drawing takes at most one part in this many of the time."""
 
 
 class StreamedAnswer:
     """Draws one answer of an agent on `console`.
 
-    The block that still grows is drawn below all others, as much of it as fits on the screen, and
-    wiped when it is done, so that what stays on the screen is drawn once.
+    The growing block is drawn below all others, as much of it as fits on the screen. It is wiped
+    when it is complete, so that the final text is drawn once.
     """
 
     def __init__(self, console: Console, *, markdown: bool = True) -> None:
@@ -211,7 +211,7 @@ class StreamedAnswer:
         self.text = ""
         """Everything that was fed, as it came."""
         self.pause_s = _SHORTEST_PAUSE_S
-        """How long to wait before the next `draw`, so that drawing does not take all the time."""
+        """How long to wait before the next `draw`, so that drawing does not use all the time."""
 
     def feed(self, piece: str) -> None:
         """Take a piece; it is seen with the next `draw`."""
@@ -221,7 +221,7 @@ class StreamedAnswer:
         self._rest += clean(piece.removesuffix("\r"))
 
     def draw(self) -> None:
-        """Print blocks that are finished, and draw the one that is not."""
+        """Print finished blocks, and draw the growing one."""
         began = time.monotonic()
         if self._markdown:
             self._print(finished_part(self._rest))
@@ -229,7 +229,7 @@ class StreamedAnswer:
         self.pause_s = max(_SHORTEST_PAUSE_S, _SHARE * (time.monotonic() - began))
 
     def finish(self) -> None:
-        """Print what is left; nothing of it is redrawn any more."""
+        """Print the rest; it is not redrawn any more."""
         self.wipe()
         self._rest += clean(self._waiting_cr)
         self._waiting_cr = ""
@@ -267,7 +267,7 @@ class StreamedAnswer:
         self._live.update(self._last_lines(text), refresh=True)
 
     def _last_lines(self, text: str) -> RenderableType:
-        """The end of the block, at most as high as the screen: more could not be wiped again."""
+        """The end of the block, at most as high as the screen: more could not be wiped."""
         rows = _rows(self._console, text.strip("\n"), markdown=self._markdown, coloured=False)
         return _joined(rows[-self._lines :])
 
@@ -277,7 +277,7 @@ def print_text(
 ) -> bool:
     """Print `text`, which must be `clean`, with an empty line between blocks.
 
-    `goes_on`: there are blocks above it. Gives whether there are now.
+    `goes_on`: there are blocks above it. Returns whether there are blocks now.
     """
     for block in blocks(text) if markdown else _plain(text):
         rows = _rows(console, block.text, markdown=block.is_markdown)

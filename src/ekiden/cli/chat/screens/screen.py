@@ -1,4 +1,4 @@
-"""What a chat shows, whoever looks: a person at a terminal, a pipe, or a program."""
+"""The interface for a chat's output: a terminal, a pipe, or a program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Lines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quoted:
-    """Text of a model, with a mark before every line, also before those that wrapping makes."""
+    """Text from a model, with a mark before every line, wrapped lines included."""
 
     text: str
 
@@ -42,7 +42,7 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     heading: str = ""
     empty: str = ""
-    """Said instead of a table without rows."""
+    """Shown instead of a table without rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +55,25 @@ Shape: TypeAlias = Lines | Quoted | Pairs | Table | Cleared
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandReply:
-    """What a command answers: one record for programs, and shapes for people."""
+    """The reply of a command: one record for programs, and shapes for people."""
 
     type: str
     """The `type` of its JSON line."""
     record: Mapping[str, Any] = field(default_factory=dict)
     shapes: Sequence[Shape] = ()
     is_remark: bool = False
-    """Nobody asked for it: it does not belong among the answers."""
+    """Not requested: it does not belong to the answers."""
 
 
 class Screen(Protocol):
-    """Where a chat shows what happens; every text it is given may be a stranger's."""
+    """Shows what happens in a chat; every text may be untrusted."""
 
     def show(self, shown: Event | ModelDelta) -> None:
-        """Something happened in the run under way; deltas come before the event they end in."""
+        """An event of the current run; deltas come before the event that completes them."""
         ...
 
     def beside(self, event: Event) -> None:
-        """Something happened in a session that answers the one that is run."""
+        """An event in a session that answers the current one."""
         ...
 
     def end(self, result: Reported) -> None:
@@ -81,7 +81,7 @@ class Screen(Protocol):
         ...
 
     def break_off(self) -> None:
-        """The run stopped in the middle: deltas without an event were not kept."""
+        """The run was interrupted: deltas without an event were not kept."""
         ...
 
     def reply(self, reply: CommandReply) -> None:

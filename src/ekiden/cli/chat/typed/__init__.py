@@ -1,1 +1,1 @@
-"""What a person types: the prompt, its completion and history, or lines of a pipe."""
+"""Input of a chat: the prompt with completion and history, or lines of a pipe."""

@@ -1,4 +1,4 @@
-"""What could come next: agents behind ``@``, commands behind ``/``, and their arguments."""
+"""Completions: agents after ``@``, commands after ``/``, and their arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPTION = "--strategy="
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
-    """A text that could stand where `typed` characters before the cursor stand now."""
+    """A text that could replace the `typed` characters before the cursor."""
 
     text: str
     typed: int
@@ -25,10 +25,10 @@ class Suggestion:
 
 
 class Sources(Protocol):
-    """What there is to choose from; every part as (text, what it is)."""
+    """The choices for completion, each as (text, meaning)."""
 
     def agents(self) -> Sequence[tuple[str, str]]:
-        """Those that a message can be given to, ``auto`` not included."""
+        """Agents that can get a message, without ``auto``."""
         ...
 
     def settings(self) -> Sequence[tuple[str, str]]:
@@ -36,7 +36,7 @@ class Sources(Protocol):
         ...
 
     def values(self, setting: str) -> Sequence[str]:
-        """What a setting can be; empty if that cannot be listed."""
+        """Possible values of a setting; empty if they cannot be listed."""
         ...
 
     def strategies(self) -> Sequence[str]:
@@ -48,16 +48,16 @@ class Sources(Protocol):
         ...
 
     async def items(self) -> Sequence[tuple[str, str]]:
-        """Questions to people that are open; never raises."""
+        """Open inbox items; never raises."""
         ...
 
     async def choices(self, item: str) -> Sequence[str]:
-        """What can be answered to a question, which the beginning of its id names; never raises."""
+        """Possible answers to an item, named by a prefix of its id; never raises."""
         ...
 
 
 async def candidates(before: str, sources: Sources) -> list[Suggestion]:
-    """What could complete the text before the cursor, best first; a plain text has nothing."""
+    """Completions of the text before the cursor, best first; none for plain text."""
     if match := _STRATEGY.fullmatch(before):
         return _strategies(match["option"], sources)
     if match := _MENTION.fullmatch(before):
@@ -74,12 +74,13 @@ async def candidates(before: str, sources: Sources) -> list[Suggestion]:
 
 
 def quoted_name(name: str) -> str:
-    """An agent's name as it is typed behind an @."""
+    """An agent's name as it is typed after an @."""
     return f'"{name}"' if " " in name else name
 
 
 def ranked(typed: str, choices: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The choices that have the typed letters in this order; those that begin with them first."""
+    """The choices that contain the typed letters in this order; those with the prefix come
+    first."""
     wanted = typed.casefold()
     placed = []
     for place, choice in enumerate(choices):
@@ -91,7 +92,7 @@ def ranked(typed: str, choices: Iterable[tuple[str, str]]) -> list[tuple[str, st
 
 
 def _has_in_order(text: str, letters: str) -> bool:
-    """Whether `text` has the letters one behind the other, perhaps with others in between."""
+    """Whether `text` contains the letters in this order, gaps allowed."""
     rest = iter(text)
     return all(letter in rest for letter in letters)
 
@@ -106,7 +107,7 @@ def _strategies(option: str, sources: Sources) -> list[Suggestion]:
 
 
 async def _command(line: str, sources: Sources) -> list[Suggestion]:
-    """`line` is what stands behind the slash."""
+    """`line` is the text after the slash."""
     words = line.split(" ")
     typed = words[-1]
     found = [
@@ -120,7 +121,7 @@ async def _command(line: str, sources: Sources) -> list[Suggestion]:
 
 
 def _beginning_with(words: Sequence[str]) -> list[Command]:
-    """The commands that the words could be the beginning of, each next word once."""
+    """The commands that the words may be a prefix of, each next word once."""
     *above, typed = (word.casefold() for word in words)
     depth = len(words)
     fitting: dict[str, Command] = {}

@@ -1,4 +1,4 @@
-"""What was typed before, in a file of the person's own."""
+"""The history of typed lines, in a private file."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ekiden.core.values.jsonio import dumps, loads
 
 FILE_NAME = "chat_history"
 _LONGEST = 20_000
-"""Characters of an entry; longer ones are not remembered."""
+"""Longest entry in characters; longer ones are not stored."""
 _MOST_BYTES = 50_000_000
 _SECRET = re.compile(
     r"(?i)(?:api[_-]?key|passw(?:or)?d|secret|token|authorization)\w*[\"']?\s*[=:]\s*\S{6,}"
     r"|\bbearer\s+\S{12,}|\b(?:sk|pk|ghp|gho|xox[abp])[-_][A-Za-z0-9_-]{12,}"
 )
-"""What looks like a secret that was pasted."""
+"""Matches pasted secrets."""
 
 
 class PrivateHistory(History):
-    """A history in a file that nobody else may read, of at most `limit` entries.
+    """A history in a file that only its owner may read, of at most `limit` entries.
 
-    Not remembered is what begins with a space, what looks like a secret and what is very long. A
-    file that cannot be read or written costs only the memory of earlier chats.
+    Entries that begin with a space, look like a secret or are very long are not stored. If the file
+    cannot be read or written, only the history of earlier chats is lost.
     """
 
     def __init__(self, path: Path, *, limit: int = 1000) -> None:
@@ -36,7 +36,7 @@ class PrivateHistory(History):
         self.limit = limit
 
     def keep(self, limit: int) -> None:
-        """Remember so many from now on; with 0 nothing, not even what was read."""
+        """Keep this many entries from now on; with 0 none, not even those already read."""
         self.limit = limit
         if not limit:
             self._loaded_strings.clear()
@@ -49,7 +49,7 @@ class PrivateHistory(History):
         return list(reversed(entries[-self.limit :])) if self.limit else []
 
     def append_string(self, string: str) -> None:
-        """Remember for this chat; and for others unless it is to be forgotten."""
+        """Remember for this chat, and for later ones if the text may be stored."""
         if is_memorable(string):
             super().append_string(string)
 
@@ -69,7 +69,7 @@ class PrivateHistory(History):
         return [entry for entry in map(_entry, lines) if entry is not None]
 
     def _shorten(self, entries: list[str]) -> None:
-        """Write these instead; in one go, so that a crash leaves the old or the new file."""
+        """Replace the entries, atomically: a crash leaves the old or the new file."""
         fresh = self._path.with_name(f"{self._path.name}.{os.getpid()}")
         with suppress(OSError):
             text = "".join(f"{dumps(entry)}\n" for entry in entries)
@@ -86,7 +86,7 @@ class PrivateHistory(History):
 
 
 def is_memorable(text: str) -> bool:
-    """Whether a text may be remembered."""
+    """Whether a text may be stored."""
     return not (text.startswith(" ") or len(text) > _LONGEST or _SECRET.search(text))
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, and signals to end, while a chat lasts."""
+"""Ctrl-C and termination signals during a chat."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _TO_END = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 
 
 class Interrupts:
-    """Turns SIGINT into the end of what is being done, SIGTERM and SIGHUP into that of the chat.
+    """SIGINT ends the current action; SIGTERM and SIGHUP end the chat.
 
     A turn that ends like this is suspended: its session is free and can be resumed. Without
-    `stops_turns`, as in a pipe, SIGINT ends the chat, too.
+    `stops_turns`, as in a pipe, SIGINT also ends the chat.
     """
 
     def __init__(self, *, stops_turns: bool) -> None:
@@ -50,7 +50,7 @@ class Interrupts:
 
     @contextmanager
     def stopping(self, work: asyncio.Task[Any]) -> Iterator[None]:
-        """Ctrl-C cancels `work`, and nothing that waits for it, while the body runs."""
+        """While the body runs, Ctrl-C cancels `work`, and nothing that waits for it."""
         outer, self._work = self._work, work
         try:
             yield
@@ -58,7 +58,8 @@ class Interrupts:
             self._work = outer
 
     async def stoppable(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """The result of `work`; `None` if Ctrl-C stopped it. Cancelled, it ends the work first."""
+        """The result of `work`; `None` if Ctrl-C stopped it. When cancelled, it ends the work
+        first."""
         task = asyncio.create_task(work)
         try:
             with self.stopping(task):
@@ -70,7 +71,7 @@ class Interrupts:
         return None if task.cancelled() else task.result()
 
     def stop_turn(self) -> None:
-        """As Ctrl-C does."""
+        """Stop the turn, like Ctrl-C."""
         if self._work is not None:
             self._work.cancel()
 

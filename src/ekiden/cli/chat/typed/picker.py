@@ -1,4 +1,4 @@
-"""Choosing from a list: which lines there are, and how the choice is moved."""
+"""Choosing from a list: its lines, and moving the selection."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from ekiden.storage.base import SessionRow, Store
 
 _LOOK_BACK = 60
-"""Events, from the last one, among which the last message is looked for."""
+"""How many of the last events are searched for the last message."""
 _WORDS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOption:
-    """A session to go on in."""
+    """A session to continue."""
 
     session_id: str
     label: str
@@ -64,7 +64,7 @@ def _last_words(events: Sequence[Event]) -> str:
 
 
 class PickerList:
-    """A list with one line marked, of which as much is shown as fits."""
+    """A list with one selected line; it shows as many lines as fit."""
 
     def __init__(self, options: Sequence[str], *, start: int = 0, height: int = 10) -> None:
         self.options = list(options)
@@ -72,7 +72,7 @@ class PickerList:
         self._height = max(height, 1)
 
     def move(self, by: int) -> None:
-        """Mark another line, at most the first or last."""
+        """Select another line, at most the first or last."""
         self.at = min(max(self.at + by, 0), len(self.options) - 1)
 
     @property
@@ -81,7 +81,7 @@ class PickerList:
         return self._height
 
     def shown(self) -> list[tuple[bool, str]]:
-        """The lines around the marked one, with which it is."""
+        """The lines around the selected one, and which one it is."""
         first = max(0, min(self.at - self._height // 2, len(self.options) - self._height))
         last = first + self._height
         return [

@@ -1,4 +1,4 @@
-"""What is said line by line: through a pipe, from a file, or at a terminal that can do no more."""
+"""Line-by-line input: a pipe, a file, or a terminal without cursor movement."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ekiden.core.values.jsonio import loads
 
 _CHUNK = 65_536
 _LONGEST = 4_000_000
-"""Bytes of one line; what is longer is no message."""
+"""Longest line in bytes; longer ones are refused."""
 
 
 class LineReader:
-    """Reads `descriptor` line by line, without keeping the process alive for it.
+    """Reads `descriptor` line by line, without keeping the process alive.
 
     With `as_json` a line that begins with a quotation mark or a brace is JSON: a text, or an object
-    with `text`, so that a message can have several lines.
+    with `text`. A message can then have several lines.
     """
 
     can_choose = False
@@ -36,10 +36,10 @@ class LineReader:
         self._arriving: asyncio.Future[bytes] | None = None
 
     async def begin(self) -> None:
-        """Whatever is written waits in the pipe."""
+        """Does nothing: input waits in the pipe."""
 
     async def abandon(self) -> None:
-        """Nothing was begun."""
+        """Does nothing: `begin` showed no prompt."""
 
     async def read(self) -> str | None:
         line = await self._line()
@@ -47,11 +47,11 @@ class LineReader:
 
     @asynccontextmanager
     async def aside(self) -> AsyncIterator[None]:
-        """There is no prompt."""
+        """Does nothing: there is no prompt."""
         yield
 
     async def ask(self, question: str) -> str | None:
-        """Nobody is there to answer: the next line is a message."""
+        """No answer: the next line is a message."""
         return None
 
     async def choose(self, title: str, options: Sequence[str], *, start: int = 0) -> int | None:
@@ -69,7 +69,7 @@ class LineReader:
             self._is_at_end = not chunk
         line, newline, self._kept = self._kept.partition(b"\n")
         if too_long or len(line) > _LONGEST:
-            raise BadInput(f"a message has at most {_LONGEST:,} bytes; this one is left out")
+            raise BadInput(f"a message has at most {_LONGEST:,} bytes; this one is ignored")
         return line if line or newline else None
 
     def _text(self, line: bytes) -> str:
@@ -85,7 +85,7 @@ class LineReader:
 
 
 class TypedLines(LineReader):
-    """A person at a terminal that cannot move its cursor: a plain prompt, and whole lines."""
+    """A terminal that cannot move its cursor: a plain prompt, and whole lines."""
 
     def __init__(self, status: StatusOf, descriptor: int = 0) -> None:
         super().__init__(descriptor)
@@ -93,7 +93,7 @@ class TypedLines(LineReader):
         self._interrupted = False
         self._is_reading = False
         self._answer: asyncio.Future[str | None] | None = None
-        """Gets the next line of a `read` under way."""
+        """Receives the next line of a `read` in progress."""
 
     async def read(self) -> str | None:
         self._prompt()
@@ -114,7 +114,7 @@ class TypedLines(LineReader):
 
     @asynccontextmanager
     async def aside(self) -> AsyncIterator[None]:
-        """On lines of its own, below the prompt; then there is a new prompt."""
+        """Shows text on lines of its own, below the prompt; then prints a new prompt."""
         if not self._is_reading:
             yield
             return
@@ -138,10 +138,10 @@ class TypedLines(LineReader):
             self._answer = None
 
     def interrupted(self) -> None:
-        """Ctrl-C at the prompt: the terminal has emptied the line; twice in a row is the end."""
+        """Ctrl-C at the prompt: the terminal has cleared the line; twice in a row ends the chat."""
         if not self._interrupted:
             self._interrupted = True
-            sys.stdout.write("\n(Ctrl-C again leaves, and so does Ctrl-D)\n")
+            sys.stdout.write("\n(Ctrl-C again leaves, or Ctrl-D)\n")
             self._prompt()
         elif self._arriving is not None and not self._arriving.done():
             self._arriving.set_result(b"")
@@ -152,11 +152,11 @@ class TypedLines(LineReader):
 
 
 def start_reading(descriptor: int) -> asyncio.Future[bytes]:
-    """Will be some bytes, or none at the end.
+    """Starts a read; the result is some bytes, or none at the end.
 
-    Read by a thread that nobody waits for: a pipe that stays silent must not keep a process from
-    ending. It reads the descriptor itself, because a lock on the buffered stream that is held when
-    the interpreter ends is fatal.
+    A thread that is never joined reads: a silent pipe must not keep a process alive. It reads the
+    descriptor itself, because a lock on the buffered stream that is held when the interpreter ends
+    is fatal.
     """
     loop = asyncio.get_running_loop()
     arrived: asyncio.Future[bytes] = loop.create_future()

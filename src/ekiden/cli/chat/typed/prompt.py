@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from prompt_toolkit.output import Output
 
 
-LEAVE_HINT = "Ctrl-C again leaves, and so does Ctrl-D"
+LEAVE_HINT = "Ctrl-C again leaves, or Ctrl-D"
 
 
 def bindings(say_hint: Callable[[str], None]) -> KeyBindings:
-    """Enter sends, Alt-Enter and Ctrl-J begin a line, Ctrl-C empties and then leaves."""
+    """Enter sends, Alt-Enter and Ctrl-J start a new line, Ctrl-C clears the line, then leaves."""
     keys = KeyBindings()
     leaving = False
 
@@ -95,7 +95,7 @@ async def choose(
     input: Input | None = None,
     output: Output | None = None,
 ) -> int | None:
-    """The place of the chosen option; `None` after Esc, q or Ctrl-C. The list is wiped."""
+    """The index of the chosen option; `None` after Esc, q or Ctrl-C. The list is wiped."""
     from ekiden.cli.chat.typed.picker import PickerList
 
     choice = PickerList(options, start=start, height=_HEIGHT)
@@ -162,14 +162,14 @@ _STYLE = Style.from_dict(
     }
 )
 SourcesOf: TypeAlias = Callable[[], Sources | None]
-"""Gives what completion chooses from; `None` while that is not known yet."""
+"""Returns the choices for completion; `None` while they are unknown."""
 
 _RESERVED = 6
-"""Lines kept free for the menu of completions."""
+"""Lines reserved for the completion menu."""
 
 
 class ChatCompleter(Completer):
-    """`candidates` as prompt-toolkit wants them; the store is asked while typing goes on."""
+    """`candidates` for prompt-toolkit; the store is queried in the background."""
 
     def __init__(self, sources: SourcesOf) -> None:
         self._sources = sources
@@ -177,7 +177,7 @@ class ChatCompleter(Completer):
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
-        """Only the other one is used."""
+        """Not used; prompt-toolkit calls the asynchronous method."""
         return ()
 
     async def get_completions_async(
@@ -193,8 +193,8 @@ class ChatCompleter(Completer):
 class TerminalReader:
     """`Reader` at a terminal.
 
-    `input` and `output` are the process's own by default; tests give others. `stop_turn` is what
-    Ctrl-C at a question does.
+    `input` and `output` are the process's own by default; tests pass others. Ctrl-C at a question
+    calls `stop_turn`.
     """
 
     can_choose = True
@@ -230,9 +230,9 @@ class TerminalReader:
         )
 
     async def begin(self) -> None:
-        """Show the prompt at once; the next `read` gives what is typed there.
+        """Show the prompt at once; the next `read` returns what is typed there.
 
-        Between the two there is time to load what takes long. `abandon` takes the prompt back.
+        Slow modules can load between the two. `abandon` removes the prompt.
         """
         shown = asyncio.Event()
         self._session.app.after_render += lambda _: shown.set()
@@ -244,7 +244,7 @@ class TerminalReader:
         waiting.cancel()
 
     async def abandon(self) -> None:
-        """Wipe the prompt that `begin` showed, if nobody has read from it yet."""
+        """Wipe the prompt that `begin` showed, if it was not read from yet."""
         begun, self._begun = self._begun, None
         if begun is None:
             return
@@ -256,7 +256,7 @@ class TerminalReader:
         app.erase_when_done = False
 
     def refresh(self) -> None:
-        """Draw the prompt again: what it tells has changed."""
+        """Draw the prompt again after its status changed."""
         self._session.app.invalidate()
 
     async def read(self) -> str | None:
@@ -281,7 +281,7 @@ class TerminalReader:
 
     @asynccontextmanager
     async def aside(self) -> AsyncIterator[None]:
-        """The prompt is wiped, and is there again afterwards with what was typed in it."""
+        """Wipes the prompt and restores it afterwards, with the typed text."""
         app = self._session.app
         if not app.is_running or app.future is None or app.future.done():
             yield
@@ -296,7 +296,7 @@ class TerminalReader:
             aside.is_back.set()
 
     async def ask(self, question: str) -> str | None:
-        """Ctrl-C is a no, and stops the turn, too; keys of before the question are dropped."""
+        """Ctrl-C declines and stops the turn; keys typed before the question are dropped."""
         asking: PromptSession[str] = PromptSession(**self._streams)
         _forget_typed_ahead(asking.app.input)
         try:
@@ -332,13 +332,13 @@ class _PutAside(Exception):
         self.is_back = asyncio.Event()
 
     async def until_back(self) -> None:
-        """Say that the prompt is off the screen, and wait until it may be there again."""
+        """Report that the prompt is off the screen, and wait until it may return."""
         self.is_gone.set()
         await self.is_back.wait()
 
 
 def _forget_typed_ahead(keys: Input) -> None:
-    """Drop what waits in the terminal, and what an earlier prompt has read too much."""
+    """Drop pending terminal input, and input that an earlier prompt read too much."""
     while keys.read_keys():
         pass
     keys.flush_keys()

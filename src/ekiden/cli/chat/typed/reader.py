@@ -1,4 +1,4 @@
-"""Where what a person says comes from."""
+"""The source of a person's input."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Protocol, TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What a prompt tells."""
+    """The status shown at a prompt."""
 
     agent: str
-    """Who gets the next message."""
+    """The agent that gets the next message."""
     session_id: str
     details: str = ""
-    """Whatever else the person should have in view."""
+    """Further facts for the person."""
 
 
 StatusOf: TypeAlias = Callable[[], Status]
 
 
 class Reader(Protocol):
-    """Reads what a person says and decides."""
+    """Reads a person's input and decisions."""
 
     @property
     def can_choose(self) -> bool:
@@ -31,11 +31,11 @@ class Reader(Protocol):
         ...
 
     async def begin(self) -> None:
-        """Let the person begin to type, where that is possible; `read` gives it later."""
+        """Let the person start typing, where possible; `read` returns it later."""
         ...
 
     async def abandon(self) -> None:
-        """Take back what `begin` did, if nobody has read since."""
+        """Undo `begin`, if nothing was read since."""
         ...
 
     async def read(self) -> str | None:
@@ -43,37 +43,37 @@ class Reader(Protocol):
         ...
 
     def aside(self) -> AbstractAsyncContextManager[None]:
-        """While the body runs, something else may use the screen; a `read` under way goes on
-        afterwards with what was typed."""
+        """While the body runs, other output may use the screen; a `read` in progress continues
+        afterwards with the typed text."""
         ...
 
     async def ask(self, question: str) -> str | None:
-        """The line typed behind `question`, and after it; `None` when nobody will answer."""
+        """The line typed after `question`; `None` at the end of input."""
         ...
 
     async def choose(self, title: str, options: Sequence[str], *, start: int = 0) -> int | None:
-        """The place of the option that the person takes; `None` for none of them."""
+        """The index of the option that the person picks; `None` for none of them."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedMessage:
-    """Something to say to the team."""
+    """A message to the team."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedCommand:
-    """A command: everything behind the slash."""
+    """A command: everything after the slash."""
 
     line: str
 
 
 def read_input(text: str) -> TypedMessage | TypedCommand | None:
-    """Which of the two `text` is; `None` if there is nothing in it.
+    """A message or a command; `None` if the text is empty.
 
-    A message that is to begin with a slash is written with two.
+    To send a message that begins with a slash, type two.
     """
     bare = text.strip()
     if not bare:

@@ -1,4 +1,4 @@
-"""What a chat's completion chooses from: the team, the settings and the store."""
+"""The choices for a chat's completion: team, settings and store."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ChatSources:
         return STRATEGIES
 
     async def items(self) -> Sequence[tuple[str, str]]:
-        """Read at most every few seconds, as sessions are."""
+        """Read at most every few seconds, like sessions."""
         from ekiden.cli.views.questions import question_line
 
         return [(item.id, question_line(item)) for item in await self._open_items()]
@@ -89,7 +89,7 @@ class ChatSources:
         return self._items
 
     async def sessions(self) -> Sequence[tuple[str, str]]:
-        """Read at most every few seconds; what was read last if the store does not answer."""
+        """Read at most every few seconds; the last result if the store does not answer."""
         from ekiden.storage.base import SessionFilter
 
         if time.monotonic() - self._read_at < _FRESH_S:

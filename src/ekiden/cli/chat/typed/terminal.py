@@ -1,4 +1,4 @@
-"""The terminal's own settings, while answers are shown."""
+"""The terminal's settings while answers are shown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet_keys(descriptor: int | None = None) -> Iterator[None]:
-    """Keys are not shown and kept for the next prompt, exactly; Ctrl-C and Ctrl-Z still work.
+    """Keys are not echoed but kept for the next prompt; Ctrl-C and Ctrl-Z still work.
 
     Does nothing where there is no terminal.
     """
