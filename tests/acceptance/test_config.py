@@ -63,7 +63,7 @@ def test_all_faults_of_both_files_are_told_at_once(ekiden: Ekiden) -> None:
     ran = ekiden("config", "list", EKIDEN_ROUTING_ENABLED="maybe")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.splitlines() == [
-        "error[settings.invalid]: some settings are wrong:",
+        "error[settings.invalid]: some settings are invalid:",
         f"{user}:2:3: there is no setting 'modle'; did you mean 'model'?",
         ".ekiden/settings.json:2:10: '\"' stands where a colon is expected",
         "EKIDEN_ROUTING_ENABLED: agents.routing.enabled must be true or false, not 'maybe'",

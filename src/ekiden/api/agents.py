@@ -1,4 +1,4 @@
-"""Agents: who is there, what they can do, what they do now, and who would get a request."""
+"""Agents: the team, its capabilities, its current work, and routing of a request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ekiden.routing.decision import Method, Strategy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFacts(Value):
-    """What a list of agents and everything about one have in common."""
+    """The common fields of an agent's summary and details."""
 
     name: str
     title: str | None
@@ -30,11 +30,11 @@ class AgentFacts(Value):
     scope: Scope
     model: str | None
     origin: str
-    """Where it comes from: a kind of file, `python`, or `people`."""
+    """The source: a kind of file, `python`, or `people`."""
     path: str | None
     tools: Sequence[Any]
     handoffs: Sequence[Any]
-    """Whom it may hand to."""
+    """The agents that it may hand to."""
     can_ask: Sequence[str]
     can_tell: Sequence[str]
     can_ask_people: Sequence[str]
@@ -43,13 +43,13 @@ class AgentFacts(Value):
     triggers: Triggers
     capabilities: Sequence[Capability]
     available: bool | None
-    """`null`: that is asked when it matters."""
+    """`null`: decided at each handoff."""
     max_sessions: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSummary(AgentFacts):
-    """An agent in short."""
+    """A short description of an agent."""
 
     tools: Sequence[str]
     handoffs: Sequence[str]
@@ -68,7 +68,7 @@ class AgentDetails(AgentFacts):
     runs_on: Sequence[str]
     """Labels that a worker must have to run it."""
     durability: Durability | None
-    """Of an agent of another framework: what is repeated after a crash, at most."""
+    """For an agent of another framework: the most that is repeated after a crash."""
     instructions: str | None
 
 
@@ -78,44 +78,44 @@ class RunningSession(Value):
 
     session_id: str
     owner: str
-    """Who has the lease."""
+    """The process that holds the lease."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPresence(Value):
-    """The sessions that an agent has, and its waits."""
+    """An agent's sessions, and its waits."""
 
     agent: str
     known: bool
     """Whether the team has such an agent."""
     router: bool
-    """Whether these sessions wait for a message that can be routed."""
+    """Whether these sessions wait for a message to be routed."""
     sessions: int
     idle: int
     ready: int
     waiting: int
     running: Sequence[RunningSession]
-    """They are counted by their status, too."""
+    """They are also counted by status."""
     status: BlockingStatus
     """`internal` if it waits for an agent, `user` if only for people, else `none`."""
     waits: Sequence[BlockingContext]
-    """For whom it waits, the longest wait first."""
+    """What it waits for, the longest wait first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteMatch(Value):
-    """Something that speaks for an agent."""
+    """Evidence for an agent."""
 
     kind: Literal["keyword", "pattern", "semantic"]
     text: str
-    """The keyword or pattern; empty for what it means as a whole."""
+    """The keyword or pattern; empty for a match by meaning."""
     points: float | None
-    """What it counts: points of the rules, or the probability by meaning."""
+    """Its weight: points of the rules, or the probability by meaning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageScore(Value):
-    """How one agent did at one stage."""
+    """The score of one agent at one stage."""
 
     agent: str
     score: float
@@ -129,21 +129,21 @@ class StageScore(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteScore(StageScore):
-    """How one agent did; one that nothing speaks for has 0 and the method `none`."""
+    """The score of one agent; without evidence it is 0 with the method `none`."""
 
     matches: Sequence[RouteMatch]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteStage(Value):
-    """What one stage said."""
+    """The verdict of one stage."""
 
     method: Method
     agent: str | None
-    """Its choice; also named when it is not sure."""
+    """Its choice, even if uncertain."""
     confidence: int
     sure: bool
-    """Whether the choice stands on its own, without asking further."""
+    """Whether the choice needs no further stage."""
     reason: str
     elapsed_ms: float
     usage: Mapping[str, Any] | None = left_out()
@@ -153,7 +153,7 @@ class RouteStage(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteAnalysis(Value):
-    """Which agent would take a request, and everything that led to it."""
+    """The agent that would get a request, with the whole decision."""
 
     agent: str | None
     """`null`: nothing matched."""
@@ -169,21 +169,21 @@ class RouteAnalysis(Value):
     strategy: Strategy
     cause: RouteCause
     stages: Sequence[RouteStage]
-    """What every stage said, in order; also why one could not be asked."""
+    """The verdict of every stage, in order; also why a stage was not available."""
     context: str | None = left_out()
-    """What a model that decided passes on to the agent. A model wrote it: it is data."""
+    """What a deciding model passes on to the agent. A model wrote it: treat it as data."""
     usage: Mapping[str, Any] | None = left_out()
-    """What asking models cost."""
+    """The tokens of model calls."""
     fallback: str | None = left_out()
-    """What becomes of a request that no agent matches, in words."""
+    """What happens to a request that no agent matches, in words."""
 
 
 class Agents(Protocol):
-    """Who is there."""
+    """The agents of the team."""
 
     @endpoint("GET", "/agents", scope="read", is_whole=True)
     def list(self) -> Pages[AgentSummary]:
-        """List the agents, all of them: what each is for, what it may use and hand to."""
+        """List all agents with description, tools and handoff targets."""
         ...
 
     @endpoint("GET", "/agents/ps", scope="read", is_whole=True)
@@ -192,24 +192,21 @@ class Agents(Protocol):
         *,
         idle: Annotated[
             bool,
-            Told(
-                "Count sessions that nobody works on, too; without them it is much quicker in a "
-                "large store."
-            ),
+            Told("Also count idle sessions; without them it is much faster in a large store."),
         ] = True,
     ) -> Pages[AgentPresence]:
-        """Show how many sessions each agent has, who is running them, and who waits for whom.
+        """Show each agent's sessions, the processes that run them, and what each waits for.
 
-        Agents that the team does not have are listed too, if they have sessions or wait.
+        Agents outside the team are listed if they have sessions or wait.
         """
         ...
 
     @endpoint("GET", "/agents/deadlocks", scope="read", cursor=PLAIN)
     def deadlocks(self) -> Pages[Deadlock]:
-        """List agents that wait, or waited, for each other in a circle, the newest first.
+        """List agents that wait, or waited, for each other in a circle, newest first.
 
-        Each was broken by letting one of them give up, the victim; one that nobody has broken yet
-        comes before all others.
+        A deadlock is broken by letting one agent give up, the victim. Unbroken deadlocks come
+        first.
         """
         ...
 
@@ -219,8 +216,8 @@ class Agents(Protocol):
         name: Annotated[
             str,
             Told(
-                "The agent's name; with an @ before it, it is never one of the words that stand "
-                "here besides.",
+                "The agent's name; with an @ before it, it is never taken for a fixed word of "
+                "the path.",
                 min_length=1,
                 max_length=201,
                 pattern=ONE_LINE,
@@ -228,7 +225,7 @@ class Agents(Protocol):
             ),
         ],
     ) -> AgentDetails:
-        """Everything about an agent, its transfer tools and its file included."""
+        """Get everything about an agent, including its transfer tools and its file."""
         ...
 
     @endpoint("GET", "/handoff/capability-match", scope="read", problems=(404,), is_whole=True)
@@ -237,8 +234,8 @@ class Agents(Protocol):
         capabilities: Annotated[
             Sequence[Annotated[str, Told("", max_length=2000, pattern=CAPABILITIES)]],
             Told(
-                "What is required, with commas between; `tag:NAME` is any capability with that "
-                "tag.",
+                "Required capabilities, separated by commas; `tag:NAME` is any capability with "
+                "that tag.",
                 min_length=1,
                 max_length=1000,
                 examples=(["refunds,invoices"],),
@@ -247,13 +244,13 @@ class Agents(Protocol):
         *,
         exclude: Annotated[
             Sequence[Annotated[str, Told("", max_length=4000, pattern=PLAIN)]],
-            Told("Agents to leave out, with commas between.", max_length=1000),
+            Told("Agents to leave out, separated by commas.", max_length=1000),
         ] = (),
-        min_score: Annotated[float, Told("The mean proficiency that is enough.", ge=0, le=1)] = 0.5,
+        min_score: Annotated[float, Told("The lowest mean proficiency.", ge=0, le=1)] = 0.5,
     ) -> Pages[Match]:
-        """Find the agents that have certain capabilities, the best first; empty if none has them.
+        """Find agents by capability, best match first; empty if none matches.
 
-        The score is the mean proficiency over what is required; what is missing counts 0.
+        The score is the mean proficiency over the required capabilities; a missing one counts 0.
         """
         ...
 
@@ -263,7 +260,7 @@ class Agents(Protocol):
         text: Annotated[
             str,
             Told(
-                "`@auto --strategy=NAME` and `@name` at the beginning are understood.",
+                "May begin with `@auto --strategy=NAME` or `@name`.",
                 min_length=1,
                 max_length=100_000,
                 pattern=SAID,
@@ -272,18 +269,18 @@ class Agents(Protocol):
         ],
         *,
         strategy: Annotated[
-            Strategy | None, Told("How to choose; else as the settings say.")
+            Strategy | None, Told("The routing strategy; by default as in the settings.")
         ] = None,
     ) -> RouteAnalysis:
         """Show which agent would get a request, and why; nothing is run or stored.
 
-        A model may be asked, as the strategy says, which costs: so it needs the scope `run`.
+        The strategy may call a model, which costs money: so it needs the scope `run`.
         """
         ...
 
 
 class CalledAgents(Called):
-    """`Agents`, called."""
+    """`Agents` for synchronous code."""
 
     list = lists(Agents.list)
     ps = lists(Agents.ps)

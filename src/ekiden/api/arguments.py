@@ -1,4 +1,4 @@
-"""Arguments of callers in this process: checked as those of requests are, with the same error."""
+"""Checks arguments of local callers like those of requests, with the same error."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _LONGEST_CURSOR: Final = 512
 _WORDS: Final = {
     SESSION_ID: "is not a valid id: use letters, digits and _ - . : @",
     SAID: "says nothing",
-    MOMENT: "is no time: give a date, a date with a time, or how long ago, as 30m or 7d",
+    MOMENT: "is not a time: give a date, a date with a time, or how long ago, as 30m or 7d",
 }
-"""What is wrong with a text that does not fit a pattern."""
+"""The message for a text that does not match a pattern."""
 _BOUNDS: Final = {
     "min_length": "is shorter than",
     "max_length": "is longer than",
@@ -41,20 +41,21 @@ _BOUNDS: Final = {
 
 
 def checked(interface: type, implementation: T) -> T:
-    """The implementation, whose methods refuse with `RequestInvalid` what no request may bring."""
+    """Wraps the implementation; its methods raise `RequestInvalid` for arguments that no request
+    may have."""
     found: Any = _Checked(interface, implementation)
     proxy: T = found
     return proxy
 
 
 def check_arguments(interface: type, name: str, **given: Any) -> None:
-    """`RequestInvalid` for what no request for this method may bring."""
+    """`RequestInvalid` for arguments that no request to this method may have."""
     _check_all(parameters(interface, name), given)
 
 
 class _Checked:
-    """Makes each method when it is first used: to read all declarations takes longer than most
-    commands do."""
+    """Creates each method on first use: reading all declarations takes longer than most
+    commands."""
 
     def __init__(self, interface: type, implementation: Any) -> None:
         self._interface, self._implementation = interface, implementation
@@ -120,11 +121,11 @@ def _check(name: str, hint: Any, told: Told, value: Any) -> None:
         if told.max_length is not None and len(value) > told.max_length:
             _refuse(name, _beyond("max_length", told.max_length))
     if isinstance(value, str) and not is_unicode(value):
-        _refuse(name, "has half a character, which no JSON can carry")
+        _refuse(name, "has a lone surrogate, which JSON cannot carry")
     if told.pattern is not None and isinstance(value, str) and not _fits(told.pattern, value):
         _refuse(name, _unfitting(told.pattern, value))
     if told.is_unique and len(set(parts)) < len(parts):
-        _refuse(name, "something is named twice")
+        _refuse(name, "a value is listed twice")
     if isinstance(value, int | float):
         if told.ge is not None and not value >= told.ge:
             _refuse(name, _beyond("ge", told.ge))
@@ -139,32 +140,31 @@ def _check(name: str, hint: Any, told: Told, value: Any) -> None:
 
 
 def problem_of(bounds: Mapping[str, Any], value: Any) -> str | None:
-    """What is wrong with a value that is not within the bounds, of which one is told; `None` if
-    they are of another kind."""
+    """The fault of a value outside its bounds, naming one bound; `None` if they do not apply."""
     if "pattern" in bounds:
         return _unfitting(bounds["pattern"], str(value))
     return next((_beyond(name, bounds[name]) for name in _BOUNDS if name in bounds), None)
 
 
 def _beyond(bound: str, limit: float) -> str:
-    """What is wrong with a value beyond a bound, which is called as in `Told`."""
+    """The fault of a value beyond a bound; bounds are named as in `Told`."""
     return "is empty" if (bound, limit) == ("min_length", 1) else f"{_BOUNDS[bound]} {limit:,.15g}"
 
 
 def _unfitting(pattern: str, value: str) -> str:
-    """What is wrong with a text that does not fit the pattern, in words."""
+    """The fault of a text that does not match the pattern, in words."""
     words = _WORDS.get(pattern, "has characters that are not allowed here")
     return f"{value[:40]!r} {words}"
 
 
 def _fits(pattern: str, value: str) -> bool:
-    """Whether it does, as JSON Schema has it: `$` is the very end, also after a line break."""
+    """Whether it matches, as in JSON Schema: `$` is the very end, even after a line break."""
     return re.search(re.sub(r"\$(?=\)*$)", r"\\Z", pattern), value) is not None
 
 
 def _parts(hint: Any, value: Any) -> Iterator[tuple[Any, Any]]:
-    """The members of a list, or the keys and values of an object, each with its type; what may be
-    of several types, as that which it is of."""
+    """The members of a list, or the keys and values of an object, each with its type; for a union,
+    the type that fits."""
     if get_origin(hint) in (Union, UnionType):
         yield from ((each, value) for each in get_args(hint) if _is_of(told_of(each)[0], value))
     if get_origin(hint) is Mapping and isinstance(value, Mapping):
@@ -182,7 +182,7 @@ def _is_of(hint: Any, value: Any) -> bool:
 
 
 def _options(hint: Any) -> tuple[Any, ...]:
-    """What a value, or each of several, may be; empty: anything of its type."""
+    """The allowed values; empty: anything of its type."""
     if get_origin(hint) is Literal:
         return get_args(hint)
     if get_origin(hint) is Sequence:

@@ -1,4 +1,4 @@
-"""The audit: who handed what to whom, who decided and why, and whether that is what was written."""
+"""The audit: handoffs and decisions with actors and reasons, and their verification."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HandoffMove: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry(Value):
-    """One thing that the audit knows: a move of a handoff, a decision, a case for a person."""
+    """One audit record: a status change of a handoff, a decision, or a case for a person."""
 
     id: str
     timestamp: float
@@ -32,7 +32,7 @@ class AuditEntry(Value):
     type: Literal[AuditedType, "message"]
     """`message` is a question between agents; it is listed only with a task or a correlation."""
     move: str | None
-    """The status that a handoff moved to."""
+    """The new status of a handoff."""
     actor: AuditActor
     source: str | None = named("from")
     """The agent that had the work."""
@@ -43,19 +43,19 @@ class AuditEntry(Value):
     correlation_id: str
     reason: str | None
     code: str | None
-    """Why a handoff was refused or undone, for programs."""
+    """Why a handoff was refused or rolled back, for programs."""
     error: str | None
     facts: Mapping[str, Any]
-    """What else the event tells: the tool that was asked about, the answer, the rule that fit."""
+    """Further facts: the tool in question, the answer, the matching rule."""
     hash: str | None
-    """`null` in what an earlier version wrote."""
+    """`null` in records of an earlier version."""
     previous: str | None
     """The hash of the audited event before it; empty for the session's first one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenRecord(Value):
-    """The first place at which a session's records are not what was written."""
+    """The first altered record of a session."""
 
     record_id: str
     session_id: str
@@ -66,7 +66,7 @@ class BrokenRecord(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditVerification(Value):
-    """What was looked at and what is broken."""
+    """The result of a verification."""
 
     ok: bool
     """Whether nothing is broken."""
@@ -76,51 +76,54 @@ class AuditVerification(Value):
     events: int
     unhashed: int
     covered: int
-    """Events that a digest of their commit covers."""
+    """Events covered by the digest of their commit."""
     uncovered: int
-    """Events that no digest covers."""
+    """Events without a digest."""
     decisions: int
-    """Closed inbox items that are as they were closed."""
+    """Closed inbox items that are unaltered."""
     compared: int
     broken: int
     checked: Sequence[str]
-    """What was looked at, in words."""
+    """What was checked, in words."""
     not_checked: Sequence[str]
-    """What was not looked at, in words."""
+    """What was not checked, in words."""
     first: BrokenRecord | None
     links: Sequence[BrokenRecord]
-    """The first broken link of each session, the earliest first; at most 1,000."""
+    """The first broken link of each session, earliest first; at most 1,000."""
 
 
 class AuditFilters(TypedDict, total=False):
-    """Which records are listed; what is not given, or `None`, does not matter."""
+    """Filters for records; a filter that is missing or `None` matches all."""
 
     agent: Annotated[
         str | None,
         Told(
-            "Only where this agent acted, had the work or was to get it.",
+            "Only records in which this agent acted, had the work or was to get it.",
             max_length=200,
             pattern=PLAIN,
         ),
     ]
-    task: Annotated[str | None, Told("Only those of this task.", max_length=200, pattern=PLAIN)]
+    task: Annotated[str | None, Told("Only records of this task.", max_length=200, pattern=PLAIN)]
     correlation: Annotated[
-        str | None, Told("Only those with this correlation id.", max_length=200, pattern=PLAIN)
+        str | None, Told("Only records with this correlation id.", max_length=200, pattern=PLAIN)
     ]
-    status: Annotated[HandoffMove | None, Told("Only moves of handoffs to this status.")]
+    status: Annotated[
+        HandoffMove | None, Told("Only records of handoffs that changed to this status.")
+    ]
     session: Annotated[
-        str | None, Told("Only those of this session.", max_length=200, pattern=PLAIN)
+        str | None, Told("Only records of this session.", max_length=200, pattern=PLAIN)
     ]
     handoff: Annotated[
-        str | None, Told("Only those of the handoff with this id.", max_length=200, pattern=PLAIN)
+        str | None, Told("Only records of the handoff with this id.", max_length=200, pattern=PLAIN)
     ]
-    type: Annotated[AuditedType | None, Told("Only those of this type.")]
-    since: Annotated[Moment | None, Told("From then on.")]
+    type: Annotated[AuditedType | None, Told("Only records of this type.")]
+    since: Annotated[Moment | None, Told("From this time on.")]
     until: Annotated[Moment | None, Told("Before then.")]
     text: Annotated[
         str | None,
         Told(
-            "Only with this in agents, reason, error, code, ids or facts, whatever the case.",
+            "Only records with this text in agents, reason, error, code, ids or facts; case "
+            "does not matter.",
             max_length=200,
             pattern=PLAIN,
         ),
@@ -128,19 +131,19 @@ class AuditFilters(TypedDict, total=False):
 
 
 class Audit(Protocol):
-    """The records of the audit; they can be read and verified, not changed."""
+    """The audit records; they can be read and verified, not changed."""
 
     @endpoint("GET", "/audit/records", scope="read")
     def list(
         self,
         *,
-        oldest_first: Annotated[bool, Told("Begin with the oldest.")] = False,
+        oldest_first: Annotated[bool, Told("Start with the oldest.")] = False,
         **filters: Unpack[AuditFilters],
     ) -> Pages[AuditEntry]:
-        """List who handed what to whom, who decided and why, newest first.
+        """List handoffs and decisions with actors and reasons, newest first.
 
-        With `text`, a page that had to look at very many records may be short or empty: there is
-        more as long as there is a `next_cursor`.
+        With `text`, a page that scanned very many records may be short or empty: there is more as
+        long as there is a `next_cursor`.
         """
         ...
 
@@ -159,7 +162,7 @@ class Audit(Protocol):
             ),
         ],
     ) -> Pages[AuditEntry]:
-        """A record, or all records of a handoff, the oldest first."""
+        """Get a record, or all records of a handoff, oldest first."""
         ...
 
     @endpoint("POST", "/audit/verify", scope="read", problems=(404, 413, 504))
@@ -173,15 +176,16 @@ class Audit(Protocol):
         against: Annotated[
             str | Iterable[str] | None,
             Told(
-                "The text of an earlier export: each of its records must still be there as it was.",
+                "The text of an earlier export: each of its records must still be present and "
+                "unchanged.",
                 max_length=100_000_000,
             ),
         ] = None,
         timeout_s: Annotated[
-            float, Told("How long it may take; then it is 504.", ge=1, le=600)
+            float, Told("The timeout in seconds; after it the status is 504.", ge=1, le=600)
         ] = 55.0,
     ) -> AuditVerification:
-        """Find out whether what is stored was changed, and where first.
+        """Check that stored records were not altered; report the first broken link.
 
         If that takes longer than `timeout_s`, verify sessions one by one, or use the command.
         """
@@ -192,15 +196,15 @@ class Audit(Protocol):
         self,
         **filters: Unpack[AuditFilters],
     ) -> AsyncStream[str]:
-        """Records as JSON lines, the oldest first; the last line is the manifest.
+        """Export records as JSON lines, oldest first; the last line is the manifest.
 
-        An export without a manifest was cut off.
+        An export without a manifest is incomplete.
         """
         ...
 
 
 class CalledAudit(Called):
-    """`Audit`, called."""
+    """`Audit` for synchronous code."""
 
     list = lists(Audit.list)
     get = lists(Audit.get)

@@ -1,4 +1,4 @@
-"""The interface for callers without an event loop: one line for each method, typed like it."""
+"""The interface for callers without an event loop: one line for each method, with its types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Called:
-    """A resource whose methods are called, not awaited."""
+    """A resource for synchronous code."""
 
     def __init__(self, awaited: Any, portal: Portal) -> None:
         self._awaited = awaited
@@ -23,7 +23,7 @@ class Called:
 
 
 class calls(Generic[P, T]):
-    """A method that gives one answer: ``create = calls(Keys.create)``."""
+    """A method with one result: ``create = calls(Keys.create)``."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> None:
         self._function = function
@@ -43,7 +43,7 @@ class calls(Generic[P, T]):
 
 
 class lists(Generic[P, T]):
-    """A method that gives a list."""
+    """A method that returns a list."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Pages[T]]) -> None:
         self._function = function
@@ -61,7 +61,7 @@ class lists(Generic[P, T]):
 
 
 class streams(Generic[P, T]):
-    """A method that gives things bit by bit."""
+    """A method that returns a stream."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], AsyncStream[T]]) -> None:
         self._function = function
@@ -79,13 +79,13 @@ class streams(Generic[P, T]):
 
 
 class CalledPages(Generic[T]):
-    """A list: ``for`` goes through all of it, `page` gives a part."""
+    """A list: iterate over all of it, or get a part with `page`."""
 
     def __init__(self, pages: Pages[T], portal: Portal) -> None:
         self._pages, self._portal = pages, portal
 
     def page(self, *, limit: int = PAGE, cursor: str | None = None) -> Page[T]:
-        """At most `limit` of it, from `cursor` on, which is the `next_cursor` of another page."""
+        """At most `limit` entries, starting at `cursor`, the `next_cursor` of another page."""
         return self._portal.run(self._pages.page(limit=limit, cursor=cursor))
 
     def __iter__(self) -> Iterator[T]:

@@ -1,4 +1,4 @@
-"""Collaborations: agents that agree on work."""
+"""Collaborations: agreements on work between agents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ekiden.core.values.documents import Value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollaborationMessage(Value):
-    """What one said."""
+    """One message of a collaboration."""
 
     id: str
     move: str
@@ -33,52 +33,52 @@ class CollaborationMessage(Value):
     to: str | None
     """`null`: all participants."""
     correlation_id: str | None
-    """The message that it answers; `null` for the one that begins."""
+    """The message that it answers; `null` for the first one."""
     created_at: float
     """Seconds since 1970."""
     ttl: float | None
     body: Mapping[str, Any]
-    """What the move says."""
+    """The content of the move."""
     signature: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollaborationDetails(Value):
-    """Agents that agree on work, and what becomes of it."""
+    """A collaboration of agents, and its state."""
 
     id: str
     pattern: Pattern
-    """How it began: a request to one, a call to several, or a proposal."""
+    """How it started: a request to one agent, a call to several, or a proposal."""
     initiator: str
     participants: Sequence[str]
-    """Everybody who may speak, the initiator first."""
+    """All participants, the initiator first."""
     partner: str | None
-    """With whom the initiator negotiates; `null` while that is to be found out."""
+    """The agent that the initiator negotiates with; `null` until it is chosen."""
     phase: Phase
     phases: Sequence[tuple[Phase, int]]
-    """All phases so far and when they began, in microseconds; the last one is `phase`."""
+    """All phases so far with their start in microseconds; the last one is `phase`."""
     messages: Sequence[CollaborationMessage]
     context: Mapping[str, Any]
-    """What the initiator gave along, such as `session_id`."""
+    """Facts from the initiator, such as `session_id`."""
     terms: Terms | None
-    """Those on the table."""
+    """The current terms."""
     accepted_by: Sequence[str]
-    """Who accepted those."""
+    """The participants that accepted the current terms."""
     agreed: AgreedTerms | None
     bids: Sequence[Bid]
-    """All of them, late and withdrawn ones, too."""
+    """All bids, including late and withdrawn ones."""
     declined: Sequence[str]
     rounds: int
     max_rounds: int
     deadline_us: int
-    """In discovery: bids count until then. In negotiation: it is expired from then on."""
+    """In discovery: the deadline for bids. In negotiation: when it expires."""
     expires_us: int
-    """It is expired from then on, whatever its phase."""
+    """When it expires, in any phase."""
     attempts: int
-    """How often its execution was begun."""
+    """How often its execution was started."""
     created_at: float
     completed_at: float | None
-    """When it was closed, in whatever way; `null` while it is open."""
+    """When it was closed, for any reason; `null` while it is open."""
     outcome: CollaborationOutcome | None
 
     @property
@@ -93,27 +93,27 @@ CollaborationId: TypeAlias = Annotated[
 _Name: TypeAlias = Annotated[str, Told("", min_length=1, max_length=200, pattern=PARTY)]
 _Initiator: TypeAlias = Annotated[
     str,
-    Told("In whose name: an agent of the team.", min_length=1, max_length=200, pattern=PARTY),
+    Told("Act as this agent of the team.", min_length=1, max_length=200, pattern=PARTY),
 ]
 _Speaker: TypeAlias = Annotated[
-    str, Told("In whose name.", min_length=1, max_length=200, pattern=PARTY)
+    str, Told("Act as this agent.", min_length=1, max_length=200, pattern=PARTY)
 ]
 _Target: TypeAlias = Annotated[
     str, Told("The other agent.", min_length=1, max_length=200, pattern=PARTY)
 ]
 _Bidder: TypeAlias = Annotated[
-    str, Told("Whose bid is taken.", min_length=1, max_length=200, pattern=PARTY)
+    str, Told("The agent whose bid is accepted.", min_length=1, max_length=200, pattern=PARTY)
 ]
 _Context: TypeAlias = Annotated[
-    Mapping[str, Any] | None, Told("For whoever executes it, such as `session_id`.")
+    Mapping[str, Any] | None, Told("Facts for the executor, such as `session_id`.")
 ]
 _Deadline: TypeAlias = Annotated[
-    float | None, Told("How long the others have to answer.", ge=0.001, le=86_000)
+    float | None, Told("Seconds for the others to answer.", ge=0.001, le=86_000)
 ]
 _Key: TypeAlias = Annotated[
     str | None,
     Told(
-        "What is said with a key is said once, however often it is sent.",
+        "Idempotency key: a message with the same key is sent only once.",
         min_length=1,
         max_length=200,
         pattern=ONE_LINE,
@@ -146,11 +146,10 @@ _moves: Final = partial(
 
 
 class Collaborations(Protocol):
-    """Agents that agree on work.
+    """Agreements on work between agents.
 
-    What is agreed is executed by whoever runs `Collaborations` with an executor on the same store.
-    Moves that do not fit are a `CollaborationError`: the phase, the turn, terms that are not on the
-    table any more.
+    A process that runs `Collaborations` with an executor on the same store executes an agreement.
+    An invalid move raises a `CollaborationError`: wrong phase, wrong turn, or outdated terms.
     """
 
     @endpoint("GET", "/collaborations", scope="read", cursor=PLAIN)
@@ -159,16 +158,18 @@ class Collaborations(Protocol):
         *,
         agent: Annotated[
             str | None,
-            Told("Only those in which this agent takes part.", max_length=200, pattern=PLAIN),
+            Told("Only collaborations of this agent.", max_length=200, pattern=PLAIN),
         ] = None,
-        phase: Annotated[Sequence[Phase], Told("Only those in these phases.", max_length=7)] = (),
+        phase: Annotated[
+            Sequence[Phase], Told("Only collaborations in these phases.", max_length=7)
+        ] = (),
     ) -> Pages[CollaborationDetails]:
-        """List collaborations, the oldest first."""
+        """List collaborations, oldest first."""
         ...
 
     @endpoint("GET", "/collaborations/{collaboration_id}", scope="read", problems=(404, 409))
     async def get(self, collaboration_id: CollaborationId) -> CollaborationDetails:
-        """A collaboration as it stands, with everything that was said in it."""
+        """Get a collaboration's state and messages."""
         ...
 
     @_begins(move="request", body="NewRequest")
@@ -176,14 +177,14 @@ class Collaborations(Protocol):
         self,
         agent: _Initiator,
         target: _Target,
-        task: Annotated[str, Told("What is to be done.", max_length=10_000, pattern=SAID)],
+        task: Annotated[str, Told("The task.", max_length=10_000, pattern=SAID)],
         *,
         requirements: _Requirements = None,
         context: _Context = None,
         deadline_s: _Deadline = None,
         key: _Key = None,
     ) -> CollaborationDetails:
-        """Begin a collaboration in the name of an agent: ask another one to take work over."""
+        """Start a collaboration as an agent: ask another agent to take over work."""
         ...
 
     @_begins(move="propose", body="NewProposal")
@@ -194,7 +195,7 @@ class Collaborations(Protocol):
         terms: _Terms,
         *,
         max_rounds: Annotated[
-            int | None, Told("How many counter-proposals there may be.", ge=1, le=100)
+            int | None, Told("The maximum number of counter-proposals.", ge=1, le=100)
         ] = None,
         context: _Context = None,
         deadline_s: _Deadline = None,
@@ -208,15 +209,15 @@ class Collaborations(Protocol):
         self,
         agent: _Initiator,
         capabilities: Annotated[
-            Sequence[_Name], Told("What is required.", min_length=1, max_length=50)
+            Sequence[_Name], Told("The required capabilities.", min_length=1, max_length=50)
         ],
         *,
-        task: Annotated[str, Told("What is to be done.", max_length=2000)] = "",
+        task: Annotated[str, Told("The task.", max_length=2000)] = "",
         requirements: _Requirements = None,
         participants: Annotated[
             Sequence[_Name] | None,
             Told(
-                "Who is called; without them the other agents of the team.",
+                "The agents to call; by default all others of the team.",
                 min_length=1,
                 max_length=255,
             ),
@@ -232,7 +233,7 @@ class Collaborations(Protocol):
     async def acknowledge(
         self, collaboration_id: CollaborationId, agent: _Speaker, *, key: _Key = None
     ) -> CollaborationDetails:
-        """Say something in a collaboration in the name of an agent: yes to a request, as it is."""
+        """Make a move in a collaboration as an agent: accept a request as it is."""
         ...
 
     @_moves(move="accept", body="Acceptance")
@@ -240,11 +241,11 @@ class Collaborations(Protocol):
         self,
         collaboration_id: CollaborationId,
         agent: _Speaker,
-        version: Annotated[int, Told("Of the terms.", ge=1, le=1000)],
+        version: Annotated[int, Told("The version of the terms.", ge=1, le=1000)],
         *,
         key: _Key = None,
     ) -> CollaborationDetails:
-        """Accept the terms on the table."""
+        """Accept the current terms."""
         ...
 
     @_moves(move="reject", body="Rejection")
@@ -256,7 +257,7 @@ class Collaborations(Protocol):
         reason: _Reason = "",
         key: _Key = None,
     ) -> CollaborationDetails:
-        """Reject a request, or the terms on the table."""
+        """Reject a request, or the current terms."""
         ...
 
     @_moves(move="decline", body="Declination")
@@ -268,7 +269,7 @@ class Collaborations(Protocol):
         reason: _Reason = "",
         key: _Key = None,
     ) -> CollaborationDetails:
-        """Decline a call."""
+        """Decline a call for bids."""
         ...
 
     @_moves(move="cancel", body="Cancellation")
@@ -280,7 +281,7 @@ class Collaborations(Protocol):
         reason: _Reason = "",
         key: _Key = None,
     ) -> CollaborationDetails:
-        """End it before anything is agreed."""
+        """Cancel it before an agreement."""
         ...
 
     @_moves(move="counter", body="Counter")
@@ -290,11 +291,13 @@ class Collaborations(Protocol):
         agent: _Speaker,
         terms: _Terms,
         *,
-        version: Annotated[int | None, Told("Of the terms answered.", ge=1, le=1000)] = None,
+        version: Annotated[
+            int | None, Told("The version of the terms you answer.", ge=1, le=1000)
+        ] = None,
         reason: _Reason = "",
         key: _Key = None,
     ) -> CollaborationDetails:
-        """Propose other terms."""
+        """Propose different terms."""
         ...
 
     @_moves(move="bid", body="NewBid")
@@ -302,12 +305,12 @@ class Collaborations(Protocol):
         self,
         collaboration_id: CollaborationId,
         agent: _Speaker,
-        score: Annotated[float, Told("How well it can be done.", ge=0, le=1)],
+        score: Annotated[float, Told("How well the agent can do it.", ge=0, le=1)],
         *,
-        offer: Annotated[Any, Told("On what terms; JSON.")] = None,
+        offer: Annotated[Any, Told("The offered terms; JSON.")] = None,
         key: _Key = None,
     ) -> CollaborationDetails:
-        """Bid for a call."""
+        """Bid in a call for bids."""
         ...
 
     @_moves(move="award", body="Award")
@@ -319,7 +322,7 @@ class Collaborations(Protocol):
         *,
         key: _Key = None,
     ) -> CollaborationDetails:
-        """Take a bid as it is."""
+        """Accept a bid as it is."""
         ...
 
     @_moves(move="select", body="Selection")
@@ -336,7 +339,7 @@ class Collaborations(Protocol):
 
 
 class CalledCollaborations(Called):
-    """`Collaborations`, called."""
+    """`Collaborations` for synchronous code."""
 
     list = lists(Collaborations.list)
     get = calls(Collaborations.get)

@@ -1,4 +1,4 @@
-"""Costs: what model calls used and cost."""
+"""Costs: the tokens and money of model calls."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ekiden.sessions.costs import CostKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostEntry(Value):
-    """What some calls used; `agent`, `model`, `session` and `day` as far as they have them in
-    common."""
+    """The usage of some calls; `agent`, `model`, `session` and `day` are set if all calls share
+    them."""
 
     agent: str | None = left_out()
     model: str | None = left_out()
@@ -30,24 +30,24 @@ class CostEntry(Value):
     reasoning_tokens: int
     tokens: int
     cost: float | None
-    """In US dollars; `null` if the price is not known."""
+    """In US dollars; `null` if the price is unknown."""
     unpriced_requests: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostSummary(Value):
-    """What model calls used and cost."""
+    """The tokens and cost of model calls."""
 
     by: Sequence[CostKey]
     lines: Sequence[CostEntry]
-    """The dearest first."""
+    """Most expensive first."""
     total: CostEntry
     unpriced_models: Sequence[str]
-    """Models whose price is not known."""
+    """Models with an unknown price."""
 
 
 class Costs(Protocol):
-    """What model calls used and cost."""
+    """The tokens and cost of model calls."""
 
     @endpoint("GET", "/costs", scope="read", problems=(404,))
     async def get(
@@ -56,27 +56,28 @@ class Costs(Protocol):
         session: Annotated[
             str | None,
             Told(
-                "A session: it and all that answered it; else all there are.",
+                "A session with all that answered it; by default all sessions.",
                 min_length=1,
                 max_length=128,
                 pattern=SESSION_ID,
             ),
         ] = None,
-        since: Annotated[Moment | None, Told("Only calls since then.")] = None,
+        since: Annotated[Moment | None, Told("Only calls since this time.")] = None,
         by: Annotated[
             Sequence[CostKey],
             Told(
-                "Put together by these, each once; else by agent and model.",
+                "Group by these, each once; by default by agent and model.",
                 max_length=4,
                 is_unique=True,
             ),
         ] = (),
     ) -> CostSummary:
-        """What model calls used and cost, with the prices of the settings or of the price list."""
+        """Get the tokens and cost of model calls, with the prices of the settings or of the price
+        list."""
         ...
 
 
 class CalledCosts(Called):
-    """`Costs`, called."""
+    """`Costs` for synchronous code."""
 
     get = calls(Costs.get)

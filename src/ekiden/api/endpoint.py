@@ -1,4 +1,4 @@
-"""What a method of the interface is over HTTP: said once, at the method."""
+"""The HTTP form of a method: declared once, at the method."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from typing import (
 F = TypeVar("F", bound=Callable[..., Any])
 
 Scope: TypeAlias = Literal["read", "run", "answer", "history", "admin"]
-"""`read`: look at everything of the tenant; `run`: start runs, hand over, change sessions, state
-and memory; `answer`: decide what people are asked; `history`: together with `run`, send system
-messages, answers and tool calls that are stored as given; `admin`: all of it, and remove and
+"""`read`: read everything of the tenant; `run`: start runs, make handoffs, change sessions, state
+and memory; `answer`: answer inbox items; `history`: together with `run`, send system messages,
+answers and tool calls that are stored as given; `admin`: everything, including deletion and
 restore."""
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Etag: TypeAlias = Callable[[Any, Mapping[str, Any]], int | None]
-"""A version of an answer, which is told with what the method was given; `None` if it has none."""
+"""Returns the version of a result, from it and the arguments; `None` if it has none."""
 
 _MARK: Final = "__endpoint__"
 _NO_MORE: Final[Mapping[str, Any]] = {}
@@ -37,60 +37,60 @@ _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where a method of the interface stands, and who may call it."""
+    """The address of a method, and who may call it."""
 
     method: Method
     path: str
-    """Parameters of the method that stand in braces are parts of it."""
+    """Parameters of the method in braces are parts of it."""
     scope: Scope
     status: int
-    """Of an answer."""
+    """The status of a successful response."""
     problems: tuple[int, ...]
-    """What else it may answer, beside what every route may."""
+    """Further error statuses, besides those of every route."""
     is_secret: bool
-    """Whether the answer is kept nowhere, so that a request is sent once and cannot be repeated."""
+    """Whether the response is never stored, so that a request cannot be repeated."""
     cursor: str | None
     """The pattern of the cursors of a list."""
     is_whole: bool
-    """Of a list that comes in one page."""
+    """Whether a list comes in one page."""
     most: int
-    """How many a page of a list has at most."""
+    """The most entries in a page of a list."""
     is_large: bool
-    """Whether the answer takes a while to write, so that others get their turn meanwhile."""
+    """Whether the response takes long to serialize, so that it yields to other requests."""
     file: str | None
-    """What browsers keep the answer as, with parameters in braces; a stream is JSON lines."""
+    """The file name that browsers use, with parameters in braces; a stream is JSON lines."""
     location: str | None
-    """The method that gives what this one makes: the answer tells its address, with attributes of
-    the value, else with what this method was given."""
+    """The method that reads what this one creates: the response gives its address, filled in from
+    the result and the arguments."""
     flag: str | None
-    """What chooses this method among those with the same path, the first of which is the default: a
-    field of the body that is true, or ``name=value`` in the query."""
+    """Selects this method among those with the same path, the first of which is the default: a body
+    field that is true, or ``name=value`` in the query."""
     move: str | None
-    """The value of the field `move` of the body that chooses this method, among those with the same
+    """The value of the body field `move` that selects this method among those with the same
     path."""
     operation: str | None
-    """What the OpenAPI document calls the operation, if several methods share it."""
+    """The operation id in the OpenAPI document, if several methods share the operation."""
     body: str | None
-    """What the OpenAPI document calls the body, if the usual name means something else."""
+    """The schema name of the body in the OpenAPI document, if the usual name is taken."""
     etag: Etag | None
-    """The version that the header `ETag` of the answer tells."""
+    """The version in the header `ETag` of the response."""
     body_schema: Mapping[str, Any]
-    """What else JSON Schema is to say of the body."""
+    """Additional JSON Schema of the body."""
     pending: str | None
-    """What it means that the status is 202, which it is while the value `is_pending`."""
+    """The meaning of status 202, used while the value `is_pending`."""
 
     @property
     def choice(self) -> tuple[str, Any]:
-        """The field or parameter that chooses this method, and its value."""
+        """The field or parameter that selects this method, and its value."""
         name, _, value = (self.flag or "").partition("=")
         return name, value or True
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What is to be known of a parameter: for people, and what is taken from outside.
+    """A parameter's description and the values that it accepts.
 
-    Its place is in the annotation: ``Annotated[str | None, Told("Only those of this user.")]``.
+    It is placed in the annotation: ``Annotated[str | None, Told("Only those of this user.")]``.
     """
 
     text: str
@@ -102,19 +102,19 @@ class Told:
     le: float | None = None
     examples: tuple[Any, ...] | None = None
     schema: Mapping[str, Any] | None = field(default=None, hash=False)
-    """Its JSON Schema, where the type alone does not tell it."""
+    """Its JSON Schema, if the type is not enough."""
     default: Any = None
-    """Of one of several options that a `TypedDict` has: what it is if it is not given."""
+    """The default of an option of a `TypedDict`."""
     is_unique: bool = False
-    """Of a list, in which each stands once."""
+    """Whether the values of a list are unique."""
     in_query: bool = False
-    """It stands in the query, though the request has a body."""
+    """It is in the query, although the request has a body."""
     has_at: bool = False
-    """Of a part of the path, which has an @ before it, so that it is no other word there."""
+    """A part of the path that begins with @, so that it is never taken for a fixed word."""
     is_body: bool = False
     """It is the whole body: a document, or its bytes."""
     if_match: bool = False
-    """It is the header `If-Match`: a version that was looked at, or several."""
+    """It is the header `If-Match`: one or more versions that were read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class Parameter:
 
     @property
     def is_body(self) -> bool:
-        """Whether it is all that the body says."""
+        """Whether it is the whole body."""
         return self.told is not None and self.told.is_body
 
 
@@ -157,7 +157,7 @@ def endpoint(
     body_schema: Mapping[str, Any] = _NO_MORE,
     pending: str | None = None,
 ) -> Callable[[F], F]:
-    """Say what a method is over HTTP; see `Endpoint`."""
+    """Declare the HTTP form of a method; see `Endpoint`."""
     about = Endpoint(
         method=method,
         path=path,
@@ -196,7 +196,7 @@ def endpoints(interface: type) -> Mapping[str, Endpoint]:
 
 @cache
 def parameters(interface: type, name: str) -> tuple[Parameter, ...]:
-    """What a method takes, but for `self`."""
+    """The parameters of a method, without `self`."""
     function = getattr(interface, name)
     hints = get_type_hints(function, include_extras=True)
     about = endpoints(interface)[name]
@@ -212,8 +212,7 @@ def parameters(interface: type, name: str) -> tuple[Parameter, ...]:
 def arguments(
     signature: inspect.Signature, taken: tuple[Parameter, ...], *args: Any, **kwargs: Any
 ) -> dict[str, Any]:
-    """What a call gives, by the name of the parameter; `TypeError` for what a method does not
-    take."""
+    """The arguments of a call, by parameter name; `TypeError` for unknown ones."""
     given = dict(signature.bind(*args, **kwargs).arguments)
     for each in signature.parameters.values():
         if each.kind is inspect.Parameter.VAR_KEYWORD:
@@ -226,7 +225,7 @@ def arguments(
 
 @cache
 def answer_type(interface: type, name: str) -> Any:
-    """What a method gives; `Pages[X]` for a list of `X`, `AsyncStream[X]` for a stream."""
+    """The result type of a method; `Pages[X]` for a list of `X`, `AsyncStream[X]` for a stream."""
     return get_type_hints(getattr(interface, name))["return"]
 
 
@@ -262,7 +261,7 @@ def _parameter(each: inspect.Parameter, hint: Any, about: Endpoint) -> Parameter
 
 
 def told_of(hint: Any) -> tuple[Any, Told | None]:
-    """A type, and what is told of it where it is annotated."""
+    """A type, and the description in its annotation."""
     if not hasattr(hint, "__metadata__"):
         return hint, None
     told = next((part for part in hint.__metadata__ if isinstance(part, Told)), None)
@@ -270,14 +269,14 @@ def told_of(hint: Any) -> tuple[Any, Told | None]:
 
 
 def member_type(pages: Any) -> Any:
-    """`X` of `Pages[X]`; `None` for what is no list."""
+    """`X` of `Pages[X]`; `None` if it is not a list."""
     from ekiden.api.pages import Pages
 
     return get_args(pages)[0] if get_origin(pages) is Pages else None
 
 
 def streamed_type(stream: Any) -> Any:
-    """`X` of `AsyncStream[X]`; `None` for what is no stream."""
+    """`X` of `AsyncStream[X]`; `None` if it is not a stream."""
     from ekiden.api.streams import AsyncStream
 
     return get_args(stream)[0] if get_origin(stream) is AsyncStream else None

@@ -1,4 +1,4 @@
-"""Events of all sessions, as they happen."""
+"""Live events of all sessions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ekiden.core.events import Event, EventType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """How far everything was told: at the beginning, and at the end of what does not follow.
+    """The position in the events: sent first, and at the end of a subscription without `follow`.
 
-    From the first one on nothing is missed.
+    After the first one, no event is missed.
     """
 
     after: str
@@ -25,49 +25,49 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveEvent:
-    """Something that happened just now."""
+    """A live event."""
 
     id: str
-    """Whoever subscribes after it gets exactly what came later."""
+    """A subscription after this id gets exactly the later events."""
     type: str
     """``event``, or of the inbox ``inbox.new_item``, ``inbox.answered`` and so on."""
     event: Event
     data: Mapping[str, Any]
-    """Of the inbox: what is told of the question; else the event as JSON."""
+    """For the inbox: the item; otherwise the event as JSON."""
 
 
 Live: TypeAlias = Position | LiveEvent
 
 
 class Events(Protocol):
-    """What happens in all sessions, in the one order in which everybody gets it."""
+    """The events of all sessions, in one order for all subscribers."""
 
     @endpoint("GET", "/events", scope="read")
     def subscribe(
         self,
         *,
         sessions: Annotated[
-            Sequence[str] | None, Told("Only those of these sessions.", max_length=1000)
+            Sequence[str] | None, Told("Only events of these sessions.", max_length=1000)
         ] = None,
         agents: Annotated[
             Sequence[str] | None,
-            Told("Only those of these agents, and between them.", max_length=1000),
+            Told("Only events of these agents, and between them.", max_length=1000),
         ] = None,
-        types: Annotated[Sequence[EventType] | None, Told("Only those of these types.")] = None,
-        inbox: Annotated[bool, Told("Only questions to people, and their answers.")] = False,
-        after: Annotated[str | None, Told("Begin after the event with this id.")] = None,
-        follow: Annotated[bool, Told("Wait for what comes.")] = True,
+        types: Annotated[Sequence[EventType] | None, Told("Only events of these types.")] = None,
+        inbox: Annotated[bool, Told("Only inbox items, and their changes.")] = False,
+        after: Annotated[str | None, Told("Start after the event with this id.")] = None,
+        follow: Annotated[bool, Told("Wait for new events.")] = True,
     ) -> AsyncStream[Live]:
-        """A `Position`, then the events, across cut connections: no gap, no repeat.
+        """A `Position`, then the events, across reconnects: no gaps, no repeats.
 
-        What is not given does not restrict; `inbox`: only questions to people and what becomes of
-        them. `after` is the id of the last event that was received, or empty for all; without it
-        there is only what comes from now on. Without `follow` it ends with what is there.
+        A missing filter matches all; `inbox`: only inbox items and their changes. `after` is the id
+        of the last received event, or empty for all events; without it only new events are sent.
+        Without `follow` it ends after the stored events.
         """
         ...
 
 
 class CalledEvents(Called):
-    """`Events`, called."""
+    """`Events` for synchronous code."""
 
     subscribe = streams(Events.subscribe)

@@ -1,4 +1,4 @@
-"""Handoffs: hand tasks and sessions from agent to agent, and see what became of it."""
+"""Handoffs: hand tasks and sessions from agent to agent, and inspect the result."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ekiden.core.values.documents import Value, left_out
 from ekiden.handoff.records.records import was_made
 
 SessionStanding: TypeAlias = Literal["running", "waiting", "ready", "idle"]
-"""`running`: somebody works on it; `waiting`: for people, or for agents; `ready`: somebody will
-take it up; `idle`: it waits for the next message."""
+"""`running`: a process works on it; `waiting`: for people or agents; `ready`: a worker will take
+it; `idle`: it waits for the next message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffActor(Value):
-    """Who wanted it."""
+    """The requester of a handoff."""
 
     kind: ActorKind
     name: str | None = left_out()
@@ -34,7 +34,7 @@ class HandoffActor(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffRefusal(Value):
-    """Why a handoff was not made, or was undone."""
+    """Why a handoff was refused or rolled back."""
 
     code: str
     """Such as `CIRCULAR_HANDOFF` or `TIMEOUT`."""
@@ -43,18 +43,18 @@ class HandoffRefusal(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffMove(Value):
-    """One move of a handoff."""
+    """One status change of a handoff."""
 
     status: StatusName
     at: float
     """Seconds since 1970."""
     seq: int
-    """The number of the event that made it true; 0 of what is only asked for."""
+    """The number of its event; 0 for a request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffSummary(Value):
-    """A handoff; what is empty is left out."""
+    """A handoff; empty fields are left out."""
 
     id: str
     session_id: str
@@ -65,23 +65,23 @@ class HandoffSummary(Value):
     policy: str
     started_at: float
     settled_at: float | None
-    """`null` while it is under way."""
+    """`null` while it is in progress."""
     moves: Sequence[HandoffMove]
     reason: str | None = left_out()
     code: str | None = left_out()
-    """Why it was refused or undone, for programs."""
+    """Why it was refused or rolled back, for programs."""
     error: str | None = left_out()
     trigger: Mapping[str, Any] | None = left_out()
     """Why a trigger fired."""
     request: str | None = left_out()
-    """The id of the request, if a person or a program asked while somebody ran the session."""
+    """The id of the request, if a person or a program made it while the session was running."""
     filter: str | None = left_out()
-    """The step with what the target was shown, if that was not everything."""
+    """The step with what the target saw, if that was not everything."""
     evaluation: Mapping[str, Any] | None = left_out()
-    """How a condition came out that was not met."""
+    """How an unmet condition was evaluated."""
     priority: int | None = left_out()
     metadata: Mapping[str, Any] | None = left_out()
-    """The own metadata of whoever asked for it."""
+    """The requester's own metadata."""
     compensated: Sequence[str] | None = left_out()
     not_compensated: Sequence[str] | None = left_out()
 
@@ -93,43 +93,43 @@ class HandoffSummary(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffDetails(HandoffSummary):
-    """Everything that is known of one handoff."""
+    """Everything about a handoff."""
 
     task_id: str
     correlation_id: str
     call_id: str | None
-    """The model's call that asked for it."""
+    """The model's tool call that requested it."""
     words: Mapping[str, Any]
-    """What went along; empty if the run is not to be shown."""
+    """The message of the handoff; empty if the run hides its content."""
     compensations_failed: int
-    """Each try counted."""
+    """Every attempt counts."""
     agent: str
-    """Who has the session now."""
+    """The agent that has the session now."""
     view: Mapping[str, Any] | None
-    """What a filter did with the conversation; `null` if there was none."""
+    """What a filter changed in the conversation; `null` without a filter."""
     audit: Sequence[str]
     """The ids of its audit records, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownItem(Value):
-    """One item of the conversation that was handed over, or that a filter put there."""
+    """One item of the conversation that was handed over, or that a filter added."""
 
     text: str
-    """The first 300 characters; empty if what is said there is not to be shown."""
+    """The first 300 characters; empty if its content is hidden."""
     role: Literal["user", "assistant", "system", "tool", "call", "other"]
     agent: str | None
-    """Who said or did it; `null`: a person, or unknown."""
+    """The agent that said or did it; `null`: a person, or unknown."""
     fate: Literal["kept", "summarised", "dropped", "added"]
     changed: bool
-    """Kept, but cut or covered in part."""
+    """Kept, but cut or partly masked."""
     seq: int | None
-    """The event that said it; `null` for what a filter made."""
+    """The event that said it; `null` for items that a filter added."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownToTarget(Value):
-    """What the target was shown of the conversation; of a handoff never made, nothing."""
+    """What the target saw of the conversation; nothing if the handoff was not made."""
 
     kept: int
     summarised: int
@@ -142,54 +142,55 @@ class ShownToTarget(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffView(HandoffSummary):
-    """A handoff of a session, with what the target was shown."""
+    """A handoff of a session, with what the target saw."""
 
     duration_ms: float | None
     """Until it was settled; `null` before."""
     summary: str | None
-    """What the source told the target of its work."""
+    """The source's summary of its work for the target."""
     view: ShownToTarget | None
-    """`null` if it was not asked for."""
+    """`null` if it was not requested."""
     rewound: bool
-    """The session was taken back to before it; then it is `rolled_back`, too."""
+    """The session was rewound to before it; its status is then `rolled_back`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitiatedHandoff(Value):
-    """What became of a handoff that was asked for."""
+    """The result of a requested handoff."""
 
     handoff_id: str
-    """Of the handoff; while it only waits for whoever runs the task, of the request."""
+    """The id of the handoff; while it waits for the process that runs the task, the id of the
+    request."""
     status: StatusName
     source_agent_id: str
     target_agent_id: str
     error: HandoffRefusal | None
-    """Why it was refused or undone."""
+    """Why it was refused or rolled back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelledHandoff(Value):
-    """What became of a handoff that was to be cancelled."""
+    """The result of a cancellation."""
 
     id: str
     status: StatusName
     source: str
     target: str
     completed_at: float | None
-    """Seconds since 1970; `null` while it is under way."""
+    """Seconds since 1970; `null` while it is in progress."""
     error: HandoffRefusal | None
-    """Why it was refused or undone."""
+    """Why it was refused or rolled back."""
     rollback_performed: bool
 
     @property
     def is_pending(self) -> bool:
-        """Whether whoever runs the session did not undo it yet."""
+        """Whether the process that runs the session has not rolled it back yet."""
         return self.completed_at is None and self.status != "rolled_back"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffEnd(Value):
-    """A handoff that was asked for and where its session stands after it."""
+    """A requested handoff, and the state of its session afterwards."""
 
     id: str
     session_id: str
@@ -197,33 +198,33 @@ class HandoffEnd(Value):
     source: str
     target: str
     completed_at: float | None
-    """Seconds since 1970; `null` while it is under way."""
+    """Seconds since 1970; `null` while it is in progress."""
     error: HandoffRefusal | None
-    """Why it was refused or undone."""
+    """Why it was refused or rolled back."""
     rollback_performed: bool
     agent: str
-    """Who has the session now."""
+    """The agent that has the session now."""
     outcome: str | None
     speaker: str | None
-    """Who said the answer."""
+    """The agent that gave the answer."""
     output: str | None
-    """What the agent answered."""
+    """The agent's answer."""
     standing: SessionStanding
-    """How the session stands."""
+    """The state of the session."""
     problem: RunError | None = field(default=None, metadata={"left_out": True})
-    """Why the run that followed failed."""
+    """Why the following run failed."""
 
 
 HandoffId: TypeAlias = Annotated[
     str,
     Told(
-        "The handoff's id, or that of a request.",
+        "The id of a handoff or a request.",
         min_length=1,
         max_length=160,
         pattern=r"^[A-Za-z0-9_\-.:@/]+$",
     ),
 ]
-"""Those that earlier versions gave have a slash."""
+"""Ids from earlier versions contain a slash."""
 SessionId: TypeAlias = Annotated[
     str, Told("The session's id.", min_length=1, max_length=128, pattern=SESSION_ID)
 ]
@@ -231,21 +232,20 @@ _Words: TypeAlias = Annotated[str, Told("", max_length=20_000)]
 _Wait: TypeAlias = Annotated[
     float,
     Told(
-        "How long to wait, in seconds, until it is known what came of it; then it is told as it "
-        "stands.",
+        "Seconds to wait for the result; after that the current state is returned.",
         ge=0,
         le=600,
     ),
 ]
 _Priority: TypeAlias = Annotated[
     int,
-    Told("How important it is to the caller; the target is told.", ge=-(2**53) + 1, le=2**53 - 1),
+    Told("The priority; the target sees it.", ge=-(2**53) + 1, le=2**53 - 1),
 ]
 _Metadata: TypeAlias = Annotated[
     Mapping[str, Any],
     Told(
-        "The caller's own, which the target is told. `handoff_chain` names agents that had the "
-        "task before: it counts for depth and cycles.",
+        "The caller's own metadata, which the target sees. `handoff_chain` names agents that "
+        "had the task before: it counts for depth and cycles.",
         max_length=1000,
         examples=({"handoff_chain": ["user", "triage"], "ticket": "T-7"},),
     ),
@@ -253,7 +253,7 @@ _Metadata: TypeAlias = Annotated[
 _Timeout: TypeAlias = Annotated[
     float | None,
     Told(
-        "The target's time to confirm; without it, as the way between the two says.",
+        "The target's time to confirm; by default as configured between the two agents.",
         gt=0,
         le=1e9,
     ),
@@ -261,30 +261,32 @@ _Timeout: TypeAlias = Annotated[
 
 
 class HandoffFilters(TypedDict, total=False):
-    """Which handoffs are listed; what is not given, or `None`, does not matter."""
+    """Filters for handoffs; a filter that is missing or `None` matches all."""
 
     session: Annotated[
-        str | None, Told("Only those of this session.", max_length=128, pattern=PLAIN)
+        str | None, Told("Only handoffs of this session.", max_length=128, pattern=PLAIN)
     ]
     source: Annotated[
-        str | None, Told("Only those that this agent made.", max_length=200, pattern=PLAIN)
+        str | None, Told("Only handoffs from this agent.", max_length=200, pattern=PLAIN)
     ]
-    target: Annotated[str | None, Told("Only those to this agent.", max_length=200, pattern=PLAIN)]
+    target: Annotated[
+        str | None, Told("Only handoffs to this agent.", max_length=200, pattern=PLAIN)
+    ]
     status: Annotated[StatusName | None, Told("Only handoffs with this status.")]
-    task: Annotated[str | None, Told("Only those of this task.", max_length=200, pattern=PLAIN)]
+    task: Annotated[str | None, Told("Only handoffs of this task.", max_length=200, pattern=PLAIN)]
     correlation: Annotated[
-        str | None, Told("Only those with this correlation id.", max_length=200, pattern=PLAIN)
+        str | None, Told("Only handoffs with this correlation id.", max_length=200, pattern=PLAIN)
     ]
-    policy: Annotated[PolicyName | None, Told("Only those with this policy.")]
+    policy: Annotated[PolicyName | None, Told("Only handoffs with this policy.")]
     by: Annotated[
         str | None,
         Told(
-            "Only those that this one wanted: model, trigger, person, program, or a name.",
+            "Only handoffs with this origin: model, trigger, person, program, or a name.",
             max_length=200,
             pattern=PLAIN,
         ),
     ]
-    since: Annotated[Moment | None, Told("From then on.")]
+    since: Annotated[Moment | None, Told("From this time on.")]
     until: Annotated[Moment | None, Told("Before then.")]
 
 
@@ -293,7 +295,7 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class Handoffs(Protocol):
-    """Who hands what to whom."""
+    """Handoffs between agents."""
 
     @endpoint("POST", "/handoff/initiate", scope="run", problems=(404, 413), body="NewHandoff")
     async def initiate(
@@ -301,7 +303,7 @@ class Handoffs(Protocol):
         source_agent_id: Annotated[
             str,
             Told(
-                "Who has the task: an agent's name.",
+                "The agent that has the task.",
                 min_length=1,
                 max_length=200,
                 pattern=ONE_LINE,
@@ -311,7 +313,7 @@ class Handoffs(Protocol):
         target_agent_id: Annotated[
             str,
             Told(
-                "Who is to get it: an agent's name.",
+                "The agent to get it.",
                 min_length=1,
                 max_length=200,
                 pattern=ONE_LINE,
@@ -321,7 +323,7 @@ class Handoffs(Protocol):
         task_id: Annotated[
             str,
             Told(
-                "The task's session; one that does not exist yet is made.",
+                "The task's session; created if it does not exist.",
                 min_length=1,
                 max_length=128,
                 pattern=SESSION_ID,
@@ -331,14 +333,16 @@ class Handoffs(Protocol):
         *,
         task_state: Annotated[
             Mapping[str, Any],
-            Told("Variables of the task that the handoff sets; undone with it.", max_length=1000),
+            Told(
+                "Variables of the task that the handoff sets; rolled back with it.", max_length=1000
+            ),
         ] = _NOTHING,
         conversation_history: Annotated[
             Sequence[Mapping[str, Any]],
             Told(
-                "What the handoff appends to the conversation of the task: items as the OpenAI "
-                "Responses API has them; undone with it. Without the scope `history` only "
-                "messages of the user are stored as such; the rest is quoted as data.",
+                "Items that the handoff appends to the conversation, in the format of the "
+                "OpenAI Responses API; rolled back with it. Without the scope `history` only "
+                "user messages are stored as such; the rest is quoted as data.",
                 max_length=10_000,
                 examples=([{"role": "user", "content": "I was charged twice."}],),
                 schema={"items": ITEM},
@@ -349,7 +353,7 @@ class Handoffs(Protocol):
         correlation_id: Annotated[
             str | None,
             Told(
-                "Of a new task: what it belongs to; one that exists keeps its own.",
+                "The correlation id of a new task; an existing one keeps its own.",
                 min_length=1,
                 max_length=200,
                 pattern=ONE_LINE,
@@ -360,7 +364,7 @@ class Handoffs(Protocol):
         capabilities: Annotated[
             Sequence[Annotated[str, Told("", min_length=1, max_length=200, pattern=PLAIN)]],
             Told(
-                "What the target must be able to do; else it is refused.",
+                "Capabilities that the target must have; otherwise it is refused.",
                 max_length=100,
                 examples=(["refunds"],),
             ),
@@ -368,7 +372,7 @@ class Handoffs(Protocol):
         condition: Annotated[
             str,
             Told(
-                "What must hold, whatever the policy; else it is refused.",
+                "A condition that must hold, whatever the policy; otherwise it is refused.",
                 max_length=2000,
                 examples=("error_count < 3",),
             ),
@@ -378,11 +382,11 @@ class Handoffs(Protocol):
     ) -> InitiatedHandoff:
         """Hand a task from one agent to another, which then works on it.
 
-        The answer is 200 also when the handoff is refused, or undone: `status` is `failed` or
-        `rolled_back` then, and `error` says why. An agent that the team does not have is 404, with
-        `refusal` `AGENT_NOT_FOUND`. It is waited for the target's confirmation for `wait_s` seconds
-        at most; a `status` that is not final by then can be followed with `GET /handoff/{id}`. A
-        task that somebody is working on is handed over by them: until then it is `initiated`.
+        The status is 200 even when the handoff is refused or rolled back: `status` is then `failed`
+        or `rolled_back`, and `error` says why. An agent outside the team gives 404, with `refusal`
+        `AGENT_NOT_FOUND`. The call waits at most `wait_s` seconds for the target's confirmation;
+        follow a `status` that is not final with `GET /handoff/{id}`. If a process is working on the
+        task, that process makes the handoff: until then it is `initiated`.
         """
         ...
 
@@ -391,12 +395,12 @@ class Handoffs(Protocol):
         self,
         *,
         agent: Annotated[
-            str | None, Told("Only those from or to this agent.", max_length=200, pattern=PLAIN)
+            str | None, Told("Only handoffs from or to this agent.", max_length=200, pattern=PLAIN)
         ] = None,
         **filters: Unpack[HandoffFilters],
     ) -> Pages[HandoffSummary]:
-        """List handoffs, newest first; the first page has before all those that wait for whoever
-        runs a session, beyond its limit."""
+        """List handoffs, newest first; the first page begins with requests that wait for a running
+        session, beyond its limit."""
         ...
 
     @endpoint(
@@ -426,24 +430,24 @@ class Handoffs(Protocol):
         views: Annotated[
             bool,
             Told(
-                "Tell what each target was shown; then a page has at most 50. Without it, it is "
-                "quicker."
+                "Include what each target saw; a page then has at most 50. Without it, it is "
+                "faster."
             ),
         ] = True,
     ) -> Pages[HandoffView]:
-        """List the handoffs of a session, the oldest first, with what each target was shown.
+        """List the handoffs of a session, oldest first, with what each target saw.
 
-        Those that were refused, failed or undone are there, too; after the last one, beyond the
-        limit, those that wait for whoever runs the session. Of runs that are not to be shown
-        (`trace_include_sensitive_data=False`) there are no words.
+        Refused, failed and rolled-back handoffs are included. After the last one, beyond the limit,
+        come requests that wait for the process that runs the session. Runs with
+        `trace_include_sensitive_data=False` show no content.
         """
         ...
 
     @endpoint("GET", "/handoff/{handoff_id:path}", scope="read", problems=(404,))
     async def get(self, handoff_id: HandoffId) -> HandoffDetails:
-        """Everything about a handoff: its moves, who wanted it and why, and what the agent saw.
+        """Get everything about a handoff: status changes, origin, reason, and what the agent saw.
 
-        Of runs that are not to be shown (`trace_include_sensitive_data=False`) there are no words.
+        Runs with `trace_include_sensitive_data=False` show no content.
         """
         ...
 
@@ -453,20 +457,20 @@ class Handoffs(Protocol):
         scope="run",
         problems=(404, 409),
         body="NewCancel",
-        pending="Whoever runs the session is asked for it.",
+        pending="The process that runs the session was asked for it.",
     )
     async def cancel(
         self,
         handoff_id: HandoffId,
         *,
-        reason: Annotated[str, Told("Why; it is put on record.", max_length=20_000)] = "",
+        reason: Annotated[str, Told("The reason, for the record.", max_length=20_000)] = "",
         wait_s: _Wait = 10.0,
     ) -> CancelledHandoff:
-        """Undo a handoff that is not confirmed, or withdraw one that was only asked for.
+        """Roll back an unconfirmed handoff, or withdraw a request.
 
-        200: it is undone, now or before. 202: whoever runs the session did not undo it in time; ask
-        again. 409 (`handoff.settled`): it was confirmed, refused or undone for another reason, and
-        stays as it is.
+        200: it is rolled back, now or earlier. 202: the process that runs the session has not
+        rolled it back in time; call again. 409 (`handoff.settled`): it was confirmed, refused or
+        rolled back for another reason, and is unchanged.
         """
         ...
 
@@ -483,7 +487,7 @@ class Handoffs(Protocol):
         to: Annotated[
             str,
             Told(
-                "The agent that is to get the session.",
+                "The agent to get the session.",
                 min_length=1,
                 max_length=200,
                 pattern=ONE_LINE,
@@ -491,12 +495,12 @@ class Handoffs(Protocol):
             ),
         ],
         *,
-        reason: Annotated[str, Told("Why; the agent is told.", max_length=20_000)] = "",
-        summary: Annotated[str, Told("What was done so far.", max_length=20_000)] = "",
-        context: Annotated[Any, Told("What else the agent has to know; JSON.")] = None,
+        reason: Annotated[str, Told("The reason; the agent sees it.", max_length=20_000)] = "",
+        summary: Annotated[str, Told("A summary of the work so far.", max_length=20_000)] = "",
+        context: Annotated[Any, Told("Further facts for the agent; JSON.")] = None,
         policy: Annotated[
             PolicyName | None,
-            Told("When: at once, after the step under way, or if its condition holds."),
+            Told("When: at once, after the current step, or if its condition holds."),
         ] = None,
         timeout_s: _Timeout = None,
         priority: _Priority = 0,
@@ -504,12 +508,12 @@ class Handoffs(Protocol):
         wait_s: _Wait = 10.0,
         **limits: Unpack[LimitOptions],
     ) -> HandoffEnd:
-        """Hand a session to another agent, and let that work until it answers.
+        """Hand a session to another agent, and run it until the agent answers.
 
-        A session that somebody runs is handed over by them, within the limits that it has: when
-        the step is finished, or at once with the policy `immediate`. As with
-        `POST /handoff/initiate`, a refusal is 200 with `error`, and an agent that does not exist
-        404. `output` is there once the agent has answered.
+        If a process runs the session, that process makes the handoff, within its limits: after the
+        current step, or at once with the policy `immediate`. As with `POST /handoff/initiate`, a
+        refusal is 200 with `error`, and an unknown agent 404. `output` is set once the agent has
+        answered.
         """
         ...
 
@@ -519,7 +523,7 @@ class Handoffs(Protocol):
         scope="answer",
         problems=(404, 409, 413),
         body="PersonAnswer",
-        pending="The answer is stored; the run goes on.",
+        pending="The answer is stored; the run continues.",
     )
     async def answer(
         self,
@@ -536,12 +540,12 @@ class Handoffs(Protocol):
         ],
         *,
         back: Annotated[
-            bool, Told("Give it back with this answer to the agent that handed it over.")
+            bool, Told("Return the session with this answer to the agent that handed it over.")
         ] = False,
         by: Annotated[
             str | None,
             Told(
-                "Who answers, if it is not the caller; needs the scope `admin`.",
+                "The person who answers, if not the caller; needs the scope `admin`.",
                 min_length=1,
                 max_length=200,
                 pattern=PERSON,
@@ -550,17 +554,17 @@ class Handoffs(Protocol):
         wait_s: _Wait = 10.0,
         **limits: Unpack[LimitOptions],
     ) -> Run:
-        """Answer, as a person, a session that was handed to people.
+        """Answer a session that was handed to people.
 
-        The words are the answer of its run; with `back` they go to the agent that handed it over.
-        The run goes on within the limits that are given, and those that it had.
-        409 if somebody else was quicker, or it does not wait for a person.
+        The text is the answer of its run; with `back` it goes to the agent that handed it over. The
+        run continues within the given limits and its own. 409 if another person was faster, or it
+        does not wait for a person.
         """
         ...
 
 
 class CalledHandoffs(Called):
-    """`Handoffs`, called."""
+    """`Handoffs` for synchronous code."""
 
     initiate = calls(Handoffs.initiate)
     list = lists(Handoffs.list)

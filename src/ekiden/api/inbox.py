@@ -21,27 +21,27 @@ ItemId: TypeAlias = Annotated[
 By: TypeAlias = Annotated[
     str | None,
     Told(
-        "Who does it, if it is not the caller; needs the scope `admin`.",
+        "The person who does it, if not the caller; needs the scope `admin`.",
         min_length=1,
         max_length=200,
         pattern=PERSON,
     ),
 ]
 Choice: TypeAlias = Annotated[
-    str | None, Told("One of the item's options, in whatever case.", max_length=500)
+    str | None, Told("One of the item's options; case does not matter.", max_length=500)
 ]
-Words: TypeAlias = Annotated[str, Told("In their words.", max_length=100_000)]
+Words: TypeAlias = Annotated[str, Told("The answer as text.", max_length=100_000)]
 Arguments: TypeAlias = Annotated[
     str | Mapping[str, Any] | None,
-    Told("Run the tool with these instead: an object, or its JSON text."),
+    Told("Run the tool with these arguments instead: an object, or its JSON text."),
 ]
 Always: TypeAlias = Annotated[
-    bool, Told("Do not ask this agent again for this tool, in this session.")
+    bool, Told("Do not ask again for this tool of this agent in this session.")
 ]
 
 
 class Inbox(Protocol):
-    """What waits for people."""
+    """Items that wait for people."""
 
     @endpoint(
         "GET",
@@ -56,36 +56,36 @@ class Inbox(Protocol):
             StatusFilter, Told("Filter by status; `closed` means everything except open.")
         ] = "open",
         role: Annotated[
-            str | None, Told("Only those for this role.", max_length=200, pattern=PLAIN)
+            str | None, Told("Only items for this role.", max_length=200, pattern=PLAIN)
         ] = None,
         assignee: Annotated[
             str | None,
             Told(
-                "Only those of this person; empty: not assigned to anybody.",
+                "Only items assigned to this person; empty: unassigned items.",
                 max_length=200,
                 pattern=PLAIN,
             ),
         ] = None,
-        kind: Annotated[InboxKind | None, Told("Only those of this kind.")] = None,
+        kind: Annotated[InboxKind | None, Told("Only items of this kind.")] = None,
         agent: Annotated[
-            str | None, Told("Only what this agent asks.", max_length=200, pattern=PLAIN)
+            str | None, Told("Only items from this agent.", max_length=200, pattern=PLAIN)
         ] = None,
         session: Annotated[
             str | None,
-            Told("Only those that this session waits for.", max_length=200, pattern=PLAIN),
+            Told("Only items that this session waits for.", max_length=200, pattern=PLAIN),
         ] = None,
-        priority: Annotated[Priority | None, Told("Only those of this priority.")] = None,
+        priority: Annotated[Priority | None, Told("Only items of this priority.")] = None,
         text: Annotated[
-            str | None, Told("Only those that contain this text.", max_length=500, pattern=PLAIN)
+            str | None, Told("Only items that contain this text.", max_length=500, pattern=PLAIN)
         ] = None,
-        snoozed: Annotated[bool, Told("Also those that are snoozed.")] = False,
+        snoozed: Annotated[bool, Told("Include snoozed items.")] = False,
     ) -> Pages[InboxItem]:
-        """List what waits for people: the most urgent first, then the newest."""
+        """List items that wait for people: most urgent first, then newest."""
         ...
 
     @endpoint("GET", "/inbox/{item_id}", scope="read", problems=(404,))
     async def get(self, item_id: ItemId) -> InboxItem:
-        """Everything about a question; its `ETag` can be given with the answer."""
+        """Get everything about an item; its `ETag` can be sent with the answer."""
         ...
 
     @endpoint(
@@ -103,15 +103,15 @@ class Inbox(Protocol):
         text: Words = "",
         arguments: Arguments = None,
         always: Always = False,
-        confirm_edit: Annotated[bool, Told("Edited arguments are meant as they are.")] = False,
+        confirm_edit: Annotated[bool, Told("Do not ask again about edited arguments.")] = False,
         by: By = None,
         expected_version: Seen = None,
     ) -> InboxItem:
-        """Answer a question, once: whoever comes second gets 409, which says who was first.
+        """Answer an item. Only the first answer counts; a later one gets 409, which names the
+        first.
 
-        With `If-Match` it is 412 if the item was changed since: escalated, assigned, snoozed. With
-        `identical` the answer goes to all that ask the same, and what became of it is told in
-        short.
+        With `If-Match` it is 412 if the item has changed: escalated, assigned or snoozed. With
+        `identical` all identical items get the answer, and the response is a summary.
         """
         ...
 
@@ -133,7 +133,7 @@ class Inbox(Protocol):
         by: By = None,
         expected_version: Seen = None,
     ) -> BulkAnswer:
-        """Answer all that ask exactly the same, in the same way."""
+        """Give the same answer to all identical items."""
         ...
 
     @endpoint("POST", "/inbox/{item_id}/assign", scope="answer", problems=(404, 409, 413))
@@ -143,7 +143,7 @@ class Inbox(Protocol):
         assignee: Annotated[
             str | None,
             Told(
-                "The person's name; `null`: not assigned any more.",
+                "The person's name; `null` removes the assignment.",
                 min_length=1,
                 max_length=200,
                 pattern=PERSON,
@@ -152,7 +152,7 @@ class Inbox(Protocol):
         *,
         by: By = None,
     ) -> InboxItem:
-        """Assign a question to a person; others may still answer it."""
+        """Assign an item to a person; other people may still answer it."""
         ...
 
     @endpoint("POST", "/inbox/{item_id}/snooze", scope="answer", problems=(404, 409, 413))
@@ -160,13 +160,13 @@ class Inbox(Protocol):
         self,
         item_id: ItemId,
         *,
-        for_s: Annotated[float | None, Told("So many seconds.", ge=1, le=1e9)] = None,
+        for_s: Annotated[float | None, Told("For this many seconds.", ge=1, le=1e9)] = None,
         until_us: Annotated[
-            int | None, Told("Until then, in microseconds since 1970.", ge=0, le=10**17)
+            int | None, Told("Until this time, in microseconds since 1970.", ge=0, le=10**17)
         ] = None,
         by: By = None,
     ) -> InboxItem:
-        """Hide a question for a time; it is not answered, and its deadline stays.
+        """Hide an item for a time; it stays open, and its deadline stays.
 
         Give either `for_s` or `until_us`.
         """
@@ -177,15 +177,17 @@ class Inbox(Protocol):
         self,
         item_id: ItemId,
         *,
-        reason: Annotated[str, Told("Why; whoever waits is told.", max_length=2000)] = "",
+        reason: Annotated[
+            str, Told("The reason; the waiting session is told.", max_length=2000)
+        ] = "",
         by: By = None,
     ) -> InboxItem:
-        """Withdraw a question: whoever waits is told that nobody will answer."""
+        """Cancel an item: the waiting session is told that there will be no answer."""
         ...
 
 
 class CalledInbox(Called):
-    """`Inbox`, called."""
+    """`Inbox` for synchronous code."""
 
     list = lists(Inbox.list)
     get = calls(Inbox.get)

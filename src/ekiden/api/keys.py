@@ -1,4 +1,4 @@
-"""Keys: who may call the server, as which tenant, and for what."""
+"""API keys: callers of the server, their tenant, and their scopes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ekiden.core.values.documents import Value
 
 KeyStatus: TypeAlias = Literal["active", "expired", "revoked"]
 KeyId: TypeAlias = Annotated[
-    str, Told("The key's public part, as it is listed.", pattern=r"^[a-z0-9]{8}$")
+    str, Told("The public part of the key, as in the list.", pattern=r"^[a-z0-9]{8}$")
 ]
 
 
@@ -25,70 +25,70 @@ class ApiKey(Value):
     id: str
     """Its public part."""
     name: str
-    """Who has it."""
+    """Its owner."""
     tenant: str
-    """Whose sessions it sees."""
+    """The tenant whose sessions it sees."""
     scopes: Sequence[Scope]
     """What it may do."""
     status: KeyStatus
     created_at: float
     """Seconds since 1970."""
     expires_at: float | None
-    """`null`: it is good until it is revoked."""
+    """`null`: valid until revoked."""
     last_used_at: float | None
-    """About when."""
+    """Approximate."""
     revoked_at: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewApiKey(ApiKey):
-    """A key that was just made."""
+    """A new key."""
 
     key: str = field(repr=False)
-    """What callers send; it is stored nowhere and not shown again."""
+    """The text that callers send; it is not stored and not shown again."""
 
 
 class Keys(Protocol):
-    """The keys of all tenants; only administrators of the main one look after them."""
+    """The keys of all tenants; only administrators of the main tenant manage them."""
 
     @endpoint("GET", "/keys", scope="admin", problems=(404,), cursor=r"^[a-z0-9]{8}$")
     def list(
         self,
         *,
         tenant: Annotated[
-            str | None, Told("Only those of this tenant.", max_length=63, pattern=PLAIN)
+            str | None, Told("Only keys of this tenant.", max_length=63, pattern=PLAIN)
         ] = None,
     ) -> Pages[ApiKey]:
-        """List the keys, also those that are revoked, the oldest first; secrets are not in it."""
+        """List the keys, including revoked ones, oldest first; without secrets."""
         ...
 
     @endpoint("POST", "/keys", scope="admin", status=201, problems=(409, 413), is_secret=True)
     async def create(
         self,
-        name: Annotated[str, Told("Who has it.", min_length=1, max_length=100, pattern=KEY_NAME)],
+        name: Annotated[str, Told("Its owner.", min_length=1, max_length=100, pattern=KEY_NAME)],
         *,
         scopes: Annotated[Sequence[Scope], Told("What it may do.", min_length=1, max_length=5)],
         tenant: Annotated[
             str,
-            Told("Whose sessions it sees.", min_length=1, max_length=32, pattern=TENANT),
+            Told("The tenant whose sessions it sees.", min_length=1, max_length=32, pattern=TENANT),
         ] = "default",
-        expires_s: Annotated[float | None, Told("Good for so long.", gt=0, le=1e9)] = None,
+        expires_s: Annotated[float | None, Told("How long it is valid.", gt=0, le=1e9)] = None,
     ) -> NewApiKey:
-        """Make a key. Its text is in this answer, and nowhere else.
+        """Create a key. Only this response contains its text.
 
-        So it is asked for once: if the answer is lost, so is the key; revoke it. With the first key
-        of a server nobody calls it without one any more.
+        The request cannot be repeated: if the response is lost, revoke the key. Once a server has a
+        key, every caller needs one.
         """
         ...
 
     @endpoint("DELETE", "/keys/{key_id}", scope="admin", problems=(404,))
     async def revoke(self, key_id: KeyId) -> ApiKey:
-        """Make a key useless, for ever; other servers know it after a second."""
+        """Revoke a key for good; other servers refuse it within a second."""
         ...
 
 
 class CalledKeys(Called):
-    """`Keys`, called."""
+    """`Keys` for synchronous code."""
 
     list = lists(Keys.list)
     create = calls(Keys.create)

@@ -1,7 +1,7 @@
 """Memory: what agents remember beyond a session.
 
-Whose memory is meant is always said: `user`, or `shared` for what the whole app remembers. A key
-may be any text, so it is a parameter of the query and no part of the path.
+The owner is always given: `user`, or `shared` for the memory of the whole app. A key may be any
+text, so it is in the query, not in the path.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ekiden.memory.limits import MAX_CONTENT, MAX_KEY, MAX_TOP_K
 OfUser: TypeAlias = Annotated[
     str | None,
     Told(
-        "Whose memory; or `shared`.",
+        "The user whose memory it is; or `shared`.",
         min_length=1,
         max_length=500,
         pattern=PLAIN,
@@ -31,12 +31,12 @@ OfUser: TypeAlias = Annotated[
     ),
 ]
 Shared: TypeAlias = Annotated[
-    bool, Told("What the whole app remembers, instead of one user's memory.", in_query=True)
+    bool, Told("Use the memory of the whole app, instead of one user's.", in_query=True)
 ]
 Key: TypeAlias = Annotated[
     str,
     Told(
-        "The key it is remembered under.",
+        "The memory's key.",
         min_length=1,
         max_length=MAX_KEY,
         pattern=MEMORY_KEY,
@@ -47,18 +47,18 @@ Key: TypeAlias = Annotated[
 Content: TypeAlias = Annotated[
     str,
     Told(
-        "What to remember.",
+        "The text to remember.",
         min_length=1,
         max_length=MAX_CONTENT,
         examples=("Her favourite colour is blue.",),
     ),
 ]
-Metadata: TypeAlias = Annotated[Mapping[str, Any] | None, Told("What belongs to it.")]
+Metadata: TypeAlias = Annotated[Mapping[str, Any] | None, Told("Metadata.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEntry(Value):
-    """Something that is remembered."""
+    """A memory."""
 
     key: str
     content: str
@@ -66,12 +66,12 @@ class MemoryEntry(Value):
     stored_at: float
     """Seconds since 1970."""
     agent: str | None
-    """Who remembered it; `null`: nobody of the team."""
+    """The agent that stored it; `null`: not an agent of the team."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundMemory(MemoryEntry):
-    """A memory that was looked for."""
+    """A search result."""
 
     score: float
     """0 to 1, higher is better."""
@@ -80,18 +80,18 @@ class FoundMemory(MemoryEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundMemories(Value):
-    """What was found, the best first."""
+    """Search results, best match first."""
 
     items: Sequence[FoundMemory]
     next_cursor: str | None = None
     """There is one page: `null`."""
     notes: Sequence[str]
-    """What could not be looked at, for people."""
+    """What could not be searched, for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMemory(Value):
-    """Where something is remembered now."""
+    """The key of a stored memory."""
 
     key: str
     stored: Literal[True]
@@ -99,14 +99,14 @@ class StoredMemory(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgottenMemories(Value):
-    """How many memories are gone."""
+    """How many memories were deleted."""
 
     forgotten: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDelivery(Value):
-    """What a back end was told."""
+    """What was sent to a back end."""
 
     backend: str
     delivered: int
@@ -116,7 +116,7 @@ class MemoryDelivery(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDeliveries(Value):
-    """What back ends were told."""
+    """What was sent to the back ends."""
 
     items: Sequence[MemoryDelivery]
     next_cursor: str | None = None
@@ -129,7 +129,7 @@ class Memory(Protocol):
 
     @endpoint("GET", "/memory", scope="read", cursor=PLAIN)
     def list(self, *, user: OfUser = None, shared: Shared = False) -> Pages[MemoryEntry]:
-        """List what is remembered, by key."""
+        """List memories by key."""
         ...
 
     @endpoint("POST", "/memory", scope="run", status=201, problems=(413,), location="get")
@@ -140,7 +140,7 @@ class Memory(Protocol):
         key: Annotated[
             str | None,
             Told(
-                "The key; else one is made from the content.",
+                "The key; by default made from the content.",
                 min_length=1,
                 max_length=MAX_KEY,
                 pattern=MEMORY_KEY,
@@ -150,17 +150,17 @@ class Memory(Protocol):
         user: OfUser = None,
         shared: Shared = False,
     ) -> StoredMemory:
-        """Remember something, in the place of what is under the same key."""
+        """Store a memory; it replaces one with the same key."""
         ...
 
     @endpoint("DELETE", "/memory", scope="admin")
     async def clear(self, *, user: OfUser = None, shared: Shared = False) -> ForgottenMemories:
-        """Forget everything: of one user, or what the whole app remembers."""
+        """Delete all memories of a user, or of the whole app."""
         ...
 
     @endpoint("GET", "/memory/entry", scope="read", problems=(404,))
     async def get(self, key: Key, *, user: OfUser = None, shared: Shared = False) -> MemoryEntry:
-        """One memory."""
+        """Get one memory."""
         ...
 
     @endpoint("PUT", "/memory/entry", scope="run", problems=(413,))
@@ -173,49 +173,50 @@ class Memory(Protocol):
         user: OfUser = None,
         shared: Shared = False,
     ) -> StoredMemory:
-        """Remember something under this key, in the place of what is there."""
+        """Store a memory under this key; it replaces an existing one."""
         ...
 
     @endpoint("DELETE", "/memory/entry", scope="run", status=204, problems=(404,))
     async def forget(self, key: Key, *, user: OfUser = None, shared: Shared = False) -> None:
-        """Forget one memory."""
+        """Delete one memory."""
         ...
 
     @endpoint("GET", "/memory/search", scope="read", problems=(502,))
     async def search(
         self,
         q: Annotated[
-            str, Told("What it is about.", max_length=4000, pattern=PLAIN, examples=("colour",))
+            str,
+            Told("The text to search for.", max_length=4000, pattern=PLAIN, examples=("colour",)),
         ],
         *,
         user: OfUser = None,
         shared: Shared = False,
         meaning: Annotated[
-            bool, Told("By meaning, too, with the setting `memory.embedding_model`.")
+            bool, Told("Also search by meaning, with the setting `memory.embedding_model`.")
         ] = False,
         limit: Annotated[
-            int | None, Told("How many; else `memory.top_k`.", ge=1, le=MAX_TOP_K)
+            int | None, Told("How many; `memory.top_k` by default.", ge=1, le=MAX_TOP_K)
         ] = None,
         threshold: Annotated[
-            float | None, Told("How near; else as the settings say.", ge=0, le=1)
+            float | None, Told("The lowest similarity; by default as in the settings.", ge=0, le=1)
         ] = None,
     ) -> FoundMemories:
-        """Find memories, the best first, as agents do with the tool recall. There is one page."""
+        """Search memories, best match first, like the agents' tool recall. There is one page."""
         ...
 
     @endpoint("GET", "/memory/export", scope="read", file="memory.jsonl")
     def export(self, *, user: OfUser = None, shared: Shared = False) -> AsyncStream[MemoryEntry]:
-        """All memories, by key, as JSON lines."""
+        """Export all memories, by key, as JSON lines."""
         ...
 
     @endpoint("POST", "/memory/sync", scope="run")
     async def sync(self) -> MemoryDeliveries:
-        """Tell back ends that have copies of what is remembered what waits to be sent to them."""
+        """Send pending changes to back ends that hold copies of the memories."""
         ...
 
 
 class CalledMemory(Called):
-    """`Memory`, called."""
+    """`Memory` for synchronous code."""
 
     list = lists(Memory.list)
     store = calls(Memory.store)

@@ -1,4 +1,4 @@
-"""Messages: what agents tell and ask each other, and telling and asking them from outside."""
+"""Messages: queries and notices between agents, and to agents from outside."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MessageContent(Value):
     id: str
     type: str
     from_agent: str
-    """The sender; `caller:NAME` for one that is no agent."""
+    """The sender; `caller:NAME` if it is not an agent."""
     to_agent: str | None
     subject: str
     payload: Any
@@ -39,12 +39,12 @@ class MessageContent(Value):
     """Seconds since 1970."""
     task: str | None
     depth: int | None = left_out()
-    """How many messages led to it, one after the other; not given for the first."""
+    """How many messages led to it, one after the other; missing for the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageDetails(Value):
-    """A message and what became of it."""
+    """A message and its delivery."""
 
     message: MessageContent
     state: MessageState
@@ -59,7 +59,7 @@ class MessageDetails(Value):
     """Seconds since 1970, on the store's clock."""
     ended_at: float | None
     waiter: str | None
-    """Who waits for the answer: a name, or `NAME#TASK`."""
+    """The waiter for the answer: a name, or `NAME#TASK`."""
     asked_in: str | None
     """The session that waits for the answer."""
     answered_in: str | None
@@ -91,38 +91,38 @@ class Messages(Protocol):
         self,
         *,
         agent: Annotated[
-            str | None, Told("Only those to this agent.", max_length=200, pattern=PLAIN)
+            str | None, Told("Only messages to this agent.", max_length=200, pattern=PLAIN)
         ] = None,
         sender: Annotated[
-            str | None, Told("Only those of this agent.", max_length=200, pattern=PLAIN)
+            str | None, Told("Only messages from this agent.", max_length=200, pattern=PLAIN)
         ] = None,
         task: Annotated[
-            str | None, Told("Only those of this task.", max_length=200, pattern=PLAIN)
+            str | None, Told("Only messages of this task.", max_length=200, pattern=PLAIN)
         ] = None,
         correlation: Annotated[
             str | None,
             Told(
-                "Only those that correlate with this id, and the message with it.",
+                "Only messages with this correlation id, and the message with this id.",
                 max_length=200,
                 pattern=PLAIN,
             ),
         ] = None,
-        state: Annotated[MessageState | None, Told("Only those in this state.")] = None,
+        state: Annotated[MessageState | None, Told("Only messages in this state.")] = None,
         waiter: Annotated[
             str | None,
             Told(
-                "Only those whose answer this one waits for: `NAME` or `NAME#TASK`.",
+                "Only messages whose answer this agent waits for: `NAME` or `NAME#TASK`.",
                 max_length=200,
                 pattern=PLAIN,
             ),
         ] = None,
         session: Annotated[
-            str | None, Told("Only those that this session asked.", max_length=200, pattern=PLAIN)
+            str | None, Told("Only messages that this session sent.", max_length=200, pattern=PLAIN)
         ] = None,
     ) -> Pages[MessageDetails]:
-        """List messages between agents, the oldest first.
+        """List messages between agents, oldest first.
 
-        A message and its answer stay until retention removes them.
+        A message and its answer are kept until retention deletes them.
         """
         ...
 
@@ -149,7 +149,7 @@ class Messages(Protocol):
         *,
         type: Annotated[
             Literal["query", "notify"],
-            Told("`query`: wait for what it says; `notify`: only tell it."),
+            Told("`query`: wait for the answer; `notify`: do not wait."),
         ] = "query",
         subject: Annotated[str, Told("", max_length=500)] = "",
         payload: Annotated[Any, Told("JSON of at most a million bytes.")] = None,
@@ -160,18 +160,17 @@ class Messages(Protocol):
         wait_s: Annotated[
             float,
             Told(
-                "How long a query waits for its answer here, in seconds. An answer that comes "
-                "later is stored.",
+                "Seconds that a query waits for its answer here. A later answer is stored.",
                 ge=0,
                 le=600,
             ),
         ] = 30.0,
     ) -> MessageDetails:
-        """Tell an agent of the team something, or ask it and wait for what it says.
+        """Send a notice to an agent of the team, or a query, and wait for the answer.
 
-        The message and the session in which the agent sees to it are stored together, so nothing is
-        lost whatever happens; a worker runs the session. 200: it is answered, or failed (`state`).
-        202: not yet; look again with `GET /messages/{id}`.
+        The message and the session in which the agent handles it are stored together, so nothing is
+        lost; a worker runs the session. 200: it is answered, or failed (`state`). 202: not yet;
+        read it again with `GET /messages/{id}`.
         """
         ...
 
@@ -183,20 +182,20 @@ class Messages(Protocol):
             Told("", min_length=1, max_length=1000),
         ],
     ) -> Requeued:
-        """Deliver messages again that are dead or expired, as if for the first time.
+        """Deliver dead or expired messages again, as if for the first time.
 
-        Others are passed over. 404, before any is delivered, for an id that no message has.
+        Others are skipped. 404, before any is delivered, for an unknown id.
         """
         ...
 
     @endpoint("GET", "/messages/{message_id:path}", scope="read", problems=(404,))
     async def get(self, message_id: MessageId) -> MessageDetails:
-        """A message and what became of it."""
+        """Get a message and its delivery."""
         ...
 
 
 class CalledMessages(Called):
-    """`Messages`, called."""
+    """`Messages` for synchronous code."""
 
     list = lists(Messages.list)
     send = calls(Messages.send)

@@ -11,9 +11,9 @@ UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": 
 
 
 def read_moment(text: str, *, now: datetime | None = None, zone: tzinfo | None = None) -> datetime:
-    """The time that `text` means; `ValueError` or `OverflowError` if it means none.
+    """The time in `text`; `ValueError` or `OverflowError` for an invalid one.
 
-    A time without a zone is one of `zone`, or of the machine's own.
+    A time without a zone is in `zone`, or in the machine's own.
     """
     now = (now or datetime.now()).astimezone()
     ago = AGO.fullmatch(text)

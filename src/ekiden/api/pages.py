@@ -1,4 +1,4 @@
-"""Lists, which come in pages."""
+"""Lists in pages."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from typing import Final, Generic, TypeAlias, TypeVar
 T = TypeVar("T")
 
 PAGE: Final = 50
-"""How many a page has, unless somebody says otherwise."""
+"""The default page size."""
 _ALL: Final = 200
-"""How many are fetched at once by whoever wants all."""
+"""The page size for a caller that wants all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page(Generic[T]):
-    """Some of a list."""
+    """A page of a list."""
 
     items: Sequence[T]
     next_cursor: str | None = None
-    """Where the next page begins; `null` on the last one."""
+    """The cursor of the next page; `null` on the last one."""
 
 
 Fetch: TypeAlias = Callable[[int, str | None], Awaitable[Page[T]]]
-"""At most so many of a list, from a cursor on."""
+"""Returns at most this many entries of a list, starting at a cursor."""
 
 
 class Pages(Generic[T]):
-    """A list: ``async for`` goes through all of it, `page` gives a part."""
+    """A list: iterate over all of it with ``async for``, or get a part with `page`."""
 
     def __init__(self, fetch: Fetch[T]) -> None:
         self._fetch = fetch
 
     async def page(self, *, limit: int = PAGE, cursor: str | None = None) -> Page[T]:
-        """At most `limit` of it, from `cursor` on, which is the `next_cursor` of another page."""
+        """At most `limit` entries, starting at `cursor`, the `next_cursor` of another page."""
         return await self._fetch(limit, cursor)
 
     def __aiter__(self) -> AsyncIterator[T]:
         return self.rest()
 
     async def rest(self, *, cursor: str | None = None) -> AsyncIterator[T]:
-        """All of it from `cursor` on."""
+        """All entries starting at `cursor`."""
         while True:
             page = await self._fetch(_ALL, cursor)
             for each in page.items:
@@ -54,8 +54,8 @@ class Pages(Generic[T]):
 def page_of(
     items: Sequence[T], *, limit: int, cursor: str | None, key: Callable[[T], str]
 ) -> Page[T] | None:
-    """A page of a list that is all here, by the keys of its members; `None` if nothing has the key
-    that the page is to begin after."""
+    """A page of a list in memory, by the keys of its members; `None` if the cursor's key is
+    unknown."""
     start = 0
     if cursor is not None:
         places = [place for place, each in enumerate(items) if key(each) == cursor]

@@ -1,4 +1,4 @@
-"""Plans: how supervisors split requests, and what became of the tasks."""
+"""Plans: how supervisors split requests, and the results of the tasks."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from ekiden.core.values.documents import Value
 from ekiden.project.plan_preview import PlanPreview
 
 TaskStatus: TypeAlias = Literal["pending", "running", "done", "failed", "stopped"]
-"""`pending`: waits for its turn, or for others; `stopped`: the run ended before it was over."""
+"""`pending`: waits for its turn, or for other tasks; `stopped`: the run ended before the task
+did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFacts(Value):
-    """What became of a task."""
+    """The state of a task."""
 
     task_id: str
     """Unique within its plan."""
     agent: str
     description: str | None
-    """`null` where that is not to be recorded."""
+    """`null` if it is not recorded."""
     depends_on: Sequence[str]
     status: TaskStatus
-    """`stopped`: its run ended before it was over."""
+    """`stopped`: its run ended before it did."""
     attempts: int
     started_at: float | None
     """Seconds since 1970."""
@@ -46,34 +47,34 @@ class PlanTask(TaskFacts):
     session_id: str
     supervisor: str | None
     plan: int
-    """The number of the event that made the plan."""
+    """The number of the plan's event."""
     planned_at: float
-    """When that was; seconds since 1970."""
+    """When the plan was made; seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOutcome(TaskFacts):
-    """A task of the plan, with what its agent answered."""
+    """A task of the plan, with its agent's answer."""
 
     result: str | None
-    """What is no text, as JSON."""
+    """A result that is not text is JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decomposition(Value):
-    """A request as tasks."""
+    """A request split into tasks."""
 
     tasks: Sequence[AgentTask]
     reasoning: str
     requires_aggregation: bool
-    """Whether there is more than one result to make an answer of."""
+    """Whether several results must be combined into an answer."""
     notes: Sequence[str]
-    """What was changed in what the model or the rules said."""
+    """Corrections of what the model or the rules proposed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanProgress(Value):
-    """How far a plan came, in tasks."""
+    """The progress of a plan, in tasks."""
 
     tasks: int
     done: int
@@ -83,7 +84,7 @@ class PlanProgress(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(Value):
-    """The plan of a session's last run, as far as it came."""
+    """The plan of a session's last run, with its progress."""
 
     session_id: str
     user_input: str
@@ -91,12 +92,12 @@ class Plan(Value):
     decomposition: Decomposition | None
     pending_tasks: Sequence[AgentTask]
     results: Sequence[AgentResult]
-    """In the order in which they came."""
+    """In the order of completion."""
     final_response: str | None
     error: str | None
     progress: PlanProgress
     tasks: Sequence[TaskOutcome]
-    """What became of each, in the plan's order."""
+    """The state of each task, in the plan's order."""
 
 
 class Plans(Protocol):
@@ -108,7 +109,7 @@ class Plans(Protocol):
         text: Annotated[
             str,
             Told(
-                "`@name` at the beginning is a supervisor.",
+                "`@name` at the beginning names a supervisor.",
                 min_length=1,
                 max_length=100_000,
                 pattern=SAID,
@@ -119,16 +120,16 @@ class Plans(Protocol):
         agent: Annotated[
             str | None,
             Told(
-                "The supervisor; else the only one that there is, else one over all agents.",
+                "The supervisor; by default the only one, else one over all agents.",
                 min_length=1,
                 max_length=200,
                 pattern=PLAIN,
             ),
         ] = None,
     ) -> PlanPreview:
-        """Show how a request would be split into tasks, and for whom; nothing is run or stored.
+        """Show how a request would be split into tasks and assigned; nothing is run or stored.
 
-        A model splits it where one is set, which costs: so it needs the scope `run`. Else the
+        A configured model splits it, which costs money: so it needs the scope `run`. Otherwise the
         agents' keywords and patterns do.
         """
         ...
@@ -140,7 +141,7 @@ class Plans(Protocol):
             str, Told("The session's id.", min_length=1, max_length=128, pattern=SESSION_ID)
         ],
     ) -> Plan:
-        """The plan of a session's last run, as far as it came; 404 if that run had none."""
+        """Get the plan of a session's last run, with its progress; 404 if that run had none."""
         ...
 
     @endpoint("GET", "/tasks", scope="read", cursor=rf"^[0-9]{{1,4}}~({EVENT_CURSOR})?$")
@@ -150,26 +151,27 @@ class Plans(Protocol):
         session_id: Annotated[
             str | None,
             Told(
-                "Only those of this session, which is much quicker in a large store.",
+                "Only tasks of this session, which is much faster in a large store.",
                 min_length=1,
                 max_length=128,
                 pattern=SESSION_ID,
             ),
         ] = None,
         agent: Annotated[
-            str | None, Told("Only those for this agent.", max_length=200, pattern=PLAIN)
+            str | None, Told("Only tasks for this agent.", max_length=200, pattern=PLAIN)
         ] = None,
         status: Annotated[TaskStatus | None, Told("Filter by status.")] = None,
-        since: Annotated[Moment | None, Told("Only of plans made then or later.")] = None,
-        until: Annotated[Moment | None, Told("Only of plans made before then.")] = None,
+        since: Annotated[
+            Moment | None, Told("Only tasks of plans made at this time or later.")
+        ] = None,
+        until: Annotated[Moment | None, Told("Only tasks of plans made before this time.")] = None,
     ) -> Pages[PlanTask]:
-        """List the tasks of plans, those of the newest plan first and within a plan in its
-        order."""
+        """List the tasks of plans, the newest plan first, and in order within a plan."""
         ...
 
 
 class CalledPlans(Called):
-    """`Plans`, called."""
+    """`Plans` for synchronous code."""
 
     preview = calls(Plans.preview)
     get = calls(Plans.get)

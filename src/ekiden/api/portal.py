@@ -1,4 +1,4 @@
-"""An event loop in a thread, for callers that have none."""
+"""An event loop in a thread, for synchronous callers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Portal:
-    """Runs coroutines for plain functions, in any thread; starts when it is first used."""
+    """Runs coroutines for synchronous functions, in any thread; starts on first use."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -20,7 +20,7 @@ class Portal:
         self._closed = False
 
     def run(self, running: Coroutine[Any, Any, T]) -> T:
-        """What the coroutine gives or raises; it is cancelled if the caller is interrupted."""
+        """The result of the coroutine; it is cancelled if the caller is interrupted."""
         try:
             loop = self._opened()
         except RuntimeError:
@@ -35,7 +35,7 @@ class Portal:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing can be run any more."""
+        """Whether it is closed."""
         return self._closed
 
     def close(self) -> None:

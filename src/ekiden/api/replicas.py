@@ -1,4 +1,4 @@
-"""Replicas: copies of sessions elsewhere."""
+"""Replicas: copies of sessions in other systems."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ekiden.sessions.replica.status import ReplicaStatus
 
 
 class Replicas(Protocol):
-    """Copies of sessions elsewhere."""
+    """Copies of sessions in other systems."""
 
     @endpoint("GET", "/mirror", scope="read", problems=(404,))
     async def status(self) -> ReplicaStatus:
-        """How far the mirror is; the mirror itself is not asked."""
+        """Get the replication progress; the mirror itself is not queried."""
         ...
 
 
 class CalledReplicas(Called):
-    """`Replicas`, called."""
+    """`Replicas` for synchronous code."""
 
     status = calls(Replicas.status)

@@ -1,4 +1,4 @@
-"""Runs: say something to the team, and watch."""
+"""Runs: send messages to the team, and follow the work."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ekiden.core.runs import RunStatus as RunStatus
 from ekiden.routing.decision import Strategy
 
 Shown: TypeAlias = Begun | Event | ModelDelta | Run
-"""What a stream shows: that the run is begun (if the stream begins one), what happened, pieces of
-answers while they are made, and at the end the run."""
+"""The content of a stream: the start of the run (if the stream starts one), events, pieces of
+streamed answers, and finally the run."""
 Until: TypeAlias = Literal["pause", "outcome"]
 
 _TEXT: Final = {"type": "string", "minLength": 1}
@@ -36,7 +36,7 @@ ITEM: Final[Mapping[str, Any]] = {
     "type": "object",
     "anyOf": [
         {
-            "description": "What somebody said.",
+            "description": "A message.",
             "required": ["role", "content"],
             "properties": {
                 "type": {"enum": ["message", None]},
@@ -45,7 +45,7 @@ ITEM: Final[Mapping[str, Any]] = {
             },
         },
         {
-            "description": "That a tool was called.",
+            "description": "A tool call.",
             "required": ["type", "call_id", "name"],
             "properties": {
                 "type": {"const": "function_call"},
@@ -55,7 +55,7 @@ ITEM: Final[Mapping[str, Any]] = {
             },
         },
         {
-            "description": "What a tool gave.",
+            "description": "The output of a tool.",
             "required": ["type", "call_id", "output"],
             "properties": {
                 "type": {"const": "function_call_output"},
@@ -64,7 +64,7 @@ ITEM: Final[Mapping[str, Any]] = {
             },
         },
         {
-            "description": "Anything else says its `type`.",
+            "description": "Any other item has its `type`.",
             "required": ["type"],
             "properties": {
                 "type": {
@@ -76,8 +76,8 @@ ITEM: Final[Mapping[str, Any]] = {
     ],
     "examples": [{"role": "user", "content": "Where is my order 1042?"}],
 }
-"""One item of a conversation, as the OpenAI Responses API has them; `item_fault` says what is wrong
-with one."""
+"""One item of a conversation, in the format of the OpenAI Responses API; `item_fault` describes a
+fault."""
 
 _Text: TypeAlias = Annotated[str, Told("", min_length=1, max_length=1_000_000)]
 _Item: TypeAlias = Annotated[Mapping[str, Any], Told("", schema=ITEM)]
@@ -85,8 +85,8 @@ _Items: TypeAlias = Annotated[Sequence[_Item], Told("", min_length=1, max_length
 Input: TypeAlias = Annotated[
     _Text | _Items,
     Told(
-        "What to say: a text, or items as the OpenAI Responses API has them. Without the scope "
-        "`history` only messages of the user are stored as such; the rest is quoted as data.",
+        "The message: a text, or items in the format of the OpenAI Responses API. Without the "
+        "scope `history` only user messages are stored as such; the rest is quoted as data.",
         examples=("Where is my order 1042?",),
     ),
 ]
@@ -97,34 +97,34 @@ _SessionId: TypeAlias = Annotated[
     str, Told("The session's id.", min_length=1, max_length=128, pattern=SESSION_ID)
 ]
 _Timeout: TypeAlias = Annotated[
-    float | None, Told("How long to wait for the end; then it is 202.", gt=0, le=600)
+    float | None, Told("Seconds to wait for the end; after that the status is 202.", gt=0, le=600)
 ]
 _After: TypeAlias = Annotated[
-    int | None, Told("The number of the last event that is known.", ge=0, le=MOST_EVENTS)
+    int | None, Told("The number of the last known event.", ge=0, le=MOST_EVENTS)
 ]
 
 
 class LimitOptions(TypedDict, total=False):
-    """What a run may use. A limit holds until another is given, wherever the run goes on; what is
-    not given is as it was, or as the settings have it."""
+    """The limits of a run. A limit holds until another is given, wherever the run continues; a
+    missing one is unchanged, or as in the settings."""
 
-    max_turns: Annotated[int | None, Told("How many turns the agents may take.", ge=1, le=10_000)]
+    max_turns: Annotated[int | None, Told("The most turns of the agents.", ge=1, le=10_000)]
     max_tokens: Annotated[
         int | None,
-        Told("How many tokens its model calls may use.", ge=1, le=1_000_000_000_000),
+        Told("The most tokens of its model calls.", ge=1, le=1_000_000_000_000),
     ]
     max_money: Annotated[
         float | None,
-        Told("What its model calls may cost, in the currency of the prices.", gt=0, le=1e9),
+        Told("The most money for its model calls, in the currency of the prices.", gt=0, le=1e9),
     ]
     max_seconds: Annotated[
         float | None,
-        Told("How long may be worked on it; waiting for people does not count.", gt=0, le=1e9),
+        Told("The most seconds of work; waiting for people does not count.", gt=0, le=1e9),
     ]
 
 
 def limits_of(options: Mapping[str, Any]) -> dict[str, float]:
-    """The limits among some options, by name; what is `None` is left out."""
+    """The limits among some options, by name; `None` is left out."""
     return {
         name.removeprefix("max_"): options[name]
         for name in LimitOptions.__annotations__
@@ -133,12 +133,12 @@ def limits_of(options: Mapping[str, Any]) -> dict[str, float]:
 
 
 class StartOptions(LimitOptions, total=False):
-    """How something is said; what is not given, or `None`, is as the team has it."""
+    """The options of a message; one that is missing or `None` is as the team has it."""
 
     session_id: Annotated[
         str | None,
         Told(
-            "Go on in this session, or begin it; without it, a new one.",
+            "Continue this session, or start it; by default a new one.",
             min_length=1,
             max_length=128,
             pattern=SESSION_ID,
@@ -147,22 +147,23 @@ class StartOptions(LimitOptions, total=False):
     agent: Annotated[
         str | None,
         Told(
-            "Who gets it: a name, or `auto` for the router; else who has the session.",
+            "The recipient: an agent's name, or `auto` for the router; by default the agent "
+            "that has the session.",
             min_length=1,
             max_length=200,
             pattern=ONE_LINE,
         ),
     ]
-    strategy: Annotated[Strategy | None, Told("How the router chooses.")]
+    strategy: Annotated[Strategy | None, Told("The routing strategy.")]
     user_id: Annotated[
         str | None,
-        Told("Whose a new session is.", min_length=1, max_length=500, pattern=ONE_LINE),
+        Told("The user of a new session.", min_length=1, max_length=500, pattern=ONE_LINE),
     ]
-    title: Annotated[str | None, Told("Of a new session.", max_length=200)]
+    title: Annotated[str | None, Told("The title of a new session.", max_length=200)]
     correlation_id: Annotated[
         str | None,
         Told(
-            "Of a new session: what it belongs to.",
+            "The correlation id of a new session.",
             min_length=1,
             max_length=200,
             pattern=ONE_LINE,
@@ -170,19 +171,19 @@ class StartOptions(LimitOptions, total=False):
     ]
     priority: Annotated[
         Priority | None,
-        Told("Of a new session: the more important ones are run first.", default="normal"),
+        Told("The priority of a new session; higher ones run first.", default="normal"),
     ]
     on_busy: Annotated[
         Literal["refuse", "wait"] | None,
-        Told("If somebody else runs the session.", default="refuse"),
+        Told("What to do if another process runs the session.", default="refuse"),
     ]
 
 
 class Runs(Protocol):
-    """What is said to the team, and what comes of it.
+    """Messages to the team, and the runs that they start.
 
-    `run`, `stream` and `start` raise `SessionBusy` and `UnknownAgent`; what names a run or a
-    session that is not there, `RunNotFound` and `SessionNotFound`.
+    `run`, `stream` and `start` raise `SessionBusy` and `UnknownAgent`; an unknown run or session
+    raises `RunNotFound` or `SessionNotFound`.
     """
 
     @endpoint(
@@ -191,32 +192,30 @@ class Runs(Protocol):
         scope="run",
         problems=(404, 409, 413),
         body="NewRun",
-        pending="The run goes on.",
+        pending="The run continues.",
     )
     async def run(
         self, input: Input, *, timeout_s: _Timeout = None, **options: Unpack[StartOptions]
     ) -> Run:
         """Send a message to the team, and wait until the run is finished or waits for people.
 
-        The message is stored before this answers, and the run goes on whatever becomes of the
-        connection, the client or the server. With an `Idempotency-Key` it is said once, however
-        often it is sent.
+        The message is stored before this returns, and the run survives a lost connection, client or
+        server. With an `Idempotency-Key` a repeated request starts no second run.
         """
         ...
 
     @endpoint("POST", "/runs", scope="run", problems=(404, 409, 413), flag="stream")
     def stream(self, input: Input, **options: Unpack[StartOptions]) -> AsyncStream[Shown]:
-        """Say something, and watch what happens: server-sent events, as `Accept` can say, too.
+        """Send a message and stream the run as server-sent events, which `Accept` can also request.
 
-        Gives `Begun`, events, pieces of answers, and at the end the `Run`. The run begins when the
-        first is asked for, goes on when you stop to watch, and is watched on after a cut
-        connection.
+        Yields `Begun`, events, pieces of answers, and finally the `Run`. The run starts with the
+        first read, continues when you stop reading, and the stream survives a cut connection.
         """
         ...
 
     @endpoint("POST", "/runs", scope="run", problems=(404, 409, 413), flag="background")
     async def start(self, input: Input, **options: Unpack[StartOptions]) -> Run:
-        """Say something, and do not wait for the end: the answer is 202."""
+        """Send a message without waiting for the end: the status is 202."""
         ...
 
     @endpoint("GET", "/runs", scope="read", most=200)
@@ -229,13 +228,13 @@ class Runs(Protocol):
         ] = None,
         agent: Annotated[
             str | None,
-            Told("Only those whose session this agent has.", max_length=200, pattern=PLAIN),
+            Told("Only runs whose session this agent has.", max_length=200, pattern=PLAIN),
         ] = None,
         user: Annotated[
-            str | None, Told("Only those of this user.", max_length=500, pattern=PLAIN)
+            str | None, Told("Only runs of this user.", max_length=500, pattern=PLAIN)
         ] = None,
     ) -> Pages[Run]:
-        """The last run of each session, newest session first."""
+        """List the last run of each session, newest session first."""
         ...
 
     @endpoint("GET", "/runs/{run_id}", scope="read", problems=(404,))
@@ -244,14 +243,14 @@ class Runs(Protocol):
         run_id: RunId,
         *,
         wait_s: Annotated[
-            float, Told("Wait so long for its end before answering.", ge=0, le=600)
+            float, Told("Seconds to wait for its end before responding.", ge=0, le=600)
         ] = 0,
     ) -> Run:
-        """A run as it stands, perhaps once nobody works on it any more."""
+        """Get a run's state, optionally once no process works on it any more."""
         ...
 
     async def wait(self, run_id: str) -> Run:
-        """The run, once nobody works on it any more."""
+        """The run, once no process works on it any more."""
         return await ended(self, await self.get(run_id))
 
     @endpoint("GET", "/runs/{run_id}/events", scope="read", problems=(404,))
@@ -263,18 +262,18 @@ class Runs(Protocol):
         until: Annotated[
             Until,
             Told(
-                "When the stream ends: when nobody works on the run any more, which may be because "
-                "it waits for people, or only with an outcome."
+                "When the stream ends: when no process works on the run any more, perhaps "
+                "because it waits for people, or only with an outcome."
             ),
         ] = "pause",
     ) -> AsyncStream[Shown]:
-        """Watch a run, from its beginning or from after the event of this number, to its end, which
-        is the `Run`."""
+        """Follow a run, from its start or from after the event of this number, to its end, which is
+        the `Run`."""
         ...
 
     @endpoint("POST", "/runs/{run_id}/cancel", scope="run", problems=(404, 409))
     async def cancel(self, run_id: RunId) -> Run:
-        """Stop a run; its work is kept, and it can be resumed. One that is over stays as it is."""
+        """Stop a run; its work is kept, and it can be resumed. A finished run is unchanged."""
         ...
 
     @endpoint(
@@ -283,7 +282,7 @@ class Runs(Protocol):
         scope="run",
         problems=(404, 409),
         body="ResumeRun",
-        pending="It goes on.",
+        pending="It continues.",
     )
     async def resume_and_wait(
         self,
@@ -292,9 +291,9 @@ class Runs(Protocol):
         timeout_s: _Timeout = None,
         **limits: Unpack[LimitOptions],
     ) -> Run:
-        """Go on with a run that was stopped, failed, or ran out of its budget: with higher limits.
+        """Resume a run that was stopped, failed, or ran out of budget, e.g. with higher limits.
 
-        One that waits for people goes on by itself when they have answered.
+        A run that waits for people resumes by itself when they have answered.
         """
         ...
 
@@ -302,19 +301,19 @@ class Runs(Protocol):
         "POST", "/sessions/{session_id}/resume", scope="run", problems=(404, 409), flag="background"
     )
     async def resume(self, session_id: _SessionId, **limits: Unpack[LimitOptions]) -> Run:
-        """Go on with a run, and do not wait for the end: the answer is 202."""
+        """Resume a run without waiting for the end: the status is 202."""
         ...
 
     @endpoint("GET", "/sessions/{session_id}/stream", scope="read", problems=(404,))
     def follow_session(
         self, session_id: _SessionId, *, after: _After = None
     ) -> AsyncStream[Event | ModelDelta]:
-        """Watch a session, through all its runs, from after the event of this number on."""
+        """Follow a session, through all its runs, from after the event of this number."""
         ...
 
 
 async def ended(runs: Runs, run: Run) -> Run:
-    """The run, once nobody works on it any more."""
+    """The run, once no process works on it any more."""
     if run.is_active:
         async with runs.follow(run.run_id) as shown:
             async for each in shown:
@@ -324,7 +323,7 @@ async def ended(runs: Runs, run: Run) -> Run:
 
 
 class CalledRuns(Called):
-    """`Runs`, called."""
+    """`Runs` for synchronous code."""
 
     run = calls(Runs.run)
     stream = streams(Runs.stream)

@@ -1,4 +1,4 @@
-"""How sessions stand, in the words that people use, and pages of those that stand so."""
+"""The states of sessions as people see them, and pages of sessions by state."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ekiden.runtime.state.cursor import OpenQuestion, open_questions
 from ekiden.storage.base import SessionFilter, SessionPage, SessionRow, SessionStatus, Store
 
 SessionState: TypeAlias = Literal["working", "waiting_agent", "waiting_person", "failed", "idle"]
-"""`working`: somebody works on it, or will; `failed`: its last run failed, or ran out of its
-budget; `idle`: nothing to do until somebody writes."""
+"""`working`: a process works on it, or will; `failed`: its last run failed, or ran out of budget;
+`idle`: nothing to do until the next message."""
 
 _PERSON: Final = "person"
 _FAILED: Final = frozenset({"failed", "out_of_budget"})
 _READ: Final = 500
-"""Sessions that are read at once, at most."""
+"""How many sessions are read at once, at most."""
 _LEAST_READ: Final = 50
 MOST_LOOKED_AT: Final = 20_000
-"""Sessions that one page looks at; where it ends then, the next goes on."""
+"""How many sessions one page scans; the next page continues there."""
 
 
 def state_of(row: SessionRow) -> SessionState:
-    """How the session stands; it waits for those that it asked itself, not for those they ask."""
+    """The session's state; it waits only for those that it asked itself."""
     if row.status == "ready" or (row.owner is not None and row.outcome is None):
         return "working"
     if row.status == "idle":
@@ -75,11 +75,11 @@ async def find_sessions(
     limit: int,
     cursor: str | None = None,
 ) -> SessionPage:
-    """One page of the sessions in one of `states` that `text` finds, newest first.
+    """One page of the sessions in one of `states` that match `text`, newest first.
 
-    `text` stands in the title, the session's id, its user's or the agent's name, whatever the case.
-    No states and no text do not restrict. A page that looked at very many sessions may be short,
-    or empty, although another follows.
+    `text` is searched in the title, the session's id, its user and the agent's name; case does not
+    matter. Without states or text there is no filter. A page that scanned very many sessions may be
+    short, or empty, although another follows.
     """
     wanted = alike(text.strip())
     if not states and not wanted:
@@ -109,7 +109,7 @@ async def find_sessions(
 
 
 def _status_of(states: Collection[SessionState]) -> SessionStatus | None:
-    """The status that all sessions in these states have; `None` if it is not the same one."""
+    """The status that all sessions in these states have; `None` if they differ."""
     if states and all(state.startswith("waiting_") for state in states):
         return "waiting"
     return "idle" if states and all(state in ("failed", "idle") for state in states) else None
@@ -124,9 +124,9 @@ async def _read(
     room: int,
     cursor: str | None,
 ) -> tuple[list[SessionRow], SessionPage]:
-    """Those that fit of the next `size` sessions, at most `room`, and the page they are from.
+    """The matches among the next `size` sessions, at most `room`, and their page.
 
-    Only the end of a page has a cursor. So where there are too many, it is read again, shorter.
+    Only the end of a page has a cursor. So with too many matches, a shorter page is read.
     """
     while True:
         page = await store.list(where, limit=size, cursor=cursor)

@@ -1,4 +1,4 @@
-"""Sessions: conversations, what happened in them, and what can be done with them."""
+"""Sessions: conversations, their events, and operations on them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ NewSessionId: TypeAlias = Annotated[
 ]
 _PLACE: Final = r"^[0-9]{1,9}$"
 _WHAT_MAY_GO: Final = {
-    "description": "What may go; without `older_than` and `keep`, as the setting `retention` says"
+    "description": "What may be deleted; without `older_than` and `keep`, as in the setting "
+    "`retention`"
 }
 _ONE_PLACE: Final = {
     "anyOf": [
@@ -37,11 +38,11 @@ _ONE_PLACE: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSummary(Value):
-    """A session without what was said in it."""
+    """A session without its messages."""
 
     session_id: str
     agent: str
-    """Who has it."""
+    """The agent that has it."""
     status: SessionStatus
     outcome: OutcomeName | None
     """How its last run ended."""
@@ -50,21 +51,21 @@ class SessionSummary(Value):
     """1 low, 2 normal, 3 high, 4 urgent."""
     meta: Mapping[str, Any]
     events: int
-    """How many there are."""
+    """The number of events."""
     owner: str | None
     """The process that runs it now."""
     created_at: float
     """Seconds since 1970."""
     updated_at: float
     state: SessionState
-    """`working`: somebody works on it, or will; `waiting_agent`, `waiting_person`: it asked them;
-    `failed`: its last run failed or ran out of its budget; `idle`: nothing to do until somebody
-    writes."""
+    """`working`: a process works on it, or will; `waiting_agent`, `waiting_person`: it waits for
+    their answer; `failed`: its last run failed or ran out of budget; `idle`: nothing to do until
+    the next message."""
     title: str | None
     run_id: str | None
     """Its last run; `null` before the first."""
     waiting_for: Sequence[str]
-    """Whom it asked and waits for: agents, or people as `person:ROLE`."""
+    """The agents or people (as `person:ROLE`) that it asked and waits for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,14 +74,14 @@ class SessionDetails(SessionSummary):
 
     variables: Mapping[str, Any]
     items: Sequence[Mapping[str, Any]]
-    """What was said, as the OpenAI Responses API has it."""
+    """The messages, in the format of the OpenAI Responses API."""
     handoffs: Sequence[Mapping[str, Any]]
     metadata: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionEvent(Value):
-    """Something that happened; what is empty is left out."""
+    """An event; empty fields are left out."""
 
     event_id: str
     event_type: EventType
@@ -94,7 +95,7 @@ class SessionEvent(Value):
     duration_ms: float | None = left_out()
     details: Mapping[str, Any] | None = left_out()
     items: Sequence[Mapping[str, Any]] | None = left_out()
-    """What it said."""
+    """The items that it added."""
     error: str | None = left_out()
 
     @property
@@ -105,11 +106,11 @@ class SessionEvent(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionChain(Value):
-    """Who had a session, and each handoff."""
+    """The agents that had a session, and each handoff."""
 
     session_id: str
     chain: Sequence[str]
-    """Everyone who had it, beginning with `user`."""
+    """All agents that had it, starting with `user`."""
     handoffs: Sequence[Mapping[str, Any]]
     waiting_for: str | None = left_out()
     """Left out if it does not wait."""
@@ -117,7 +118,7 @@ class SessionChain(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkedSession(Value):
-    """A session that was branched off another."""
+    """A session that was forked from another."""
 
     session_id: str
     forked_from: str
@@ -130,7 +131,7 @@ class ForkedSession(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedSession(Value):
-    """A session that was taken over."""
+    """An imported session."""
 
     session_id: str
     agent: str
@@ -139,7 +140,7 @@ class ImportedSession(Value):
 
 
 class Sessions(Protocol):
-    """Conversations, of which each is kept until somebody removes it."""
+    """Conversations; each is kept until it is deleted."""
 
     @endpoint("GET", "/sessions", scope="read")
     def list(
@@ -147,19 +148,22 @@ class Sessions(Protocol):
         *,
         state: Annotated[
             Sequence[SessionState],
-            Told("Only those in this state; may be given more than once.", max_length=5),
+            Told("Only sessions in this state; may be given more than once.", max_length=5),
         ] = (),
         agent: Annotated[
-            str | None, Told("Only those that this agent has.", max_length=200, pattern=PLAIN)
+            str | None, Told("Only sessions that this agent has.", max_length=200, pattern=PLAIN)
         ] = None,
         user: Annotated[
-            str | None, Told("Only those of this user.", max_length=500, pattern=PLAIN)
+            str | None, Told("Only sessions of this user.", max_length=500, pattern=PLAIN)
         ] = None,
-        outcome: Annotated[OutcomeName | None, Told("Only those whose last run ended so.")] = None,
+        outcome: Annotated[
+            OutcomeName | None, Told("Only sessions whose last run ended with this outcome.")
+        ] = None,
         text: Annotated[
             str | None,
             Told(
-                "Only those with this in their title, id, user or agent, whatever the case.",
+                "Only sessions with this text in their title, id, user or agent; case does not "
+                "matter.",
                 max_length=200,
                 pattern=PLAIN,
             ),
@@ -167,8 +171,8 @@ class Sessions(Protocol):
     ) -> Pages[SessionSummary]:
         """List the sessions, newest first.
 
-        With `state` or `text`, a page that had to look at very many sessions may be short or empty:
-        there is more as long as there is a `next_cursor`.
+        With `state` or `text`, a page that scanned very many sessions may be short or empty: there
+        is more as long as there is a `next_cursor`.
         """
         ...
 
@@ -178,7 +182,7 @@ class Sessions(Protocol):
         q: Annotated[
             str,
             Told(
-                "Words of a title, or of what was said.",
+                "Words of a title or a message.",
                 max_length=1000,
                 pattern=PLAIN,
                 examples=("refund",),
@@ -189,11 +193,11 @@ class Sessions(Protocol):
             str | None,
             Told("Only in sessions of this user.", min_length=1, max_length=500, pattern=PLAIN),
         ] = None,
-        limit: Annotated[int, Told("How many at most.", ge=1, le=1000)] = 20,
+        limit: Annotated[int, Told("The most results.", ge=1, le=1000)] = 20,
     ) -> Pages[SessionHit]:
-        """Find sessions by their titles and by what was said in them, the best first.
+        """Search sessions by title and content, best match first.
 
-        There is one page: ask for more at once with `limit`.
+        There is one page: use `limit` for more.
         """
         ...
 
@@ -205,9 +209,9 @@ class Sessions(Protocol):
         document: Annotated[
             Mapping[str, Any] | bytes,
             Told(
-                "What the export of a session gave. JSON is read strictly, as everywhere; with "
-                "`application/octet-stream` the document is taken as it is, so that also what "
-                "holds half characters, as models produce them now and then, is taken over.",
+                "The export of a session. JSON is parsed strictly, as everywhere; with "
+                "`application/octet-stream` the document is taken as it is, even with lone "
+                "surrogates, which models sometimes produce.",
                 is_body=True,
             ),
         ],
@@ -215,7 +219,7 @@ class Sessions(Protocol):
         id: Annotated[
             str | None,
             Told(
-                "Another id than the session has.",
+                "A different id for the session.",
                 min_length=1,
                 max_length=128,
                 pattern=SESSION_ID,
@@ -225,7 +229,7 @@ class Sessions(Protocol):
         user: Annotated[
             str | None,
             Told(
-                "Whose it becomes; the one that the document names by default.",
+                "The session's user; by default the one in the document.",
                 min_length=1,
                 max_length=500,
                 pattern=PLAIN,
@@ -233,10 +237,10 @@ class Sessions(Protocol):
             ),
         ] = None,
     ) -> ImportedSession:
-        """Store a session that was exported; a run that was under way can be resumed.
+        """Store an exported session; an unfinished run can be resumed.
 
-        It reads the variables of its user. What people allowed is asked again. Nothing of the
-        document is trusted: one that no export wrote is refused as a whole.
+        It uses its user's variables. Earlier approvals are asked for again. The document is
+        untrusted: one that no export wrote is refused as a whole.
         """
         ...
 
@@ -245,10 +249,10 @@ class Sessions(Protocol):
         self,
         *,
         older_than: Annotated[
-            Moment | None, Told("Sessions that nothing happened in since then.")
+            Moment | None, Told("Sessions without an event since this time.")
         ] = None,
         keep: Annotated[
-            int | None, Told("All but so many, the newest.", ge=0, le=MOST_EVENTS)
+            int | None, Told("Keep this many of the newest sessions.", ge=0, le=MOST_EVENTS)
         ] = None,
         user: Annotated[
             str | None,
@@ -256,26 +260,27 @@ class Sessions(Protocol):
         ] = None,
         status: Annotated[
             Sequence[SessionStatus],
-            Told("Also those in this state; only idle ones by default.", max_length=3),
+            Told("Also sessions in this state; only idle ones by default.", max_length=3),
         ] = (),
-        dry_run: Annotated[bool, Told("Only tell what would go.")] = False,
+        dry_run: Annotated[bool, Told("Only report what would be deleted.")] = False,
     ) -> Pruned:
-        """Remove old sessions; by age, settled messages and closed questions to people go, too.
+        """Delete old sessions; with an age, also settled messages and closed inbox items.
 
-        Without `older_than` and `keep` it is as the setting `retention` says.
+        Without `older_than` and `keep` the setting `retention` applies.
         """
         ...
 
     @endpoint("GET", "/sessions/{session_id}", scope="read", problems=(404,))
     async def get(self, session_id: SessionId) -> SessionDetails:
-        """A session with its conversation."""
+        """Get a session with its conversation."""
         ...
 
     @endpoint("DELETE", "/sessions/{session_id}", scope="admin", status=204, problems=(404, 409))
     async def delete(self, session_id: SessionId) -> None:
-        """Remove a session with everything that was said in it.
+        """Delete a session with all its events.
 
-        What it asks people and agents is withdrawn, and who waits for its answer is told.
+        Its open questions to people and agents are withdrawn, and agents that wait for its answer
+        are told.
         """
         ...
 
@@ -286,20 +291,22 @@ class Sessions(Protocol):
         *,
         after: Annotated[int, Told("Only events with a higher number.", ge=0, le=MOST_EVENTS)] = 0,
         types: Annotated[
-            Sequence[EventType], Told("Only these; may be given more than once.", max_length=20)
+            Sequence[EventType],
+            Told("Only events of these types; may be given more than once.", max_length=20),
         ] = (),
     ) -> Pages[SessionEvent]:
-        """What happened in a session, in order."""
+        """List the events of a session, in order."""
         ...
 
     @endpoint("GET", "/sessions/{session_id}/items", scope="read", problems=(404,), cursor=_PLACE)
     def items(self, session_id: SessionId) -> Pages[Mapping[str, Any]]:
-        """The conversation as it stands, in order, as the OpenAI Responses API has its items."""
+        """List the items of the conversation, in order, in the format of the OpenAI Responses
+        API."""
         ...
 
     @endpoint("GET", "/sessions/{session_id}/chain", scope="read", problems=(404,))
     async def chain(self, session_id: SessionId) -> SessionChain:
-        """Who handed a session to whom, and why."""
+        """Get a session's handoffs and their reasons."""
         ...
 
     @endpoint(
@@ -311,9 +318,9 @@ class Sessions(Protocol):
         is_large=True,
     )
     async def export(self, session_id: SessionId) -> Mapping[str, Any]:
-        """A session with all its events, as a document that can be imported.
+        """Export a session with all its events, as a document that can be imported.
 
-        Keep it as safe as the store itself.
+        Protect it like the store itself.
         """
         ...
 
@@ -337,34 +344,33 @@ class Sessions(Protocol):
         before: Annotated[
             int | None,
             Told(
-                "Before the message of this event; not with `at`. Before the first there is "
-                "nothing.",
+                "Before the message of this event; not with `at`. There is nothing before the "
+                "first.",
                 ge=2,
                 le=MOST_EVENTS,
             ),
         ] = None,
         session_id: NewSessionId = None,
     ) -> ForkedSession:
-        """Begin a new session that goes on from an earlier point of this one, which stays."""
+        """Start a new session from an earlier point of this one, which is unchanged."""
         ...
 
     @endpoint("POST", "/sessions/{session_id}/rewind", scope="run", problems=(404, 409, 413))
     async def rewind(
         self,
         session_id: SessionId,
-        to: Annotated[
-            int, Told("The event after which the session is to stand.", ge=1, le=MOST_EVENTS)
-        ],
+        to: Annotated[int, Told("The last event to keep.", ge=1, le=MOST_EVENTS)],
     ) -> Rewind:
-        """Take a session back to an earlier event; its history stays, and tells so.
+        """Rewind a session to an earlier event; its history is kept, with a note of the rewind.
 
-        What it asked people and agents is withdrawn. What tools did outside is not undone.
+        Open questions to people and agents are withdrawn. Effects of tools outside are not rolled
+        back.
         """
         ...
 
 
 class CalledSessions(Called):
-    """`Sessions`, called."""
+    """`Sessions` for synchronous code."""
 
     list = lists(Sessions.list)
     search = lists(Sessions.search)

@@ -1,8 +1,8 @@
-"""Settings: with what a project, or a server, runs.
+"""Settings: the configuration of a project or a server.
 
-They tell of the machine: paths, addresses, commands of MCP servers. So a server shows them only to
-administrators of the main tenant, and secrets in them to nobody. They are changed with the command
-`ekiden config`, on the machine itself.
+They describe the machine: paths, addresses, commands of MCP servers. So a server shows them only to
+administrators of the main tenant, with secrets masked. They are changed with the command `ekiden
+config`, on the machine itself.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ekiden.project.settings import SettingEntry
 
 
 class Settings(Protocol):
-    """The settings as they stand; secrets in them are masked."""
+    """The current settings; secrets are masked."""
 
     @endpoint("GET", "/settings", scope="admin", problems=(404,), is_whole=True)
     def list(self) -> Pages[SettingEntry]:
-        """Every setting with its value and where that comes from; there is one page."""
+        """List every setting with its value and source; there is one page."""
         ...
 
     @endpoint("GET", "/settings/{key:path}", scope="admin", problems=(404,))
@@ -37,12 +37,12 @@ class Settings(Protocol):
             ),
         ],
     ) -> SettingEntry:
-        """One setting."""
+        """Get one setting."""
         ...
 
 
 class CalledSettings(Called):
-    """`Settings`, called."""
+    """`Settings` for synchronous code."""
 
     list = lists(Settings.list)
     get = calls(Settings.get)

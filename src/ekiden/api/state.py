@@ -1,4 +1,4 @@
-"""State: variables of sessions, users and the app, which agents and people share."""
+"""State: variables of sessions, users and the app, shared by agents and people."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ SessionId: TypeAlias = Annotated[
     str, Told("The session's id.", min_length=1, max_length=128, pattern=SESSION_ID)
 ]
 UserName: TypeAlias = Annotated[
-    str, Told("The user, as sessions name it.", min_length=1, max_length=500, pattern=ADDRESSED)
+    str, Told("The user, as named in sessions.", min_length=1, max_length=500, pattern=ADDRESSED)
 ]
 AppName: TypeAlias = Annotated[
-    str, Told("The app, as settings name it.", min_length=1, max_length=200, pattern=ADDRESSED)
+    str, Told("The app, as named in the settings.", min_length=1, max_length=200, pattern=ADDRESSED)
 ]
 VariableName: TypeAlias = Annotated[str, Told("", min_length=1, max_length=MAX_NAME, pattern=PLAIN)]
 NewValues: TypeAlias = Annotated[
@@ -37,7 +37,7 @@ Deleted: TypeAlias = Annotated[
 By: TypeAlias = Annotated[
     str | None,
     Told(
-        "Who does it, if it is not the caller; needs the scope `admin`.",
+        "The person who does it, if not the caller; needs the scope `admin`.",
         min_length=1,
         max_length=200,
         pattern=PLAIN,
@@ -46,13 +46,13 @@ By: TypeAlias = Annotated[
 Expected: TypeAlias = Annotated[
     Mapping[VariableName, Annotated[int, Told("", ge=0)]],
     Told(
-        "Versions that were looked at, by name; 0 for what was not there. If one is another by "
-        "now, nothing is written, and it is 412.",
+        "The versions that were read, by name; 0 for a variable that did not exist. If one has "
+        "changed, nothing is written, and the status is 412.",
         max_length=MAX_VARIABLES,
     ),
 ]
 Seen: TypeAlias = Annotated[
-    int | Sequence[int] | None, Told("The version that was looked at.", if_match=True)
+    int | Sequence[int] | None, Told("The version that was read.", if_match=True)
 ]
 
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -81,7 +81,8 @@ class UserState(Value):
 
     @property
     def version(self) -> int:
-        """A version of all of them: another one whenever one was written, added or deleted."""
+        """The version of all of them: it changes whenever a variable is written, added or
+        deleted."""
         return _version_of(self.variables)
 
 
@@ -100,7 +101,7 @@ class AppState(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedUserState(Value):
-    """The new versions of a user's variables; 0 is one that is deleted."""
+    """The new versions of a user's variables; 0 for a deleted one."""
 
     user: str
     versions: Mapping[str, int]
@@ -108,14 +109,14 @@ class ChangedUserState(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedAppState(Value):
-    """The new versions of the app's variables; 0 is one that is deleted."""
+    """The new versions of the app's variables; 0 for a deleted one."""
 
     app: str
     versions: Mapping[str, int]
 
 
 class State(Protocol):
-    """What agents and people remember by name, with versions."""
+    """Named variables of sessions, users and the app, with versions."""
 
     @endpoint(
         "GET",
@@ -128,9 +129,10 @@ class State(Protocol):
         self,
         session_id: SessionId,
         *,
-        at: Annotated[int | None, Told("As it was after this event.", ge=1, le=MOST_EVENTS)] = None,
+        at: Annotated[int | None, Told("The state after this event.", ge=1, le=MOST_EVENTS)] = None,
     ) -> SessionState:
-        """How a session stands or stood. `ETag` is the version of its variables as they are now."""
+        """Get a session's state, now or after an event. `ETag` is the current version of its
+        variables."""
         ...
 
     @endpoint(
@@ -149,13 +151,13 @@ class State(Protocol):
         delete: Deleted = (),
         by: By = None,
         on_busy: Annotated[
-            Literal["refuse", "wait"], Told("If somebody runs the session.")
+            Literal["refuse", "wait"], Told("What to do if a process runs the session.")
         ] = "refuse",
         expected_version: Seen = None,
     ) -> ChangedState:
-        """Set and delete variables of a session, as one change that an event tells of.
+        """Set and delete variables of a session, as one change, recorded by an event.
 
-        With `If-Match` nothing is written if somebody changed them since they were looked at.
+        With `If-Match` nothing is written if they have changed since.
         """
         ...
 
@@ -163,7 +165,7 @@ class State(Protocol):
         "GET", "/state/users/{user:path}", scope="read", etag=lambda told, given: told.version
     )
     async def user(self, user: UserName) -> UserState:
-        """The variables of a user; there are none of one whom nobody has heard of."""
+        """Get the variables of a user; an unknown user has none."""
         ...
 
     @endpoint(
@@ -185,7 +187,7 @@ class State(Protocol):
     ) -> ChangedUserState:
         """Set and delete variables of a user, as one change.
 
-        With `If-Match` nothing is written if one of them was changed since all were looked at.
+        With `If-Match` nothing is written if one of them has changed since all were read.
         """
         ...
 
@@ -197,7 +199,7 @@ class State(Protocol):
         etag=lambda told, given: told.version,
     )
     async def app(self, app: AppName) -> AppState:
-        """The variables of the app, which all sessions share."""
+        """Get the variables of the app, which all sessions share."""
         ...
 
     @endpoint(
@@ -222,7 +224,7 @@ class State(Protocol):
 
 
 class CalledState(Called):
-    """`State`, called."""
+    """`State` for synchronous code."""
 
     session = calls(State.session)
     update_session = calls(State.update_session)

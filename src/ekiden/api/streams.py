@@ -1,4 +1,4 @@
-"""What comes bit by bit."""
+"""Streams."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class AsyncStream(Generic[T]):
-    """Things as they happen, for ``async for``; ``async with`` closes it when you leave early."""
+    """Live values for ``async for``; ``async with`` closes the stream when you leave early."""
 
     def __init__(self, source: AsyncGenerator[T, None]) -> None:
         self._source = source
@@ -23,7 +23,7 @@ class AsyncStream(Generic[T]):
         return await self._source.__anext__()
 
     async def aclose(self) -> None:
-        """Stop to listen; what is listened to goes on."""
+        """Stop reading; the source continues."""
         await self._source.aclose()
 
     async def __aenter__(self) -> Self:
@@ -34,7 +34,7 @@ class AsyncStream(Generic[T]):
 
 
 class Stream(Generic[T]):
-    """Things as they happen, for ``for``; ``with`` closes it when you leave early."""
+    """Live values for ``for``; ``with`` closes the stream when you leave early."""
 
     def __init__(self, source: AsyncStream[T], portal: Portal) -> None:
         self._source, self._portal = source, portal
@@ -49,7 +49,7 @@ class Stream(Generic[T]):
             raise StopIteration from None
 
     def close(self) -> None:
-        """Stop to listen; what is listened to goes on."""
+        """Stop reading; the source continues."""
         self._portal.run(self._source.aclose())
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Texts that come from outside: patterns, so that the OpenAPI document says what is taken."""
+"""Patterns for texts from outside, which the OpenAPI document shows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 _ODD: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
 
 PLAIN: Final = r"^[^\x00]*$"
-"""Every text but one with a NUL, which not every store can look for."""
+"""Any text without a NUL, which not every store can search for."""
 ONE_LINE: Final = rf"^[^{_ODD}]+$"
 """Without control characters and line breaks."""
 PERSON: Final = rf"^[^\s{_ODD}][^{_ODD}]*$"
@@ -18,24 +18,24 @@ PARTY: Final = rf"^[^#\s{_ODD}][^#{_ODD}]*$"
 MEMORY_KEY: Final = rf"^[^{_ODD}]*[^\s{_ODD}][^{_ODD}]*$"
 """Without control characters, and not blank."""
 SAID: Final = r"\S"
-"""Something is said."""
+"""Text that is not blank."""
 KEY_NAME: Final = (
     r"^[!-~\u00c0-\u024f\u0400-\u0481\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]"
     r"[ -~\u00c0-\u024f\u0400-\u0481\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]*$"
 )
-"""Latin, Cyrillic, Chinese, Japanese and Korean letters, and what ASCII has besides."""
+"""Latin, Cyrillic, Chinese, Japanese and Korean letters, and other ASCII characters."""
 TENANT: Final = r"^[a-z0-9]([a-z0-9_]{0,30}[a-z0-9])?$"
-"""As tenants can be called."""
+"""Valid tenant names."""
 CAPABILITIES: Final = r"^[^\x00]*[^\s\x00,，、][^\x00]*$"
-"""Names with commas between, of which there is at least one."""
+"""Names separated by commas, at least one."""
 EVENT_CURSOR: Final = r"-?[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}"
-"""A place in the events of a store."""
+"""A position in the events of a store."""
 SESSION_ID: Final = r"^[A-Za-z0-9_\-.:@]+$"
 """The id of a session."""
 ADDRESSED: Final = r"^[^\x00-\x1f\x7f]*$"
-"""What can stand in a path."""
+"""Text that can be part of a path."""
 MOST_EVENTS: Final = 1_000_000_000
-"""No event of a session has a higher number."""
+"""The highest possible number of an event."""
 
 _DATE = (
     r"(?:19[7-9][0-9]|2[0-9]{3})-"
@@ -51,6 +51,6 @@ TIMES: Final = (
     "A date, a date with a time (UTC, unless it names its zone), or how long ago: `90s`, `30m`, "
     "`2h`, `7d`, `4w`."
 )
-"""What people are told of a time that they may give."""
+"""The description of a time parameter."""
 Moment: TypeAlias = datetime | str
-"""A time: a `datetime`, or a text that fits `MOMENT`; without a zone it is UTC."""
+"""A time: a `datetime`, or a text that matches `MOMENT`; without a zone it is UTC."""

@@ -1,4 +1,4 @@
-"""Traces: what happened in a session, as a tree of spans."""
+"""Traces: a session's work as a tree of spans."""
 
 from __future__ import annotations
 
@@ -14,23 +14,21 @@ from ekiden.api.streams import AsyncStream
 from ekiden.core.values.documents import Value, left_out
 from ekiden.tracing.spans import SpanKind, SpanStatus
 
-Children: TypeAlias = Annotated[bool, Told("With the sessions that answered it, however deep.")]
+Children: TypeAlias = Annotated[bool, Told("Include the sessions that answered it, at any depth.")]
 Content: TypeAlias = Annotated[
     bool,
     Told(
-        "With what was said. Keys and tokens are covered in any case, and nothing is shown of runs "
-        "that were made without sensitive data in their traces."
+        "Include message content. Keys and tokens are always masked, and runs without "
+        "sensitive data in their traces show none."
     ),
 ]
 
-Errors: TypeAlias = Annotated[
-    bool, Told("With the texts of errors, as the session's events have them, without the rest.")
-]
+Errors: TypeAlias = Annotated[bool, Told("Include the texts of errors, but no other content.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSpan(Value):
-    """A piece of work; what is empty is left out."""
+    """A unit of work; empty fields are left out."""
 
     trace_id: str
     span_id: str
@@ -42,23 +40,23 @@ class TraceSpan(Value):
     started_at: float
     """Seconds since 1970."""
     ended_at: float | None
-    """`null`: it still goes on, or waits."""
+    """`null`: it is still in progress, or waits."""
     status: SpanStatus
     agent_name: str | None = left_out()
     duration_ms: float | None = left_out()
     error: str | None = left_out()
     details: Mapping[str, Any] | None = left_out()
-    """Facts that are no content."""
+    """Facts without content."""
     content: Mapping[str, Any] | None = left_out()
-    """What was said."""
+    """Messages, arguments and results."""
     tokens: Mapping[str, int] | None = left_out()
     cost: float | None = left_out()
     links: Sequence[str] | None = left_out()
-    """Spans that have to do with it."""
+    """Related spans."""
     depth: int | None = left_out()
-    """How deep it stands in the tree."""
+    """Its depth in the tree."""
     total_tokens: Mapping[str, int] | None = left_out()
-    """What it and all below it used."""
+    """The tokens of it and all spans below."""
     total_cost: float | None = left_out()
     unpriced_requests: int | None = left_out()
 
@@ -74,9 +72,9 @@ class SessionTrace(Value):
     cost: float | None
     unpriced_requests: int
     errors: Sequence[str]
-    """Ids of the spans that went wrong."""
+    """Ids of the failed spans."""
     waits: Sequence[str]
-    """Ids of the spans that wait."""
+    """Ids of the waiting spans."""
     spans: Sequence[TraceSpan]
 
 
@@ -88,7 +86,7 @@ class OpenAITrace(Value):
 
 
 class Traces(Protocol):
-    """What happened in sessions, as trees of spans."""
+    """The work of sessions, as trees of spans."""
 
     @endpoint(
         "GET",
@@ -106,7 +104,7 @@ class Traces(Protocol):
         content: Content = False,
         errors: Errors = False,
     ) -> SessionTrace:
-        """The trace of a session; without what was said, unless that is asked for."""
+        """Get the trace of a session; without message content by default."""
         ...
 
     @endpoint(
@@ -119,7 +117,7 @@ class Traces(Protocol):
     def export(
         self, session_id: SessionId, *, children: Children = True, content: Content = False
     ) -> AsyncStream[str]:
-        """A span on each line."""
+        """Export one span per line."""
         ...
 
     @endpoint(
@@ -132,14 +130,14 @@ class Traces(Protocol):
     def events(
         self, session_id: SessionId, *, children: Children = True, content: Content = False
     ) -> AsyncStream[str]:
-        """An event on each line."""
+        """Export one event per line."""
         ...
 
     @endpoint("GET", "/traces/{session_id}", scope="read", flag="format=openai")
     async def openai(
         self, session_id: SessionId, *, children: Children = True, content: Content = False
     ) -> OpenAITrace:
-        """As the OpenAI Agents SDK exports it."""
+        """Export the trace in the format of the OpenAI Agents SDK."""
         ...
 
     @endpoint(
@@ -154,18 +152,19 @@ class Traces(Protocol):
         session_id: SessionId,
         *,
         kinds: Annotated[
-            Sequence[SpanKind], Told("Only these; may be given more than once.", max_length=20)
+            Sequence[SpanKind],
+            Told("Only these spans; may be given more than once.", max_length=20),
         ] = (),
-        errors: Annotated[bool, Told("Only what went wrong.")] = False,
+        errors: Annotated[bool, Told("Only failed spans.")] = False,
         children: Children = True,
         content: Content = False,
     ) -> Pages[TraceSpan]:
-        """The spans of a trace, in the order of the tree."""
+        """List the spans of a trace, in the order of the tree."""
         ...
 
 
 class CalledTraces(Called):
-    """`Traces`, called."""
+    """`Traces` for synchronous code."""
 
     get = calls(Traces.get)
     export = streams(Traces.export)

@@ -1,4 +1,4 @@
-"""Workers: who works on the sessions of a store."""
+"""Workers: the processes that run the sessions of a store."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from ekiden.engine.registry import Unserved, WorkerRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOverview(Value):
-    """Who works, and what nobody works on."""
+    """The workers, and agents without a worker."""
 
     workers: Sequence[WorkerRecord]
     unserved: Sequence[Unserved]
 
 
 class Workers(Protocol):
-    """Who works on sessions."""
+    """The workers of a store."""
 
     @endpoint("GET", "/workers", scope="read")
     async def list(self) -> WorkerOverview:
-        """The tenant's workers, and agents with ready sessions that none of them runs."""
+        """List the tenant's workers, and agents with ready sessions but no worker."""
         ...
 
 
 class CalledWorkers(Called):
-    """`Workers`, called."""
+    """`Workers` for synchronous code."""
 
     list = calls(Workers.list)

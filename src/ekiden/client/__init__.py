@@ -1,4 +1,4 @@
-"""The Python client: what a server can do, typed, to be awaited or to be called."""
+"""The Python client: all resources of a server, typed, asynchronous or synchronous."""
 
 from typing import TYPE_CHECKING
 

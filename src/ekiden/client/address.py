@@ -1,4 +1,4 @@
-"""Where the server is, and the key for it."""
+"""The server's address, and the API key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ API = "/api/v1"
 
 
 def server_address(url: str | None) -> str:
-    """`url`, or that of the environment, without a slash at its end; `ClientMisconfigured`."""
+    """`url`, or that of the environment, without a trailing slash; `ClientMisconfigured`."""
     found = (os.environ.get(SERVER_VARIABLE) if url is None else url) or ""
     if not found:
         raise ClientMisconfigured(
@@ -41,13 +41,13 @@ def server_address(url: str | None) -> str:
         or " " in found
     ):
         raise ClientMisconfigured(
-            f"{found[:80]!r} is no address of a server; write it as http://127.0.0.1:8321"
+            f"{found[:80]!r} is not the address of a server; write it as http://127.0.0.1:8321"
         )
     return found.rstrip("/").removesuffix(API)
 
 
 def api_key_of(given: str | None) -> str | None:
-    """`given`, or the key of the environment, or that in the file that it names."""
+    """`given`, or the key of the environment, or of the file that it names."""
     key = given
     if key is None:
         key = os.environ.get(KEY_VARIABLE)
@@ -60,5 +60,5 @@ def api_key_of(given: str | None) -> str | None:
             ) from None
     key = (key or "").strip()
     if not key.isascii() or not key.isprintable() or " " in key or len(key) > 1000:
-        raise ClientMisconfigured("the API key has characters that no key has; copy it again")
+        raise ClientMisconfigured("the API key has invalid characters; copy it again")
     return key or None

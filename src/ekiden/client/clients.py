@@ -1,4 +1,4 @@
-"""The two clients: the same resources, to be awaited or to be called."""
+"""The two clients: the same resources, asynchronous or synchronous."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ekiden.client.wire import Manners, Wire
 
 
 class _Connected:
-    """What both clients have."""
+    """The common part of both clients."""
 
     def __init__(
         self,
@@ -41,12 +41,12 @@ class _Connected:
         backoff_s: float = 0.25,
         transport: Any = None,
     ) -> None:
-        """`url`: where the server is, else EKIDEN_SERVER; `api_key`, else EKIDEN_API_KEY, else what
-        is in the file that EKIDEN_API_KEY_FILE names.
+        """`url`: the server's address, else EKIDEN_SERVER; `api_key`, else EKIDEN_API_KEY, else the
+        content of the file in EKIDEN_API_KEY_FILE.
 
-        `timeout_s` is for one answer. A request that fails because the server is away or busy is
-        sent again, at most `retries` times, first after `backoff_s` seconds; nothing is done twice
-        by that. `transport` is an `httpx2` transport to be used instead of the network.
+        `timeout_s` is for one response. If the server is unavailable or busy, a request is sent
+        again, at most `retries` times, first after `backoff_s` seconds; repeats are idempotent.
+        `transport` is an `httpx2` transport instead of the network.
         """
         manners = Manners(timeout_s=timeout_s, retries=retries, backoff_s=backoff_s)
         self._wire = Wire(server_address(url), api_key_of(api_key), manners, transport)
@@ -58,7 +58,7 @@ class _Connected:
 
     @property
     def url(self) -> str:
-        """Where the server is."""
+        """The server's address."""
         return self._wire.url
 
     def __repr__(self) -> str:
@@ -97,7 +97,7 @@ class AsyncClient(_Connected):
         self.workers = there.workers
 
     async def close(self) -> None:
-        """Close the connections; what runs at the server goes on."""
+        """Close the connections; runs at the server continue."""
         await self._wire.close()
 
     async def __aenter__(self) -> Self:
@@ -108,7 +108,7 @@ class AsyncClient(_Connected):
 
 
 class Client(_Connected):
-    """A client of an Ekiden server, for code without an event loop; of any number of threads.
+    """A client of an Ekiden server for synchronous code; safe for any number of threads.
 
     For example::
 
@@ -138,7 +138,7 @@ class Client(_Connected):
         self.workers = CalledWorkers(there.workers, self._portal)
 
     def close(self) -> None:
-        """Close the connections, once; what runs at the server goes on."""
+        """Close the connections; runs at the server continue."""
         if not self._portal.is_closed:
             self._portal.run(self._wire.close())
             self._portal.close()

@@ -55,13 +55,13 @@ RESOURCES: Final[Mapping[str, str]] = {
     "traces": "Traces",
     "workers": "Workers",
 }
-"""The attributes of `Ekiden`, and the interface of each, which is in the module of its name."""
+"""The attributes of `Ekiden` and the interface of each, which is in the module of the same name."""
 
 
 class Ekiden:
     """All resources of a store in this process, or of a server.
 
-    The methods are the same in both cases, and so are values and errors::
+    Methods, values and errors are the same in both cases::
 
         async with Ekiden.open("ekiden.db", team=team) as ek:
             run = await ek.runs.run("Where is my order 1042?")
@@ -73,7 +73,7 @@ class Ekiden:
     """
 
     url: str
-    """Where the server or the store is; without a password."""
+    """The address of the server or the store, without a password."""
     agents: Agents
     audit: Audit
     collaborations: Collaborations
@@ -94,7 +94,8 @@ class Ekiden:
     workers: Workers
 
     def __init__(self, url: str, make: Callable[[str, type], Any]) -> None:
-        """Use `open` or `connect`. `make` gives the resource of an attribute, by its interface."""
+        """Use `open` or `connect`. `make` returns the resource of an attribute, by its
+        interface."""
         self.url = url
         self._make = make
 
@@ -122,15 +123,14 @@ class Ekiden:
         workers: int = 100,
         caller: str = "local",
     ) -> AsyncIterator[Ekiden]:
-        """Open a store, which is made if it does not exist: an address as `open_store` takes it, or
-        a store object, which stays open.
+        """Open a store, which is created if it does not exist: an address as for `open_store`, or a
+        store object, which stays open.
 
-        With `team` agents run in this process, at most `workers` sessions at a time; sessions that
-        are ready, because people answered or a process died, continue. What is not finished at the
-        end is left for others. Without `team` no agent runs, and all else can be done. Where a call
-        does not say `by` whom something is decided, it is `caller`, as it is the name of the key at
-        a server. `settings` are those of `ekiden.load_settings`, else the defaults; no file is
-        read.
+        With `team`, agents run in this process, at most `workers` sessions at a time; sessions that
+        are ready, because people answered or a process died, continue. Unfinished work is left for
+        other processes. Without `team` no agent runs, and everything else works. `caller` is the
+        person of decisions whose call has no `by`, like the name of the key at a server. `settings`
+        come from `ekiden.load_settings`, else the defaults; no file is read.
         """
         from ekiden.api.local.place import Here
         from ekiden.core.errors import UserError
@@ -183,8 +183,8 @@ class Ekiden:
         timeout_s: float = 120.0,
         retries: int = 4,
     ) -> AsyncIterator[Ekiden]:
-        """Connect to a server: `url`, else EKIDEN_SERVER; `key`, else EKIDEN_API_KEY, else what is
-        in the file that EKIDEN_API_KEY_FILE names; the others as `AsyncClient` has them."""
+        """Connect to a server: `url`, else EKIDEN_SERVER; `key`, else EKIDEN_API_KEY, else the
+        content of the file in EKIDEN_API_KEY_FILE; the other options as for `AsyncClient`."""
         from ekiden.client.address import api_key_of, server_address
         from ekiden.client.errors import ClientMisconfigured
         from ekiden.client.wire import Manners, Wire
@@ -210,7 +210,7 @@ def interface_of(name: str) -> type:
 
 
 def at_server(wire: Wire) -> Ekiden:
-    """What a server has."""
+    """The resources of a server."""
 
     def make(name: str, interface: type) -> Any:
         from ekiden.api.arguments import checked
@@ -231,7 +231,7 @@ def at_server(wire: Wire) -> Ekiden:
 
 
 def at_store(here: Here) -> Ekiden:
-    """What a store of this process has."""
+    """The resources of a local store."""
 
     def make(name: str, interface: type) -> Any:
         from ekiden.api.arguments import checked

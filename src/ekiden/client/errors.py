@@ -1,4 +1,4 @@
-"""Errors that only clients of a server meet; all are `EkidenError`.
+"""Errors of clients of a server; all are `EkidenError`.
 
 EkidenError
 ├── ServerUnavailable
@@ -16,17 +16,17 @@ from ekiden.core.errors import EkidenError, UserError
 
 
 class ServerUnavailable(EkidenError):
-    """The server cannot be reached, or it went away; what it had begun goes on there."""
+    """The server is unreachable, or the connection was lost; its runs continue."""
 
     code = "client.unavailable"
 
     def __init__(self, url: str, problem: str) -> None:
-        super().__init__(f"the server at {url} cannot be reached: {problem}; is it running?")
+        super().__init__(f"the server at {url} is unreachable: {problem}; is it running?")
         self.url, self.problem = url, problem
 
 
 class ServerProblem(EkidenError):
-    """The server refused a request in a way that this Ekiden has no class for."""
+    """The server refused a request with a code that this version of Ekiden does not know."""
 
     code = "client.problem"
 
@@ -40,6 +40,6 @@ class ServerProblem(EkidenError):
 
 
 class ClientMisconfigured(UserError):
-    """The client cannot be used like this; the message says what to change."""
+    """The client's configuration is invalid; the message says what to change."""
 
     code = "client.misconfigured"

@@ -10,7 +10,7 @@ from ekiden.client.errors import ClientMisconfigured
 def part(text: str) -> str:
     """An id or a name as one part of a path, whatever is in it."""
     if text in ("", ".", ".."):
-        raise ClientMisconfigured(f"{text!r} is no id and no name")
+        raise ClientMisconfigured(f"{text!r} is not an id or a name")
     try:
         return quote(text, safe=":@")
     except UnicodeError:

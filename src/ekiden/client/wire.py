@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 _PAUSES = 240
 _LONGEST_WAIT_S = 60.0
 _STREAM_SILENCE_S = 60.0
-"""A stream tells that it is alive every few seconds; after so long it is dead."""
+"""A stream sends a heartbeat every few seconds; after this long without one it is dead."""
 _AGAIN = frozenset({429, 503})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manners:
-    """How a client behaves towards its server."""
+    """Timeouts and retries of a client."""
 
     timeout_s: float = 120.0
-    """For one answer; should be longer than a server waits for the end of a run."""
+    """For one response; longer than the server waits for the end of a run."""
     connect_timeout_s: float = 10.0
     retries: int = 4
-    """How often a request is sent again when the server is away or busy."""
+    """How often a request is sent again when the server is unavailable or busy."""
     backoff_s: float = 0.25
-    """How long to wait before the first time; doubled for each further one."""
+    """Seconds before the first retry; doubled for each further one."""
 
     def wait_s(self, attempt: int) -> float:
         """Before sending again for the `attempt`-th time; differs from client to client."""
@@ -265,7 +265,7 @@ def _texts(params: Mapping[str, Any] | None) -> httpx2.QueryParams:
         for _, text in pairs:
             text.encode()
     except UnicodeError:
-        raise ClientMisconfigured("what is asked for cannot be written as UTF-8") from None
+        raise ClientMisconfigured("the request cannot be encoded as UTF-8") from None
     return httpx2.QueryParams(pairs)
 
 

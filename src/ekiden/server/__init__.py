@@ -1,4 +1,4 @@
-"""The server: HTTP, WebSocket, and the standards that others speak."""
+"""The server: HTTP, WebSocket, and standard agent protocols."""
 
 from typing import TYPE_CHECKING
 

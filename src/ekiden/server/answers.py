@@ -1,8 +1,8 @@
-"""Answers: JSON as it is stored, and long lists as lines of it.
+"""Responses: JSON as stored, and long lists as JSON lines.
 
-Routes give these back as they are, so nothing is checked or copied on the way out: what a model or
-a tool said may hold half characters, which pydantic refuses, and a page may be long. Their models
-are what the OpenAPI document tells of them.
+Routes return these directly, so that nothing is validated or copied: output of models and tools may
+hold lone surrogates, which pydantic refuses, and a page may be long. Their models are what the
+OpenAPI document shows.
 """
 
 from __future__ import annotations

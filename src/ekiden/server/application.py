@@ -1,8 +1,7 @@
-"""The application: routes, errors, middleware, integrations, and the removal of what is old.
+"""The application: routes, errors, middleware, integrations, and expiry of old data.
 
-Callers of `/a2a` and `/mcp` are told in JSON-RPC what is wrong with a body. Who may not call, or
-calls too often, is told so as everywhere: that is HTTP's business, and clients of both protocols
-look at the status.
+Callers of `/a2a` and `/mcp` get JSON-RPC errors for invalid bodies. Authorization and rate errors
+are HTTP errors as everywhere: clients of both protocols check the status.
 """
 
 from __future__ import annotations
@@ -169,7 +168,7 @@ async def standards_running(app: FastAPI) -> AsyncIterator[None]:
 
 
 def tidy(desk: TenantService, chores: BackgroundTasks) -> None:
-    """Look through what is kept at the desk, now and every hour, until `chores` are closed."""
+    """Expire old data of the tenant, now and every hour, until `chores` are closed."""
     chores.begin(lambda: _again_and_again(desk), what="old answers are removed no more")
 
 

@@ -14,14 +14,14 @@ _MOST = 1000
 
 
 class BackgroundTasks:
-    """Owns tasks whose result nobody needs; what fails is told in the log and forgotten."""
+    """Owns tasks without a result; failures are logged."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
     def begin(self, work: Callable[[], Awaitable[object]], *, what: str) -> bool:
-        """Let `work` go on by itself; `False` if there is too much already, or no more."""
+        """Run `work` in the background; `False` if there are too many tasks, or it is closed."""
         if self._is_closed or len(self._tasks) >= _MOST:
             return False
         task = asyncio.create_task(_done(work, what))
@@ -30,11 +30,11 @@ class BackgroundTasks:
         return True
 
     async def settle(self) -> None:
-        """Wait for what is under way."""
+        """Wait for the running tasks."""
         await asyncio.gather(*self._tasks)
 
     async def close(self) -> None:
-        """Stop what is under way; nothing new is begun."""
+        """Stop the running tasks; new ones are refused."""
         self._is_closed = True
         for task in self._tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""How the server is to be."""
+"""The server's configuration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ekiden.project.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """What can be set of a server; everything has a default that is safe.
+    """The configuration of a server; every default is safe.
 
     For example::
 
@@ -21,12 +21,12 @@ class ServerConfig:
     """
 
     host: str = "127.0.0.1"
-    """Where it listens. Only on the loopback address requests without a key are taken, and only
-    as long as there is no key at all."""
+    """The address to listen on. Only on the loopback address, and while no key exists, requests
+    without a key are accepted."""
     port: int = 8321
     hosts: Sequence[str] = ()
-    """By what it may be called (`Host`), beside the names of the loopback address: names, patterns
-    such as ``*.example.com``, and networks such as ``10.0.0.0/8``."""
+    """The accepted host names (`Host`), besides those of the loopback address: names, patterns such
+    as ``*.example.com``, and networks such as ``10.0.0.0/8``."""
     origins: Sequence[str] = ()
     """Pages of other origins that may call it, such as ``https://desk.example.com``."""
     allow_local: bool = True
@@ -34,41 +34,40 @@ class ServerConfig:
     max_body: int = 10_000_000
     """The longest body of a request that is read, in bytes."""
     rate: float = 50.0
-    """Requests a second that one key may make in the long run; 0 is no limit, of wrong keys
-    neither."""
+    """Requests a second for one key on average; 0 is no limit, for wrong keys too."""
     burst: int = 200
-    """Requests that it may make at once."""
+    """Requests that a key may make at once."""
     wrong_keys: int = 30
     """Wrong keys that one address may send in a minute; 0 is no limit."""
     max_requests: int = 10_000
-    """Requests that are under way at the same time, streams not counted."""
+    """Concurrent requests, without streams."""
     max_streams: int = 5000
-    """SSE streams and WebSockets that are open at the same time."""
+    """Concurrent SSE streams and WebSockets."""
     max_key_requests: int = 0
-    """Requests of one key at the same time; 0 is a quarter of `max_requests`, but at least 50."""
+    """Concurrent requests of one key; 0 is a quarter of `max_requests`, but at least 50."""
     max_key_streams: int = 0
-    """Streams and WebSockets of one key at the same time; 0 is a quarter of `max_streams`, but at
-    least 50."""
+    """Concurrent streams and WebSockets of one key; 0 is a quarter of `max_streams`, but at least
+    50."""
     max_connections: int = 20_000
-    """Connections that are open at the same time; fewer if this process may not have so many."""
+    """Concurrent connections; fewer if the process limit is lower."""
     heartbeat_s: float = 15.0
-    """After so long without anything to tell a stream tells that it is alive."""
+    """Seconds without an event after which a stream sends a heartbeat."""
     wait_s: float = 55.0
     """How long a request waits for the end of a run."""
 
     console: bool = True
     """Whether the console is served at `/`."""
     static: Path | None = None
-    """Where the console's files are; `None` is where they come with the package."""
+    """The folder of the console's files; `None` is the package's own."""
 
     @property
     def key_requests(self) -> int:
-        """What `max_key_requests` comes to."""
+        """The effective `max_key_requests`."""
         return self.max_key_requests or _share(self.max_requests)
 
     @property
     def key_streams(self) -> int:
-        """What `max_key_streams` comes to."""
+        """The effective `max_key_streams`."""
         return self.max_key_streams or _share(self.max_streams)
 
 
@@ -77,9 +76,9 @@ def _share(of: int) -> int:
 
 
 def server_config(settings: Settings, **overrides: Any) -> ServerConfig:
-    """How the server is to be: as the settings say, and `overrides` that are not `None` over them.
+    """The server's configuration: the settings, overridden by `overrides` that are not `None`.
 
-    `UserError` for hosts and origins that cannot be.
+    `UserError` for invalid hosts and origins.
     """
     wanted = settings.server
     config = ServerConfig(

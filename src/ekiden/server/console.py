@@ -1,8 +1,7 @@
-"""The console: a page for people at `/`, made of files that come with the package.
+"""The console: a web page at `/`, from files in the package.
 
-They are read once, when the application is made, so that all of them are of one build, and nothing
-but what was there then can be asked for. There is nothing in them that is anybody's, hence they are
-open to all; what the page shows it asks the API for, as whoever uses it.
+The files are read once at startup, so that all are of one build, and only they can be requested.
+They hold no user data, so they are public; the page gets its data from the API, as its user.
 """
 
 from __future__ import annotations

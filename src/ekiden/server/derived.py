@@ -1,7 +1,7 @@
-"""Routes that follow from the declarations of the interface.
+"""Routes derived from the declarations of the interface.
 
-What a method takes and gives, who may call it and where it stands is said in `ekiden.api`: here it
-becomes a route, which calls the local implementation with what the request brings.
+`ekiden.api` declares each method's parameters, result, scope and address; here it becomes a route,
+which calls the local implementation.
 """
 
 from __future__ import annotations
@@ -130,7 +130,8 @@ def _route(
     ) -> Response:
         if about.is_secret and "idempotency-key" in request.headers:
             raise IdempotencyConflict(
-                "Idempotency-Key: the answer is kept nowhere, so there is none; leave it out"
+                "Idempotency-Key: the response is never stored, so a repeat is impossible; "
+                "leave it out"
             )
         body: BaseModel | None = given.pop("body", None)
         if body is not None:

@@ -1,11 +1,11 @@
-"""`Idempotency-Key`: a request that is sent again is not done again.
+"""`Idempotency-Key`: a repeated request is not executed again.
 
-A key belongs to one caller and one path. What was answered is kept for a day in the tenant's store,
-so a repeat gets the same answer, from this process or another. While the first is under way a
-repeat is told to come again; if its process died, the request is done again once its lease is over.
+A key belongs to one caller and one path. The response is stored for a day in the tenant's store, so
+a repeat gets the same response, from this process or another. While the first is in progress a
+repeat must retry later; if its process died, the request is executed again after its lease.
 
-Starting a run is better than that. Its document is stored in the same transaction as the message,
-so the message is said once whatever is killed when; a repeat gets the run as it stands by then.
+Starting a run is stronger. Its document is stored in the same transaction as the message, so the
+message is stored once, whatever process is killed; a repeat gets the run's current state.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Ticket:
         """`IdempotencyConflict` if the document is that of another request."""
         if body["digest"] != self.digest:
             raise IdempotencyConflict(
-                "this Idempotency-Key was sent with another request before; take a new one"
+                "this Idempotency-Key was already sent with another request; use a new one"
             )
 
 
@@ -265,7 +265,7 @@ async def _new_session_id(store: Store, ticket: Ticket) -> str:
             return session_id
         if row.seq == 0:
             return session_id
-    raise IdempotencyConflict("this Idempotency-Key was used too often; take a new one")
+    raise IdempotencyConflict("this Idempotency-Key was used too often; use a new one")
 
 
 def _along(
@@ -305,8 +305,8 @@ def _answered(ticket: Ticket, now_us: int, answer: StoredAnswer) -> dict[str, An
 def _answer(body: Mapping[str, Any]) -> StoredAnswer:
     if body["body"] is None:
         raise IdempotencyConflict(
-            "this request was done before, and its answer was too long to be kept; read what "
-            "became of it"
+            "this request was executed before, and its response was too long to be stored; "
+            "read its result"
         )
     return StoredAnswer(
         status=body["status"],
@@ -317,14 +317,14 @@ def _answer(body: Mapping[str, Any]) -> StoredAnswer:
 
 def _removed() -> IdempotencyConflict:
     return IdempotencyConflict(
-        "this request was done before, and its session was removed since; take a new "
+        "this request was executed before, and its session was deleted since; use a new "
         "Idempotency-Key to do it again"
     )
 
 
 def _under_way(free_in_s: float) -> IdempotencyConflict:
     return IdempotencyConflict(
-        "the first request with this Idempotency-Key is under way",
+        "the first request with this Idempotency-Key is in progress",
         retry_after_s=max(1.0, min(free_in_s, 5.0)),
     )
 

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 Cursor: TypeAlias = Annotated[
     str | None,
-    Query(max_length=500, description="`next_cursor` of the page before; none for the first."),
+    Query(max_length=500, description="`next_cursor` of the previous page; none for the first."),
 ]
 SessionId: TypeAlias = Annotated[
     str,
@@ -28,7 +28,7 @@ SessionId: TypeAlias = Annotated[
 
 def limit_to(most: int) -> Any:
     """How many members a page has."""
-    return Query(ge=1, le=most, description="How many at most.")
+    return Query(ge=1, le=most, description="The most results.")
 
 
 def cursor_as(pattern: str, *, most: int = 500) -> Any:
@@ -36,14 +36,14 @@ def cursor_as(pattern: str, *, most: int = 500) -> Any:
     return Query(
         max_length=most,
         pattern=pattern,
-        description="`next_cursor` of the page before; none for the first.",
+        description="`next_cursor` of the previous page; none for the first.",
     )
 
 
 class Page(BaseModel, Generic[T]):
-    """Some of a list."""
+    """A page of a list."""
 
     items: list[T]
     next_cursor: str | None = Field(
-        default=None, description="Where the next page begins; `null` on the last one."
+        default=None, description="The cursor of the next page; `null` on the last one."
     )

@@ -1,4 +1,4 @@
-"""Errors as `application/problem+json`: one table from our errors to HTTP's numbers."""
+"""Errors as `application/problem+json`: one table from Ekiden's errors to HTTP statuses."""
 
 from __future__ import annotations
 
@@ -127,15 +127,15 @@ _RETRY_AFTER_S = {429: 1.0, 503: 2.0, 409: 1.0}
 
 
 class Problem(BaseModel):
-    """What went wrong, as RFC 9457 has it, with our stable `code`."""
+    """An error in the format of RFC 9457, with Ekiden's stable `code`."""
 
     model_config = ConfigDict(extra="allow")
 
-    type: str = Field(description="Which problem it is, as a URN with the code.")
+    type: str = Field(description="The problem's type, as a URN with the code.")
     title: str
     status: int
     detail: str = Field(description="What is wrong, and what to do.")
-    code: str = Field(description="Stable; see the page on errors.")
+    code: str = Field(description="A stable code; see the page on errors.")
 
 
 def title_of(status: int) -> str:
@@ -189,7 +189,7 @@ def words_for(error: EkidenError) -> str:
     """
     if isinstance(error, StoreError) and not isinstance(error, StaleDocument | QueueFull):
         _log.error("the store failed: %s", cover(str(error)))
-        return "the store cannot do this just now; the server's log says why"
+        return "the store cannot do this now; the server's log says why"
     return cover(str(error))
 
 
@@ -247,7 +247,7 @@ async def _invalid(request: Request, exc: Exception) -> Response:
     errors = [
         {"where": _place(each, exc.body), "problem": _problem(each)} for each in exc.errors()[:20]
     ]
-    first = errors[0] if errors else {"where": "body", "problem": "is not as it should be"}
+    first = errors[0] if errors else {"where": "body", "problem": "is invalid"}
     detail = f"{first['where']}: {first['problem']}"
     return problem_response(422, RequestInvalid.code, detail, {"errors": errors})
 
@@ -277,7 +277,7 @@ def _allowed(request: Request) -> list[str]:
 
 async def _unexpected(request: Request, exc: Exception) -> Response:
     _log.exception("a request failed: %s %s", request.method, request.url.path)
-    detail = "a mistake in Ekiden; the server's log says more"
+    detail = "a defect in Ekiden; the server's log has details"
     return problem_response(500, "server.internal", detail)
 
 

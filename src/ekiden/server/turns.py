@@ -19,7 +19,7 @@ def one_at_a_time(desk: TenantService, what: str) -> Iterator[None]:
     same done already."""
     busy = _under_way.setdefault(desk, set())
     if what in busy:
-        raise TooManyRequests(f"another request for this ({what}) is under way", retry_after_s=5)
+        raise TooManyRequests(f"another request for this ({what}) is in progress", retry_after_s=5)
     busy.add(what)
     try:
         yield

@@ -48,7 +48,7 @@ async def _matching(
             alias="If-Match",
             max_length=_MAX,
             json_schema_extra={"pattern": _LIST},
-            description="The ETag of what was read: only that is changed, else the answer is 412.",
+            description="The ETag that was read: if it has changed, the status is 412.",
         ),
     ] = None,
 ) -> Versions:

@@ -238,7 +238,7 @@ async def test_what_begins_a_collaboration_does_not_fit_one_that_there_is(office
         "request", terms="y", others=["bob"], context=None, deadline_s=5, key="k"
     )
     assert other.payload["collaboration"] == first.id
-    with pytest.raises(ProtocolError, match="only as the beginning of a new one"):
+    with pytest.raises(ProtocolError, match="only as the start of a new one"):
         await office.collaborations.submit(other)
 
 

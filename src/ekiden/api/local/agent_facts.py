@@ -1,4 +1,4 @@
-"""Agents of a project, as they are told."""
+"""Descriptions of a project's agents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def summary_of(project: Project, agent: Agent[Any]) -> AgentSummary:
-    """An agent in short."""
+    """A short description of an agent."""
     definition = _definition_of(project, agent.name)
     return AgentSummary(
         **_facts(agent, definition),
@@ -82,7 +82,7 @@ def _model(agent: Agent[Any]) -> str | None:
 
 
 def _served(definition: AgentDefinition | None) -> list[str]:
-    """Tools of MCP servers, which are not asked."""
+    """Tools of MCP servers, which are not contacted."""
     return [] if definition is None else [name for name in definition.tools if is_mcp_name(name)]
 
 

@@ -1,4 +1,4 @@
-"""The agents of a project, and what they do in its store."""
+"""The agents of a project, and their work in its store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _AT_WORK: Final[tuple[SessionStatus, ...]] = ("ready", "waiting")
 
 
 class LocalAgents(api.Agents):
-    """See `Agents`; all but `deadlocks` is a `UserError` where there is no team."""
+    """See `Agents`; without a team all methods except `deadlocks` raise `UserError`."""
 
     def __init__(self, here: Here) -> None:
         self._here = here
@@ -91,14 +91,14 @@ class LocalAgents(api.Agents):
         project = self._here.needed_project()
         address = parse_address(text)
         if not address.text.strip():
-            raise RequestInvalid("text: there is nothing to say")
+            raise RequestInvalid("text: it is empty")
         if address.strategy is None and address.to in (None, AUTO):
             address = replace(address, strategy=strategy)
         return _route(project, await decide(project, address, limit=max(len(project.agents), 1)))
 
 
 def _told(match: Match) -> Match:
-    """A match with six places of its numbers."""
+    """A match with numbers rounded to six places."""
     fits = [
         fit if fit.similarity is None else replace(fit, similarity=round(fit.similarity, 6))
         for fit in match.fits
@@ -114,10 +114,10 @@ async def presences(
     waits: Iterable[BlockingContext] = (),
     idle: bool = True,
 ) -> Sequence[api.AgentPresence]:
-    """One for each of `names`, and behind them one for everybody else who has a session or waits.
+    """One for each of `names`, then one for every other agent with a session or a wait.
 
-    Those may be the `router`'s, too. Without `idle` only sessions are looked at that somebody works
-    on, or will: in a large store those are few.
+    Sessions of the `router` are marked. Without `idle` only sessions with work are read: they are
+    few, even in a large store.
     """
     known = list(names)
     rows: dict[str, dict[str, Any]] = {name: _nothing() for name in known}
@@ -176,7 +176,7 @@ async def _sessions(store: Store, *, idle: bool) -> AsyncIterator[SessionRow]:
 
 
 def _route(project: Project, decision: RouteDecision) -> api.RouteAnalysis:
-    """A decision as it is told: those that nothing speaks for come last."""
+    """A decision for callers: agents without evidence come last."""
     known = {score.agent for score in decision.candidates}
     agents = project.agents
     rest = [
@@ -203,7 +203,7 @@ def _route(project: Project, decision: RouteDecision) -> api.RouteAnalysis:
 def _matches(
     agents: Mapping[str, Agent[Any]], decision: RouteDecision, score: Score
 ) -> Iterator[dict[str, Any]]:
-    """What speaks for an agent, with how much that counts."""
+    """The evidence for an agent, with its weight."""
     agent = agents.get(score.agent)
     priority = 0 if agent is None else agent.triggers.priority
     for text in score.keywords:
@@ -217,7 +217,7 @@ def _matches(
 
 
 _NAMED = 5
-"""How many agents are named where a person has to choose."""
+"""How many agents are named where a person must choose."""
 
 
 def _fallback(project: Project, decision: RouteDecision) -> str:

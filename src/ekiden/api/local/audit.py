@@ -26,7 +26,7 @@ from ekiden.core.values.documents import from_json
 from ekiden.storage.base import Store
 
 _MOST_LOOKED_AT: Final = 10_000
-"""Events in which one page looks for a text."""
+"""How many events one page searches for a text."""
 
 
 class LocalAudit(api.Audit):
@@ -109,7 +109,7 @@ async def _exported(store: Store, query: AuditQuery) -> AsyncGenerator[str, None
 
 
 def verification_of(found: Verification) -> api.AuditVerification:
-    """What a verification found, as it is told."""
+    """The result of a verification, for callers."""
     told: api.AuditVerification = from_json(api.AuditVerification, found.to_json())
     return told
 

@@ -1,4 +1,4 @@
-"""Collaborations in a store, of the team here."""
+"""Collaborations in a store, of the local team."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ekiden.core.values.documents import from_json
 
 
 class LocalCollaborations(api.Collaborations):
-    """See `Collaborations`; to begin one is a `UserError` where there is no team."""
+    """See `Collaborations`; starting one without a team is a `UserError`."""
 
     def __init__(self, here: Here) -> None:
         self._here = here

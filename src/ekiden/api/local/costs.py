@@ -28,7 +28,7 @@ class LocalCosts(api.Costs):
         by: Sequence[CostKey] = (),
     ) -> api.CostSummary:
         if len(set(by)) < len(by):
-            raise RequestInvalid("by: something is named twice")
+            raise RequestInvalid("by: a group is listed twice")
         report = await costs(
             self._here.store,
             self._here.settings,
@@ -40,7 +40,7 @@ class LocalCosts(api.Costs):
 
 
 def summary_of(report: CostReport) -> api.CostSummary:
-    """A report as it is told."""
+    """A report, for callers."""
     return api.CostSummary(
         by=report.by,
         lines=[_entry(line) for line in report.lines],

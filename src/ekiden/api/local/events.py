@@ -17,7 +17,7 @@ from ekiden.inbox import NEW_ITEM, Inbox, new_item_notice
 
 
 class LocalEvents(api.Events):
-    """See `Events`; a store that cannot be reached is tried again until it can."""
+    """See `Events`; an unreachable store is retried until it is back."""
 
     def __init__(self, here: Here) -> None:
         self._here = here
@@ -49,7 +49,7 @@ class LocalEvents(api.Events):
 
 
 async def live_event(found: HubEvent, inbox: Inbox) -> LiveEvent:
-    """The event as it is shown to those who look on; of a new question, what is asked."""
+    """The event for observers; for a new inbox item, its question."""
     event = found.event
     details = event.details or {}
     # A session that took its answer is no news of the inbox, which has told of that itself.

@@ -1,4 +1,4 @@
-"""Handoffs in a store, and of the team here."""
+"""Handoffs in a store, and of the local team."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class LocalHandoffs(api.Handoffs):
-    """See `Handoffs`; all but to read is a `UserError` where there is no team.
+    """See `Handoffs`; without a team everything except reading is a `UserError`.
 
-    Where there are no `runs`, whoever calls `start` works on the session until its agent answers,
-    unless `wait_s` is 0.
+    Without `runs`, the caller of `start` runs the session until its agent answers, unless `wait_s`
+    is 0.
     """
 
     def __init__(self, here: Here) -> None:
@@ -294,12 +294,12 @@ class LocalHandoffs(api.Handoffs):
         return self._here.run_config or tenant_config(self._here.settings, self._here.tenant)
 
     def _patience(self, wait_s: float) -> float | None:
-        """How long it is waited for whoever runs the session."""
+        """How long to wait for the process that runs the session."""
         return wait_s if self._here.has_deadlines else None
 
     def _check_names(self, row: SessionRow, *names: str) -> None:
-        """`UnknownAgent` if whoever runs the session would be asked for somebody who is not of the
-        team. If nobody runs it, the attempt is put on record."""
+        """`UnknownAgent` if a running session would be handed to an agent outside the team. If it
+        is not running, the attempt is recorded."""
         team = self._here.needed_project().team
         for name in names if row.owner is not None else ():
             if name not in team and name != BEST:
@@ -307,7 +307,8 @@ class LocalHandoffs(api.Handoffs):
                 raise UnknownAgent(name, known=known, refusal=_NOT_FOUND)
 
     def _check_parties(self, result: HandoffResult) -> None:
-        """`UnknownAgent`, with the id of the record, if the handoff names nobody of the team."""
+        """`UnknownAgent`, with the id of the record, if the handoff names an agent outside the
+        team."""
         team = self._here.needed_project().team
         if result.error is None or result.error.code != _NOT_FOUND:
             return
@@ -319,8 +320,8 @@ class LocalHandoffs(api.Handoffs):
                 )
 
     async def _until_settled(self, result: HandoffResult, *, deadline: float) -> HandoffResult:
-        """The handoff once its target confirmed it, or it was undone, or nobody works on it any
-        more; what is only asked for, refused or withdrawn is told at once."""
+        """The handoff once its target confirmed it, it was rolled back, or no process works on it;
+        requests, refusals and withdrawals return at once."""
         if result.status != "transferring":
             return result
         clock = asyncio.get_running_loop()
@@ -337,7 +338,7 @@ class LocalHandoffs(api.Handoffs):
     async def _until_answered(
         self, session_id: str, result: HandoffResult, *, deadline: float
     ) -> HandoffResult:
-        """The handoff once nobody works on its session, or the deadline is over."""
+        """The handoff once no process works on its session, or the deadline has passed."""
         runs = self._here.runs
         number = run_number(await self._store.get(session_id))
         if runs is None or result.error is not None or not number:
@@ -350,7 +351,7 @@ class LocalHandoffs(api.Handoffs):
 
 
 async def end_of(store: Store, session_id: str, result: HandoffResult) -> api.HandoffEnd:
-    """A handoff that was asked for, and what came after it."""
+    """A requested handoff, and what followed."""
     row = await store.get(session_id)
     speaker, answer, problem = await _followed(store, row, result)
     return api.HandoffEnd(
@@ -374,7 +375,7 @@ async def end_of(store: Store, session_id: str, result: HandoffResult) -> api.Ha
 async def _followed(
     store: Store, row: SessionRow, result: HandoffResult
 ) -> tuple[str | None, str | None, RunError | None]:
-    """Who said what at the end, and why the run failed if it did."""
+    """The last answer and its agent, and why the run failed if it did."""
     is_over = row.outcome is not None and row.owner is None
     record: HandoffRecord | None = None
     with suppress(HandoffNotFound):  # Only the request for it may be known.

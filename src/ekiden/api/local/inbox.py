@@ -135,9 +135,9 @@ class LocalInbox(api.Inbox):
         return await self._inbox.cancel(item_id, reason=reason, by=who, via=self._here.via)
 
     async def _seen(self, item_id: str, expected: int | Sequence[int] | None) -> int | None:
-        """The version that the caller knows; `PreconditionFailed` if the item has another by now.
+        """The version that the caller read; `PreconditionFailed` if the item has changed.
 
-        For a closed item no version is expected: the error says who closed it.
+        A closed item expects no version: the error names who closed it.
         """
         if expected is None:
             return None
@@ -146,8 +146,7 @@ class LocalInbox(api.Inbox):
             return None
         if item.version not in ([expected] if isinstance(expected, int) else expected):
             raise PreconditionFailed(
-                f"inbox item {item_id} was changed since you looked at it: look at it again, then "
-                "answer"
+                f"inbox item {item_id} has changed since you read it: read it again, then answer"
             )
         return item.version
 

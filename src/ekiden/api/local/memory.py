@@ -1,4 +1,4 @@
-"""What agents remember, in a store."""
+"""The agents' memory, in a store."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class LocalMemory(api.Memory):
             after = found[-1].key
 
     async def _delivered(self, backend: str) -> api.MemoryDelivery:
-        """Send a back end what waits for it; what came of it, also if nobody knows it."""
+        """Send a back end its pending changes; also reports an unknown back end."""
         store = self._here.store
         memory = Memory(
             store,
@@ -137,7 +137,7 @@ class LocalMemory(api.Memory):
         )
 
     def _memory(self, user: str | None, shared: bool, *, kind: MemoryKind = "key_value") -> Memory:
-        """The memory that is meant; `RequestInvalid` unless exactly one is."""
+        """The memory to use; `RequestInvalid` unless exactly one owner is given."""
         if shared == (user is not None):
             raise RequestInvalid(
                 "whose memory? Give `user`, or `shared=true` for that of the whole app, and not "
@@ -168,7 +168,7 @@ def entry_of(each: MemoryRecord) -> api.MemoryEntry:
 
 
 def found_of(each: MemoryRecord) -> api.FoundMemory:
-    """One memory that was looked for, with how well it fits."""
+    """One search result, with its score."""
     score = round(each.score or 0.0, 6)
     return api.FoundMemory(**_facts(each), score=score, found_by=each.found_by)
 

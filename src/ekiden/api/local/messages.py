@@ -1,4 +1,4 @@
-"""Messages of a store, and telling and asking agents from outside."""
+"""Messages of a store, and sending messages to agents from outside."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ekiden.storage.base import Batch, MessageFilter, QueuePut, Store, StoredMes
 from ekiden.storage.messages import MessageState
 
 OUTSIDER: Final = "caller:"
-"""How the names of senders begin that are no agents."""
+"""The prefix of senders that are not agents."""
 _MAX_NAME: Final = 200
 _FOR_EVER_S: Final = 1e9
 _MAX_TITLE: Final = 120
@@ -40,18 +40,17 @@ _SESSION: Final = "session:"
 
 
 def outsider(name: str) -> str:
-    """How somebody is called on the bus who is no agent, and so cannot be taken for one."""
+    """The bus name of a sender that is not an agent, so that it cannot be mistaken for one."""
     return f"{OUTSIDER}{name}".replace("#", "＃")[:_MAX_NAME]
 
 
 async def post_message(
     store: Store, team: Team, message: AgentMessage, limits: BusLimits = DEFAULT_LIMITS
 ) -> str:
-    """Store a message for an agent of the team, with the session in which it sees to it.
+    """Store a message for an agent of the team, with the session in which it is handled.
 
-    Gives the id of the session, which a worker goes on with. What the agent says at its
-    end is the answer to the message. `UnknownAgent`, `UserError` for what cannot be carried, and
-    `MailboxFull`.
+    Returns the id of the session, which a worker runs. The agent's final output is the answer to
+    the message. `UnknownAgent`, `UserError` for content that cannot be sent, and `MailboxFull`.
     """
     agent = team[message.to_agent or ""].name
     payload = check_message(message, limits)
@@ -84,7 +83,7 @@ async def post_message(
 
 
 class LocalMessages(api.Messages):
-    """See `Messages`; `send` is a `UserError` where there is no team."""
+    """See `Messages`; `send` is a `UserError` without a team."""
 
     def __init__(self, here: Here) -> None:
         self._here = here
@@ -153,7 +152,7 @@ class LocalMessages(api.Messages):
         raise MessageNotFound(message_id)
 
     async def _wait(self, session_id: str, timeout_s: float) -> None:
-        """Until nobody works on the session any more, or the time is over."""
+        """Until no process works on the session, or the time is over."""
         if self._here.runs is not None:
             await self._here.runs.wait(run_id_of(session_id, 1), timeout_s=timeout_s)
             return
@@ -161,7 +160,7 @@ class LocalMessages(api.Messages):
 
 
 def _details(row: StoredMessage) -> api.MessageDetails:
-    """A message with what became of it, who waits for its answer and which session gives it."""
+    """A message with its delivery, its waiter and the session that answers it."""
     owner = row.owner or ""
     told = {
         **record_of(row).to_json(),

@@ -34,79 +34,78 @@ def _at_once(what: str) -> AbstractContextManager[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Here:
-    """One tenant's store, and what belongs to it."""
+    """One tenant's store, and its context."""
 
     store: Store
     settings: Settings
     origins: Mapping[str, SettingOrigin] = field(default_factory=dict, repr=False)
-    """Where settings come from that somebody set, by name."""
+    """The source of each changed setting, by name."""
     tenant: str = DEFAULT_TENANT
     app: str | None = None
-    """Another app than that of the settings."""
+    """Overrides the app of the settings."""
     project: Project | None = None
-    """Who works here, and with what; `None`: only what is stored can be used."""
+    """The team and its configuration; `None`: only stored data can be used."""
     model: str | None = None
-    """A model that is asked instead of the agents' own."""
+    """Replaces the agents' own models."""
     runs: Runs | None = None
-    """The runs of this process; `None`: others run the sessions."""
+    """The runs of this process; `None`: other processes run the sessions."""
     caller: str = ""
-    """Who calls: the name of the key at a server; empty: each call names the person with `by`."""
+    """The caller: the name of the key at a server; empty: each call names the person with `by`."""
     may_name_others: bool = True
-    """Whether the caller may act in the name of somebody else."""
+    """Whether the caller may act for another person."""
     may_write_history: bool = True
-    """Whether the caller may store items of a conversation in the name of others."""
+    """Whether the caller may store conversation items of other roles."""
     is_person: bool = False
-    """Whether a person asks for handoffs, and not a program."""
+    """Whether handoffs are requested by a person, not a program."""
     via: str = "program"
-    """From where answers of people come."""
+    """The channel of people's answers."""
     busy_timeout_s: float = 30.0
-    """How long to wait for a session that somebody else runs."""
+    """How long to wait for a session that another process runs."""
     run_config: RunConfig | None = None
-    """With what sessions are run; `None`: as the settings say."""
+    """The configuration of runs; `None`: as in the settings."""
     busy: Callable[[SessionRow], None] | None = field(default=None, repr=False)
-    """Called before whoever runs a session is asked to hand it over."""
+    """Called before the process that runs a session is asked to hand it over."""
     keys_changed: Callable[[], None] = field(default=_nothing, repr=False)
-    """Called when a key was made or revoked."""
+    """Called when a key was created or revoked."""
     one_at_a_time: Callable[[str], AbstractContextManager[None]] = field(
         default=_at_once, repr=False
     )
-    """Goes around long work of this kind; `TooManyRequests` while the same is done already."""
+    """Wraps long work of this kind; `TooManyRequests` while the same work is already running."""
     has_deadlines: bool = False
-    """Whether the `wait_s` and `timeout_s` of a call count; a command waits as long as it takes."""
+    """Whether `wait_s` and `timeout_s` of a call apply; a command waits as long as needed."""
     on_outage: OnOutage | None = field(default=None, repr=False)
-    """Called when the store cannot be reached while somebody looks on, and when it can again."""
+    """Called when the store becomes unreachable while events are watched, and when it is back."""
     progress: Callable[[Any], None] | None = field(default=None, repr=False)
-    """Called again and again with what is done so far, while the audit is verified, and with the
-    id of each session that is pruned."""
+    """Called with the progress of an audit verification, and with the id of each pruned session."""
 
     @property
     def team(self) -> Team | None:
-        """Who works here."""
+        """The local team."""
         return None if self.project is None else self.project.team
 
     def needed_project(self) -> Project:
-        """Who works here; `UserError` if nobody does."""
+        """The project; `UserError` if there is none."""
         if self.project is None:
             raise UserError("there is no team here: name one")
         return self.project
 
     @property
     def app_name(self) -> str:
-        """The app, as people call it."""
+        """The app's name."""
         return self.settings.app if self.app is None else self.app
 
     @property
     def loaded(self) -> LoadedSettings:
-        """The settings, with where each comes from."""
+        """The settings, with the source of each."""
         return LoadedSettings(settings=self.settings, origins=self.origins)
 
     @property
     def stored_app(self) -> str:
-        """The app, as the store calls it: whose memory and `app:` state this is."""
+        """The app's name in the store: the owner of its memory and `app:` state."""
         return tenant_app(self.settings, self.tenant) if self.app is None else self.app
 
     def person(self, by: str | None) -> str:
-        """Who decides: the caller, or the person `by`; `Forbidden` if the caller may not name
+        """The person who decides: the caller, or `by`; `Forbidden` if the caller may not name
         others."""
         if by is None or by == self.caller:
             return self.caller
@@ -116,13 +115,13 @@ class Here:
 
 
 def moment_of(given: Moment | None, *, what: str) -> datetime | None:
-    """The time that is meant; `RequestInvalid` for a text that means none."""
+    """The time in a text; `RequestInvalid` for an invalid one."""
     if given is None or isinstance(given, datetime):
         return given
     try:
         return read_moment(given, zone=UTC)
     except (ValueError, OverflowError) as exc:
         raise RequestInvalid(
-            f"{what}: {given[:40]!r} is no time; give a date, such as 2025-03-01 or "
+            f"{what}: {given[:40]!r} is not a time; give a date, such as 2025-03-01 or "
             "2025-03-01T14:30:00Z, or how long ago: 90s, 30m, 2h, 7d or 4w"
         ) from exc

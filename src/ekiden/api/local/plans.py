@@ -1,4 +1,4 @@
-"""Plans in a store, and how the team here would split a request."""
+"""Plans in a store, and plan previews of the local team."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CURSOR: Final = re.compile(r"([0-9]{1,4})~([0-9.\-]{0,80})", re.ASCII)
 
 
 class LocalPlans(api.Plans):
-    """See `Plans`; `preview` is a `UserError` where there is no team."""
+    """See `Plans`; `preview` is a `UserError` without a team."""
 
     def __init__(self, here: Here) -> None:
         self._here = here
@@ -36,7 +36,7 @@ class LocalPlans(api.Plans):
         project = self._here.needed_project()
         address = parse_address(text)
         if not address.text.strip():
-            raise RequestInvalid("text: there is nothing to say")
+            raise RequestInvalid("text: it is empty")
         named = None if address.to == AUTO else address.to
         return await plan_request(
             project, address.text, agent=agent or named, model=self._here.model
@@ -223,7 +223,7 @@ class _Task:
     sessions: list[str] = field(default_factory=list)
 
     def see(self, event: Event) -> None:
-        """Something happened to it."""
+        """An event of the task."""
         details = event.details or {}
         if details.get("phase") == "started":
             self.status, self.error, self.ended_at = "running", None, None
@@ -234,14 +234,14 @@ class _Task:
             self.error, self.ended_at = event.error, event.at_us / 1e6
 
     def see_question(self, event: Event) -> None:
-        """What followed its beginning: its agent was asked, in a session of its own."""
+        """The event after its start: its agent got a query, in a session of its own."""
         asked = (event.details or {}).get("asks")
         session = asked.get("session") if isinstance(asked, Mapping) else None
         if self.status == "running" and isinstance(session, str):
             self.sessions.append(session)
 
     def told(self, plan: Event, *, is_under_way: bool) -> api.PlanTask:
-        """As programs read it."""
+        """The task for callers."""
         is_open = self.status in ("pending", "running")
         return api.PlanTask(
             session_id=plan.session_id,

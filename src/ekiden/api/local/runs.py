@@ -23,7 +23,7 @@ from ekiden.storage.base import SessionFilter
 
 
 class LocalRuns(api.Runs):
-    """See `Runs`; where there is no team, runs can be read and waited for, and all else is a
+    """See `Runs`; without a team, runs can be read and waited for; everything else is a
     `UserError`."""
 
     def __init__(self, here: Here) -> None:
@@ -124,7 +124,8 @@ class LocalRuns(api.Runs):
         return await self._here.runs.read(run_id)
 
     async def _waited_for(self, run_id: str, timeout_s: float) -> Run:
-        """The run once nobody works on it, or as it stands then; somebody elsewhere runs it."""
+        """The run once no process works on it, or its state at the timeout; another process runs
+        it."""
         session_id, number = parse_run_id(run_id)
         await until_free(self._here.store, session_id, number=number, timeout_s=timeout_s)
         return await self._read(run_id)
@@ -151,7 +152,7 @@ class LocalRuns(api.Runs):
         watching: AsyncGenerator[Event | ModelDelta | None, None],
         going_on: frozenset[str],
     ) -> AsyncGenerator[api.Shown, None]:
-        """What happens, and at last the run; `ServerStopping` if it goes on without being shown."""
+        """The events, then the run; `ServerStopping` if it continues unobserved."""
         async with aclosing(watching):
             async for each in watching:
                 if each is not None:
@@ -172,7 +173,7 @@ class LocalRuns(api.Runs):
 
 
 def order_of(input: api.Input, options: api.StartOptions, *, may_write_history: bool) -> RunOrder:
-    """What is said, and how."""
+    """The message, and its options."""
     return RunOrder(
         input=input,
         session_id=options.get("session_id"),

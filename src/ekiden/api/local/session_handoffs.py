@@ -1,4 +1,4 @@
-"""The handoffs of one session as JSON, with what their targets were shown."""
+"""The handoffs of one session as JSON, with what their targets saw."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from ekiden.sessions import is_rewind, standing
 from ekiden.storage.base import Store
 
 MOST_WITH_VIEWS: Final = 50
-"""Handoffs of a page that tells what the targets were shown."""
+"""Handoffs on a page that includes what the targets saw."""
 
 _Results: TypeAlias = Mapping[str, Sequence[Item]]
-"""What filters gave, by the keys of their steps."""
+"""The results of filters, by the keys of their steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Told:
-    """A handoff with what its session's events tell of it."""
+    """A handoff with its session's events."""
 
     record: HandoffRecord
     words: Mapping[str, Any]
     transfer: int | None = None
-    """The event that handed over; `None` if none did."""
+    """The event that made the handoff; `None` if it was not made."""
     base: str | None = None
-    """The step with what the source's view began with."""
+    """The step with the source's initial view."""
     after: int = 0
 
     @property
     def keys(self) -> set[str]:
-        """The steps that tell what was there before, and what the target was shown."""
+        """The steps with the view before, and with what the target saw."""
         is_made = self.transfer is not None
         return {key for key in (self.base, self.record.filter) if is_made and key is not None}
 
@@ -46,11 +46,11 @@ class _Told:
 async def session_handoffs(
     store: Store, session_id: str, *, start: int = 0, limit: int = 50, views: bool = True
 ) -> tuple[list[dict[str, Any]], int | None]:
-    """Some of the session's handoffs, the oldest first, and where the next ones begin.
+    """A page of the session's handoffs, oldest first, and the next cursor.
 
-    After the last stand those that wait for whoever runs the session, beyond the limit. Without
-    `views` it is not told what the targets were shown; with them, there are at most
-    `MOST_WITH_VIEWS` on a page. Of runs that are not to be shown there are no words.
+    After the last one, beyond the limit, come requests that wait for the process that runs the
+    session. Without `views` it is not told what the targets saw; with it, a page has at most
+    `MOST_WITH_VIEWS`. Runs that hide their content show none.
     """
     if views:
         limit = min(limit, MOST_WITH_VIEWS)
@@ -85,7 +85,7 @@ def _told(events: Sequence[Event], start: int, end: int) -> tuple[list[_Told], b
 
 
 def _telling(events: Sequence[Event], records: Sequence[HandoffRecord]) -> dict[str, list[Event]]:
-    """For each handoff the events that may tell its words: its own, and its model's call."""
+    """For each handoff the events that may contain its message: its own, and its model's call."""
     found: dict[str, list[Event]] = {record.id: [] for record in records}
     callers: dict[str, list[str]] = {}
     for record in records:

@@ -29,7 +29,7 @@ from ekiden.storage.base import SessionFilter, SessionRow, SessionStatus, Store
 
 _DAY_S: Final = 86_400
 _READ: Final = 1000
-"""Events that are read at once where only some types are wanted."""
+"""How many events are read at once when filtering by type."""
 
 
 class LocalSessions(api.Sessions):
@@ -147,7 +147,7 @@ class LocalSessions(api.Sessions):
             raise UserError("give `at` or `before`, not both")
         if at is None and before is None:
             if not row.seq:
-                raise UserError(f"nothing happened in {origin} yet: there is nothing to fork")
+                raise UserError(f"{origin} has no events yet: there is nothing to fork")
             at = row.seq
         branch = await fork_session(
             self._store, origin, before_seq=before, at_seq=at, new_id=session_id
@@ -166,7 +166,7 @@ class LocalSessions(api.Sessions):
         return await rewind_session(self._store, session_id, to_seq=to)
 
     def _rule(self, older_than: Moment | None, keep: int | None) -> tuple[float | None, int | None]:
-        """How old a session may get, and how many may be there; `UserError` if nothing says so."""
+        """The age and number of sessions to keep; `UserError` if neither is set."""
         then = moment_of(older_than, what="older_than")
         if then is not None:
             age_s = (datetime.now(UTC) - then).total_seconds()
@@ -178,14 +178,14 @@ class LocalSessions(api.Sessions):
         settings = self._here.settings.retention
         if not settings.has_rules:
             raise UserError(
-                "say which sessions to remove: older_than (--older-than 30d), keep (--keep 1000), "
-                "or the settings retention.days and retention.count"
+                "name the sessions to delete: older_than (--older-than 30d), keep (--keep "
+                "1000), or the settings retention.days and retention.count"
             )
         return None if settings.days is None else settings.days * _DAY_S, settings.count
 
 
 def summary_of(row: SessionRow) -> api.SessionSummary:
-    """A session without what was said."""
+    """A session without its messages."""
     return api.SessionSummary(**_summary(row))
 
 
@@ -201,7 +201,7 @@ def details_of(row: SessionRow, events: Sequence[Event]) -> api.SessionDetails:
 
 
 def handoff_chain(row: SessionRow, events: Sequence[Event]) -> api.SessionChain:
-    """Who had the session, in order, each handoff, and whom it waits for, if it does."""
+    """The agents that had the session, in order, each handoff, and what it waits for."""
     handoffs = chain_of(events)
     records = {each.id: each for each in records_of(events)}
     return api.SessionChain(
@@ -224,7 +224,7 @@ def _summary(row: SessionRow) -> dict[str, Any]:
 
 
 def _handoff(told: Mapping[str, Any], record: HandoffRecord | None) -> dict[str, Any]:
-    """A handoff of a chain, with who wanted it and how long it took to be settled."""
+    """A handoff of a chain, with its requester and duration."""
     if record is None:
         return dict(told)
     data = {**told, "policy": record.policy, "by": record.by.to_json()}
@@ -244,7 +244,7 @@ def _waiting_for(events: Sequence[Event]) -> str:
 async def _events(
     store: Store, session_id: str, after: int, wanted: int, types: frozenset[str]
 ) -> Sequence[Event]:
-    """At most `wanted` of the events above `after` that are of one of the types."""
+    """At most `wanted` events after `after` of one of the types."""
     found: list[Event] = []
     while True:
         size = _READ if types else wanted

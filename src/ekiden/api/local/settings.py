@@ -1,4 +1,4 @@
-"""Settings of this machine."""
+"""Local settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LocalSettings(api.Settings):
 
     @classmethod
     def of(cls, here: Here) -> Self:
-        """Those of a place, without secrets."""
+        """The settings of a context, without secrets."""
         return cls(here.loaded, tenant=here.tenant)
 
     def list(self) -> Pages[SettingEntry]:
@@ -46,7 +46,7 @@ class LocalSettings(api.Settings):
 
     def _entries(self) -> tuple[SettingEntry, ...]:
         if self._tenant != DEFAULT_TENANT:
-            raise NotServed("there are no settings here: they are those of whoever runs the server")
+            raise NotServed("there are no settings here: only the operator of the server sees them")
         found = self._loaded.entries()
         if self._shows_secrets:
             return tuple(found)

@@ -108,7 +108,7 @@ class LocalState(api.State):
         return {name: found[name] for name in sorted(found)}
 
     def _own_app(self, name: str) -> str:
-        """What the store calls the app; `NotServed` for any but the one that is here."""
+        """The app's name in the store; `NotServed` for any other app."""
         if name != self._here.app_name:
             raise NotServed(
                 f"no app is called {name[:80]!r} here; it is the one of the setting `app`"
@@ -119,7 +119,7 @@ class LocalState(api.State):
 def _checked_names(
     changes: Mapping[str, Any], delete: Sequence[str], expected: Mapping[str, int]
 ) -> Sequence[str]:
-    """The names that are to be changed; `RequestInvalid` if others are expected."""
+    """The names to change; `RequestInvalid` if `expected` has others."""
     _check_once(delete)
     beside = expected.keys() - {*changes, *delete}
     if beside:
@@ -129,7 +129,7 @@ def _checked_names(
 
 def _check_once(delete: Sequence[str]) -> None:
     if len(dict.fromkeys(delete)) < len(delete):
-        raise RequestInvalid("delete: something is named twice")
+        raise RequestInvalid("delete: a variable is listed twice")
 
 
 def _versions(found: Mapping[str, SharedVariable], names: Sequence[str]) -> dict[str, int]:
@@ -137,9 +137,9 @@ def _versions(found: Mapping[str, SharedVariable], names: Sequence[str]) -> dict
 
 
 def _seen(version: int, expected: int | Sequence[int]) -> int:
-    """The version, if it is among those that were looked at; `PreconditionFailed`."""
+    """The version, if it is among those that were read; `PreconditionFailed`."""
     if version not in ([expected] if isinstance(expected, int) else expected):
         raise PreconditionFailed(
-            "somebody changed it since it was read: read it again, and decide again"
+            "it has changed since you read it: read it again, and decide again"
         )
     return version

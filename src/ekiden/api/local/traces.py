@@ -105,7 +105,7 @@ class LocalTraces(api.Traces):
 
 
 def cost_function(settings: Settings) -> CostOf:
-    """What tells the cost of model calls in a trace: prices of the settings, else the list."""
+    """Computes the cost of model calls in a trace: prices of the settings, else the list."""
     prices = prices_of(settings)
 
     def cost(model: str, usage: Usage, at_us: int) -> float | None:
@@ -115,7 +115,7 @@ def cost_function(settings: Settings) -> CostOf:
 
 
 def _shown(trace: Trace, *, content: bool, errors: bool = False) -> api.SessionTrace:
-    """As people and programs see it: keys and tokens are covered."""
+    """The trace for callers: keys and tokens are masked."""
     spans = for_export(trace.spans, include_content=content, include_errors=errors)
     told = replace(trace, spans=spans).to_json()
     told["spans"] = [api.TraceSpan(**each) for each in told["spans"]]

@@ -1,4 +1,4 @@
-"""Every error that Ekiden raises on purpose; each has a stable `code` and says the way out.
+"""Every error that Ekiden raises on purpose; each has a stable `code` and names a way out.
 
 EkidenError
 ├── UserError                     the caller's code or configuration is at fault
@@ -56,26 +56,26 @@ from typing import Any, ClassVar
 from ekiden.core.text.suggest import suggestion
 
 _LISTED = 20
-"""So many names are listed in a message."""
+"""How many names a message lists."""
 
 
 class EkidenError(Exception):
-    """The root of the tree."""
+    """Base class of all errors."""
 
     code: ClassVar[str] = "ekiden.error"
     run_data: Any = None
-    """The `RunResult` of the run that the error ended, as far as it came; `None` if it ended none
-    or is still on its way."""
+    """The `RunResult` of the run that the error ended, with its work so far; `None` if it ended no
+    run."""
 
 
 def error_names(exc: BaseException) -> list[str]:
-    """What an error can be called by others: its class and those above it, and its code."""
+    """The names of an error for programs: its class, its base classes, and its code."""
     kinds = [kind.__name__ for kind in type(exc).__mro__ if issubclass(kind, Exception)]
     return [*kinds, exc.code] if isinstance(exc, EkidenError) else kinds
 
 
 class UserError(EkidenError):
-    """Something in the caller's code or configuration is wrong; the message says what."""
+    """The caller's code or configuration is wrong; the message says what."""
 
     code = "user.error"
 
@@ -93,8 +93,8 @@ class UnknownAgent(UserError):
         refusal: str | None = None,
         handoff_id: str | None = None,
     ) -> None:
-        """`refusal`: why a handoff from or to the agent is not made, for programs; `handoff_id`: of
-        its record."""
+        """`refusal`: the code of a refused handoff from or to the agent; `handoff_id`: of its
+        record."""
         listed = ", ".join(sorted(known)[:_LISTED]) or "none"
         more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
         super().__init__(
@@ -119,7 +119,7 @@ class AgentFilesInvalid(UserError):
 
 
 class SettingsInvalid(UserError):
-    """Settings cannot be used; `problems` lists everything that is wrong with them."""
+    """Settings are invalid; `problems` lists all faults."""
 
     code = "settings.invalid"
 
@@ -128,12 +128,12 @@ class SettingsInvalid(UserError):
         if len(problems) > _LISTED:
             shown.append(f"… and {len(problems) - _LISTED} more")
         one = len(problems) == 1
-        super().__init__(shown[0] if one else "\n".join(["some settings are wrong:", *shown]))
+        super().__init__(shown[0] if one else "\n".join(["some settings are invalid:", *shown]))
         self.problems = problems
 
 
 class UnknownSetting(UserError):
-    """A name was given that no setting has."""
+    """There is no setting with this name."""
 
     code = "settings.unknown"
 
@@ -144,14 +144,14 @@ class UnknownSetting(UserError):
 
 
 class SettingsNotWritten(UserError):
-    """A settings file could not be changed; it is as it was."""
+    """A settings file could not be changed; it is unchanged."""
 
     code = "settings.not_written"
 
 
 class FolderNotTrusted(UserError):
-    """The files of a folder name code, commands, addresses or weaker approval, and nobody has said
-    that the folder is trusted; `risks` are the lines."""
+    """The files of a folder name code, commands, addresses or weaker approval, but the folder is
+    not trusted; `risks` are the lines."""
 
     code = "project.not_trusted"
 
@@ -165,13 +165,13 @@ class FolderNotTrusted(UserError):
 
 
 class TrustNotStored(UserError):
-    """The user's list of trusted folders cannot be read or written; it is as it was."""
+    """The user's list of trusted folders cannot be read or written; it is unchanged."""
 
     code = "trust.not_stored"
 
 
 class UnknownTool(UserError):
-    """Nothing is known under the name that an agent gives for a tool."""
+    """There is no tool with the name that an agent gives."""
 
     code = "tool.unknown"
 
@@ -186,7 +186,7 @@ class UnknownTool(UserError):
 
 
 class ToolUnusable(UserError):
-    """A tool is there by its name, but its module fails on import, or it cannot be a tool."""
+    """A tool exists, but its module fails on import, or it is not a valid tool."""
 
     code = "tool.unusable"
 
@@ -196,10 +196,9 @@ class ToolUnusable(UserError):
 
 
 class CallChanged(UserError):
-    """Code that was interrupted calls something else now than it did then, or nothing.
+    """Interrupted code makes a different call on resume, or none.
 
-    `before` is the call as it was. Where the session is in a store, inbox item `item` lets a person
-    decide what becomes of it.
+    `before` is the original call. If the session is stored, a person decides in inbox item `item`.
     """
 
     code = "run.call_changed"
@@ -218,7 +217,7 @@ class CallChanged(UserError):
 
 
 class ConditionError(UserError):
-    """A condition cannot be read; the message shows where and says what to write instead."""
+    """A condition cannot be parsed; the message shows where and says what to write instead."""
 
     code = "condition.invalid"
 
@@ -230,13 +229,13 @@ class ConditionError(UserError):
 
 
 class RoutingError(EkidenError):
-    """A request could not be given to an agent."""
+    """A request could not be routed to an agent."""
 
     code = "route.failed"
 
 
 class NoRoute(RoutingError):
-    """No agent matches a request, and the settings name no way out (`fallback`)."""
+    """No agent matches a request, and the settings name no `fallback`."""
 
     code = "route.none"
 
@@ -249,15 +248,15 @@ class NoRoute(RoutingError):
 
 
 class HandoffError(EkidenError):
-    """A handoff could not be made, or not be undone."""
+    """A handoff could not be made, or not be rolled back."""
 
     code = "handoff.failed"
 
 
 class HandoffRefused(HandoffError):
-    """A handoff was not made; `refusal` says why, for programs: ``"MAX_DEPTH_EXCEEDED"``.
+    """A handoff was refused; `refusal` is the code for programs: ``"MAX_DEPTH_EXCEEDED"``.
 
-    The conversation stays where it is.
+    The agent keeps the conversation.
     """
 
     code = "handoff.refused"
@@ -277,32 +276,30 @@ class HandoffNotFound(HandoffError):
 
     def __init__(self, handoff_id: str) -> None:
         super().__init__(
-            f"no handoff is called {handoff_id[:80]!r}; `ekiden handoff list` shows those there are"
+            f"no handoff is called {handoff_id[:80]!r}; `ekiden handoff list` shows the handoffs"
         )
         self.handoff_id = handoff_id
 
 
 class HandoffSettled(HandoffError):
-    """A handoff was confirmed, refused or undone already: it cannot be cancelled."""
+    """A handoff was already confirmed, refused or rolled back: it cannot be cancelled."""
 
     code = "handoff.settled"
 
     def __init__(self, handoff_id: str, handoff: Mapping[str, Any]) -> None:
-        super().__init__(
-            f"handoff {handoff_id} is settled ({handoff['status']}) and stays as it is"
-        )
+        super().__init__(f"handoff {handoff_id} is settled ({handoff['status']}) and is unchanged")
         self.handoff = handoff
-        """How it stands, as JSON."""
+        """Its state, as JSON."""
 
 
 class ModelBehaviorError(EkidenError):
-    """The model did something that no agent can work with, such as malformed JSON."""
+    """The model's output is unusable, such as malformed JSON."""
 
     code = "model.behavior"
 
 
 class ModelError(EkidenError):
-    """The provider failed after the retries that make sense."""
+    """The provider failed, after all sensible retries."""
 
     code = "model.failed"
 
@@ -329,7 +326,7 @@ class ModelRefused(ModelError):
 
 
 class ToolError(EkidenError):
-    """A tool failed and its agent wants the run to fail with it."""
+    """A tool failed, and its agent is set to fail the run."""
 
     code = "tool.failed"
 
@@ -378,24 +375,24 @@ _LIMITED = {
     ),
     "handoff": (
         "the handoff's budget of {allowed:g} {limit} is used up",
-        "send another message, which begins a new run, or raise `budget` of the handoff",
+        "send another message, which starts a new run, or raise `budget` of the handoff",
     ),
     "tenant": (
         "all runs of the tenant reached their limit of {allowed:g} {limit} a day",
         "resume it on another day (UTC), or raise the setting limits.tenants first",
     ),
 }
-"""By scope: what is over, and the way out."""
+"""By scope: what is exceeded, and the way out."""
 
 
 class MaxTurnsExceeded(OutOfBudgetError):
-    """A run took as many model turns as it may."""
+    """A run reached its limit of model turns."""
 
     code = "run.max_turns"
 
 
 class SessionError(EkidenError):
-    """Something about one session."""
+    """Base class of session errors."""
 
     code = "session.error"
 
@@ -405,7 +402,7 @@ class SessionError(EkidenError):
 
 
 class SessionNotWaiting(SessionError):
-    """A person answers a session that does not wait for one."""
+    """A person answers a session that does not wait for a person."""
 
     code = "session.not_waiting"
 
@@ -424,13 +421,13 @@ class SessionNotFound(SessionError):
 
     def __init__(self, session_id: str) -> None:
         super().__init__(
-            f"no session is called {session_id!r}; `ekiden session list` shows those there are",
+            f"no session is called {session_id!r}; `ekiden session list` shows the sessions",
             session_id=session_id,
         )
 
 
 class SessionExists(SessionError):
-    """A session was to be created under an id that is taken."""
+    """A session with this id already exists."""
 
     code = "session.exists"
 
@@ -439,7 +436,7 @@ class SessionExists(SessionError):
 
 
 class SessionBusy(SessionError):
-    """Another run has the session."""
+    """Another process runs the session."""
 
     code = "session.busy"
 
@@ -467,32 +464,32 @@ class LeaseLost(SessionError):
 
 
 class StoreError(EkidenError):
-    """The store cannot do what was asked."""
+    """Base class of store errors."""
 
     code = "store.error"
 
 
 class StoreUnavailable(StoreError):
-    """The database cannot be reached, is full, or fails; what was acknowledged is safe."""
+    """The database is unreachable, full, or fails; acknowledged writes are safe."""
 
     code = "store.unavailable"
     is_away = False
-    """Whether there is no connection to the database: it may be starting, or come back."""
+    """Whether the database is not connected: it may be starting, or return."""
 
 
 class StoreReadOnly(StoreUnavailable):
-    """The store can be read, and nothing can be written to it."""
+    """The store is read-only."""
 
     code = "store.read_only"
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(
-            f"{where} can only be read: {why}; see that this user may write to it, or use another"
+            f"{where} is read-only: {why}; check that this user may write to it, or use another"
         )
 
 
 class StoreEmpty(StoreError):
-    """Where a store was expected there is none of its tables."""
+    """The store has none of its tables."""
 
     code = "store.empty"
 
@@ -504,14 +501,14 @@ class StoreEmpty(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """Something that is stored cannot be read: it is not what any store writes."""
+    """Stored data cannot be read: no version of Ekiden wrote it like this."""
 
     code = "store.damaged"
 
     def __init__(self, where: str, found: object) -> None:
         super().__init__(
-            f"something that is stored in {where} cannot be read ({found}): `ekiden store verify` "
-            "tells where; restore it from a backup"
+            f"stored data in {where} cannot be read ({found}): `ekiden store verify` shows "
+            "where; restore it from a backup"
         )
         self.found = found
 
@@ -523,9 +520,9 @@ class StoreTooNew(StoreError):
 
     def __init__(self, where: str, *, found: int, known: int) -> None:
         super().__init__(
-            f"{where} has format {found}, which does not work with what this Ekiden knows, format "
-            f"{known}: upgrade Ekiden (pip install -U ekiden) in every process that uses the "
-            "store, or open another one"
+            f"{where} has format {found}, but this Ekiden supports only format {known}: "
+            "upgrade Ekiden (pip install -U ekiden) in every process that uses the store, or "
+            "open another one"
         )
         self.found, self.known = found, known
 
@@ -545,7 +542,7 @@ class StoreTooOld(StoreError):
 
 
 class EngineTooOld(StoreError):
-    """The database engine has a bug that loses data, or lacks what we need."""
+    """The database engine has a bug that loses data, or lacks a required feature."""
 
     code = "store.engine_too_old"
 
@@ -554,7 +551,7 @@ class EngineTooOld(StoreError):
 
 
 class MigrationChanged(StoreError):
-    """A migration that ran on this store is not the one that this Ekiden ships."""
+    """A migration that ran on this store differs from the one in this version of Ekiden."""
 
     code = "store.migration_changed"
 
@@ -566,13 +563,13 @@ class MigrationChanged(StoreError):
 
 
 class StepConflict(StoreError):
-    """A step or event is stored already; it is never stored, nor computed, a second time."""
+    """A step or event is already stored; it is never stored or computed twice."""
 
     code = "store.step_conflict"
 
 
 class StaleDocument(StoreError):
-    """A document was changed by somebody else since it was read."""
+    """A document has changed since it was read."""
 
     code = "document.stale"
 
@@ -584,7 +581,7 @@ class StaleDocument(StoreError):
 
 
 class QueueFull(StoreError):
-    """A bounded queue takes no more."""
+    """A bounded queue is full."""
 
     code = "queue.full"
 

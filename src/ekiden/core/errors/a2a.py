@@ -1,4 +1,4 @@
-"""What can go wrong with agents elsewhere that speak A2A.
+"""Errors of remote agents over A2A.
 
 EkidenError
 └── RemoteAgentError
@@ -13,7 +13,7 @@ from ekiden.core.errors import EkidenError
 
 
 class RemoteAgentError(EkidenError):
-    """An agent elsewhere did not do what it was asked; the handoff to it is undone."""
+    """A remote agent did not do its task; the handoff to it is rolled back."""
 
     code = "a2a.error"
 
@@ -23,18 +23,18 @@ class RemoteAgentError(EkidenError):
 
 
 class RemoteAgentUnavailable(RemoteAgentError):
-    """An agent elsewhere cannot be reached, or takes too long: try again later."""
+    """A remote agent is unreachable, or takes too long: try again later."""
 
     code = "a2a.unavailable"
 
 
 class RemoteAgentFailed(RemoteAgentError):
-    """An agent elsewhere says that it failed, or stopped the task."""
+    """A remote agent reports that it failed, or stopped the task."""
 
     code = "a2a.failed"
 
 
 class RemoteAgentInvalid(RemoteAgentError):
-    """An agent elsewhere says something that cannot be used: no card, another host, too much."""
+    """A remote agent's response is unusable: no card, another host, too large."""
 
     code = "a2a.invalid"

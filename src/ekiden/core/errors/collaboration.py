@@ -25,7 +25,7 @@ from ekiden.core.errors import EkidenError
 
 
 class CollaborationError(EkidenError):
-    """Something about agents that agree on work."""
+    """Base class of collaboration errors."""
 
     code = "collaboration.failed"
 
@@ -44,13 +44,13 @@ class CollaborationNotFound(CollaborationError):
 
 
 class CollaborationUnreadable(CollaborationError):
-    """A stored collaboration is none, or was written by a newer version of Ekiden."""
+    """A stored collaboration is invalid, or was written by a newer version of Ekiden."""
 
     code = "collaboration.unreadable"
 
 
 class CollaborationBusy(CollaborationError):
-    """So many wrote to one collaboration at once that this move never got its turn."""
+    """Too many concurrent writes to one collaboration; this move was not made."""
 
     code = "collaboration.busy"
 
@@ -63,15 +63,14 @@ class CollaborationBusy(CollaborationError):
 
 
 class ProtocolError(CollaborationError):
-    """A message does not fit the phase in which the collaboration is; `fits` are those where it
-    would."""
+    """A message does not fit the collaboration's phase; `fits` are the phases where it would."""
 
     code = "collaboration.phase"
 
     def __init__(
         self, move: str, *, phase: str, fits: Collection[str], collaboration_id: str, why: str = ""
     ) -> None:
-        where = f"in {' or '.join(fits)}" if fits else "only as the beginning of a new one"
+        where = f"in {' or '.join(fits)}" if fits else "only as the start of a new one"
         super().__init__(
             f"{move!r} does not fit collaboration {collaboration_id}, which is in phase {phase!r}"
             f"{f' ({why})' if why else ''}; it would fit {where}"
@@ -81,7 +80,7 @@ class ProtocolError(CollaborationError):
 
 
 class NotAParticipant(CollaborationError):
-    """An agent spoke, or wanted to read, where it has no part; or has not the part for this."""
+    """An agent is not a participant, or not in the role that this needs."""
 
     code = "collaboration.not_participant"
 
@@ -91,7 +90,7 @@ class NotAParticipant(CollaborationError):
 
 
 class NotYourTurn(CollaborationError):
-    """The other side has to answer first."""
+    """The other side must answer first."""
 
     code = "collaboration.turn"
 
@@ -104,7 +103,7 @@ class NotYourTurn(CollaborationError):
 
 
 class AnsweredAlready(CollaborationError):
-    """An agent gave this answer before, and it counts once."""
+    """An agent already gave this answer; it counts once."""
 
     code = "collaboration.answered"
 
@@ -116,39 +115,39 @@ class AnsweredAlready(CollaborationError):
 
 
 class TermsSuperseded(CollaborationError):
-    """Somebody answered terms that are not those on the table any more."""
+    """An answer refers to terms that are no longer current."""
 
     code = "collaboration.superseded"
 
     def __init__(self, named: str, *, current: int, collaboration_id: str) -> None:
         super().__init__(
-            f"the terms {named} are not those on the table of collaboration {collaboration_id}: "
+            f"the terms {named} are not the current ones of collaboration {collaboration_id}: "
             f"that is version {current} now; read it and answer it"
         )
         self.named, self.current, self.collaboration_id = named, current, collaboration_id
 
 
 class RoundsExhausted(CollaborationError):
-    """No more counter-proposals: the last terms are accepted, rejected, or nothing comes of it."""
+    """No more counter-proposals: accept or reject the last terms, or cancel."""
 
     code = "collaboration.rounds"
 
     def __init__(self, rounds: int, *, collaboration_id: str) -> None:
         super().__init__(
-            f"collaboration {collaboration_id} has had its {rounds} rounds: accept or reject the "
-            "terms on the table, or cancel"
+            f"collaboration {collaboration_id} has used its {rounds} rounds: accept or reject "
+            "the current terms, or cancel"
         )
         self.rounds, self.collaboration_id = rounds, collaboration_id
 
 
 class MessageRefused(CollaborationError):
-    """A message was not let in; nothing of it was done."""
+    """Base class of refused messages; a refused message has no effect."""
 
     code = "collaboration.refused"
 
 
 class MessageMalformed(MessageRefused):
-    """It is not a message of the protocol; the error says what is wrong with it."""
+    """It is not a message of the protocol; the message says what is wrong."""
 
     code = "collaboration.malformed"
 
@@ -160,30 +159,30 @@ class SignatureInvalid(MessageRefused):
 
     def __init__(self, message_id: str, claimed: str) -> None:
         super().__init__(
-            f"message {message_id!r:.90} says that it is from {claimed!r:.90}, but its signature "
-            "is not right: it was forged, or changed on its way"
+            f"message {message_id!r:.90} claims to be from {claimed!r:.90}, but its signature "
+            "is invalid: it was forged, or changed on its way"
         )
         self.message_id, self.claimed = message_id, claimed
 
 
 class MessageReplayed(MessageRefused):
-    """It was said before, and counted then."""
+    """It was already sent, and counted then."""
 
     code = "collaboration.replayed"
 
     def __init__(self, message_id: str, collaboration_id: str) -> None:
         super().__init__(
-            f"message {message_id} was said before in collaboration {collaboration_id}, and "
-            "counted then: it does not count again"
+            f"message {message_id} was already sent in collaboration {collaboration_id}: it "
+            "does not count again"
         )
         self.message_id, self.collaboration_id = message_id, collaboration_id
 
 
 class MessageExpired(MessageRefused):
-    """It came after its time to live."""
+    """It arrived after its time to live."""
 
     code = "collaboration.message_expired"
 
     def __init__(self, message_id: str, ttl_s: float) -> None:
-        super().__init__(f"message {message_id} came after its {ttl_s:g} s: say it again")
+        super().__init__(f"message {message_id} arrived after its {ttl_s:g} s: send it again")
         self.message_id, self.ttl_s = message_id, ttl_s

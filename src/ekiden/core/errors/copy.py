@@ -16,7 +16,7 @@ from ekiden.core.errors import StoreError, UserError
 
 
 class StoreUnfinished(StoreError):
-    """A copy into this store did not come to its end, so that nothing in it may be used."""
+    """A copy into this store was not completed, so it cannot be used."""
 
     code = "store.unfinished"
 
@@ -29,20 +29,20 @@ class StoreUnfinished(StoreError):
 
 
 class CopyDiffers(StoreError):
-    """What stands in the target is not what stands in the source; it stays unfinished."""
+    """The target differs from the source; it stays unfinished."""
 
     code = "store.copy_differs"
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(
-            f"the copy in {where} is not like its source: {problem}; it stays unfinished: see that "
-            "nobody else writes to it, and copy again with --resume"
+            f"the copy in {where} differs from its source: {problem}; it stays unfinished: "
+            "make sure that nothing else writes to it, and copy again with --resume"
         )
         self.problem = problem
 
 
 class SourceInUse(StoreError):
-    """A copy that was to be the last one would leave something behind."""
+    """A final copy would miss changes, because the source is in use."""
 
     code = "store.in_use"
 
@@ -54,19 +54,18 @@ class SourceInUse(StoreError):
 
 
 class StoreNotEmpty(UserError):
-    """A copy goes into an empty store only."""
+    """A copy needs an empty store as its target."""
 
     code = "store.not_empty"
 
     def __init__(self, where: str, found: str) -> None:
         super().__init__(
-            f"{where} is not empty, it has {found}: name a store that is not there yet; "
-            "two stores are never mixed"
+            f"{where} is not empty, it has {found}: name a new store; two stores are never mixed"
         )
 
 
 class NotCopyable(UserError):
-    """Something in the source cannot stand in the target, or cannot be read."""
+    """Something in the source cannot be stored in the target, or cannot be read."""
 
     code = "store.not_copyable"
 

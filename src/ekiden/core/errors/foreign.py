@@ -22,7 +22,7 @@ class ForeignAgentError(EkidenError):
 
 
 class FrameworkMissing(UserError):
-    """The package of a framework is not installed, or of a version that its adapter cannot use."""
+    """The package of a framework is missing, or its version does not work with the adapter."""
 
     code = "agent.framework_missing"
 

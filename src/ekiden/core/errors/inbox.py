@@ -13,7 +13,7 @@ from ekiden.core.errors import EkidenError
 
 
 class InboxError(EkidenError):
-    """Something about a question to a person."""
+    """Base class of inbox errors."""
 
     code = "inbox.failed"
 
@@ -25,13 +25,13 @@ class InboxItemNotFound(InboxError):
 
     def __init__(self, item_id: str) -> None:
         super().__init__(
-            f"no inbox item is called {item_id[:80]!r}; `ekiden inbox list` shows those there are"
+            f"no inbox item is called {item_id[:80]!r}; `ekiden inbox list` shows the items"
         )
         self.item_id = item_id
 
 
 class InboxItemClosed(InboxError):
-    """The item was answered, expired or withdrawn before; the message says by whom and when."""
+    """The item was already answered, expired or cancelled; the message says by whom and when."""
 
     code = "inbox.closed"
 
@@ -47,12 +47,12 @@ class InboxItemClosed(InboxError):
 
 
 class InboxAnswerInvalid(InboxError):
-    """The answer does not fit the question; the message says what would."""
+    """The answer does not fit the item; the message says what would."""
 
     code = "inbox.answer_invalid"
 
 
 class InboxForbidden(InboxError):
-    """Whoever tried may not do this: an agent can never answer what people are asked."""
+    """The caller may not do this: agents can never answer inbox items."""
 
     code = "inbox.forbidden"

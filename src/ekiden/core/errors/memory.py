@@ -1,4 +1,4 @@
-"""What can go wrong with long-term memory.
+"""Errors of long-term memory.
 
 EkidenError
 └── MemoryFailed
@@ -20,51 +20,51 @@ from ekiden.core.text.suggest import suggestion
 
 
 class MemoryFailed(EkidenError):
-    """Something could not be remembered, found or forgotten."""
+    """Base class of memory errors."""
 
     code = "memory.error"
 
 
 class NoMemory(MemoryFailed):
-    """There is no memory here: no user or app whose it would be, or none for the agent."""
+    """There is no memory: no user or app is given, or the agent has none."""
 
     code = "memory.none"
 
 
 class MemoryInvalid(MemoryFailed):
-    """A key, a content or what goes with it cannot be kept; nothing was stored."""
+    """A key, a content or its metadata is invalid; nothing was stored."""
 
     code = "memory.invalid"
 
 
 class MemoryTooLarge(MemoryFailed):
-    """A key, a content or what goes with it is longer than what is kept; nothing was stored."""
+    """A key, a content or its metadata is too long; nothing was stored."""
 
     code = "memory.too_large"
 
     def __init__(self, what: str, size: int, *, limit: int, unit: str = "bytes") -> None:
-        super().__init__(f"{what} has {size:,} {unit}; at most {limit:,} are kept: shorten it")
+        super().__init__(f"{what} has {size:,} {unit}; the maximum is {limit:,}: shorten it")
         self.size, self.limit = size, limit
 
 
 class MemoryNotFound(MemoryFailed):
-    """Nothing is remembered under this key."""
+    """There is no memory with this key."""
 
     code = "memory.not_found"
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"nothing is remembered under {key[:200]!r}")
+        super().__init__(f"there is no memory with the key {key[:200]!r}")
         self.key = key
 
 
 class NoEmbedder(MemoryFailed):
-    """A memory of the type `vector` needs an embedding, and there is none."""
+    """A memory of the type `vector` needs an embedding model, but there is none."""
 
     code = "memory.no_embedder"
 
 
 class UnknownBackend(MemoryFailed):
-    """A memory is to be kept in a back end that nobody registered."""
+    """A memory names a back end that is not registered."""
 
     code = "memory.backend_unknown"
 
@@ -77,10 +77,9 @@ class UnknownBackend(MemoryFailed):
 
 
 class BackendUnavailable(MemoryFailed):
-    """A back end was away, slow, or refused.
+    """A back end was unavailable, slow, or refused.
 
-    Runs never see it: what is to be sent waits in the store, and questions are answered from
-    there.
+    Runs never see it: changes wait in the store, and searches use the store.
     """
 
     code = "memory.backend_unavailable"
@@ -89,4 +88,4 @@ class BackendUnavailable(MemoryFailed):
         super().__init__(f"the memory back end {name!r} cannot be used now: {problem}")
         self.name, self.problem = name, problem
         self.retry = retry
-        """Whether the same may go well later: not for what it refuses as wrong."""
+        """Whether a retry may help: not if the back end refused the data."""

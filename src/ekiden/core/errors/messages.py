@@ -18,40 +18,40 @@ from ekiden.core.errors import EkidenError
 
 
 class BusError(EkidenError):
-    """Something about a message."""
+    """Base class of message errors."""
 
     code = "bus.failed"
 
 
 class AgentUnavailableError(BusError):
-    """Nobody serves the agent that is asked."""
+    """No process serves the agent."""
 
     code = "bus.agent_unavailable"
 
     def __init__(self, agent: str, *, asker: str) -> None:
         super().__init__(
-            f"{asker!r} cannot ask {agent!r}: nobody serves that agent now; start its program, or "
-            "send a message, which waits for it"
+            f"{asker!r} cannot ask {agent!r}: no process serves that agent now; start its "
+            "program, or send a message, which waits for it"
         )
         self.agent, self.asker = agent, asker
 
 
 class QueryTimeout(BusError, TimeoutError):
-    """No answer came in time; one that comes later is stored and wakes nobody."""
+    """No answer came in time; a later one is stored but wakes no process."""
 
     code = "bus.timeout"
 
     def __init__(self, asker: str, agent: str, timeout_s: float, *, message_id: str) -> None:
         super().__init__(
-            f"{agent!r} did not answer {asker!r} within {timeout_s:g} s (message {message_id}); "
-            "ask again, or with a longer time-out"
+            f"{agent!r} did not answer {asker!r} within {timeout_s:g} s (message "
+            f"{message_id}); ask again, or with a longer timeout"
         )
         self.asker, self.agent, self.timeout_s = asker, agent, timeout_s
         self.message_id = message_id
 
 
 class QueryFailed(BusError):
-    """Whoever was asked failed; the message says how."""
+    """The other agent failed; the message says how."""
 
     code = "bus.query_failed"
 
@@ -62,7 +62,7 @@ class QueryFailed(BusError):
 
 
 class DeadlockError(BusError):
-    """Agents wait for each other in a circle, and this wait was given up so that the others go on.
+    """Agents wait for each other in a circle; this wait was given up so that the others continue.
 
     `cycle` begins and ends with the same agent: ``["a", "b", "c", "a"]``.
     """
@@ -71,21 +71,22 @@ class DeadlockError(BusError):
 
     def __init__(self, cycle: Sequence[str], *, victim: str, message_id: str = "") -> None:
         super().__init__(
-            f"deadlock: {' waits for '.join(cycle)}; {victim!r} was chosen to give up its wait so "
-            "that the others can go on: ask in another order, or tell instead of asking"
+            f"deadlock: {' waits for '.join(cycle)}; {victim!r} was chosen to give up its wait "
+            "so that the others can continue: ask in another order, or send a notice instead "
+            "of a query"
         )
         self.cycle, self.victim, self.message_id = list(cycle), victim, message_id
 
 
 class MailboxFull(BusError):
-    """An agent's mailbox holds as many messages as it may."""
+    """An agent's mailbox is full."""
 
     code = "bus.mailbox_full"
 
     def __init__(self, agent: str, bound: int) -> None:
         super().__init__(
-            f"the mailbox of {agent!r} holds its bound of {bound} messages: nobody takes them as "
-            "quickly as they come; try again later, or serve the agent with more hands"
+            f"the mailbox of {agent!r} holds its bound of {bound} messages: they arrive faster "
+            "than they are handled; try again later, or serve the agent with more workers"
         )
         self.agent, self.bound = agent, bound
 
@@ -101,7 +102,7 @@ class MessageNotFound(BusError):
 
 
 class SenderForged(BusError):
-    """Somebody tried to speak in another's name."""
+    """A sender used another agent's name."""
 
     code = "bus.sender_forged"
 

@@ -1,4 +1,4 @@
-"""What can go wrong where sessions are mirrored to.
+"""Errors of session replicas.
 
 EkidenError
 └── ReplicaFailed
@@ -12,7 +12,7 @@ from ekiden.core.errors import EkidenError
 
 
 class ReplicaFailed(EkidenError):
-    """A mirror did not take what it was sent. Runs never see it: what is to be sent waits."""
+    """A mirror did not accept an event. Runs never see it: the event waits."""
 
     code = "mirror.failed"
 
@@ -22,17 +22,17 @@ class ReplicaFailed(EkidenError):
 
 
 class ReplicaUnavailable(ReplicaFailed):
-    """A mirror was away, slow or too busy, or let nobody in; it is asked again later."""
+    """A mirror was unavailable, slow or busy, or refused the login; it is retried later."""
 
     code = "mirror.unavailable"
 
     def __init__(self, mirror: str, problem: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(mirror, problem)
         self.retry_after_s = retry_after_s
-        """How long it wants to be left alone."""
+        """How long to wait before a retry."""
 
 
 class ReplicaRefused(ReplicaFailed):
-    """A mirror will not take this event, however often it is asked; it is set aside."""
+    """A mirror will never accept this event; it is set aside."""
 
     code = "mirror.refused"

@@ -1,4 +1,4 @@
-"""Errors of the server's door; all are `EkidenError`.
+"""Errors of the server's interfaces; all are `EkidenError`.
 
 ServerError
 ├── Unauthenticated
@@ -31,13 +31,13 @@ from ekiden.core.text.suggest import did_you_mean
 
 
 class ServerError(EkidenError):
-    """Something about a request to the server."""
+    """Base class of request errors."""
 
     code = "server.failed"
 
 
 class Unauthenticated(ServerError):
-    """Nobody is told by the request, or somebody unknown; the message says how to tell."""
+    """The request has no credentials, or unknown ones; the message says how to authenticate."""
 
     code = "auth.required"
 
@@ -48,7 +48,7 @@ class Unauthenticated(ServerError):
 
 
 class KeyExpired(Unauthenticated):
-    """The key was good once."""
+    """The key has expired or was revoked."""
 
     code = "auth.expired"
 
@@ -57,7 +57,7 @@ class KeyExpired(Unauthenticated):
 
 
 class Forbidden(ServerError):
-    """The key is good, but not for this."""
+    """The key is valid, but lacks the scope."""
 
     code = "auth.scope"
 
@@ -67,13 +67,13 @@ class Forbidden(ServerError):
 
 
 class BadOrigin(ServerError):
-    """The request comes from a page, or goes to a name, that the server does not know."""
+    """The request comes from an unknown origin, or uses an unknown host name."""
 
     code = "auth.origin"
 
 
 class CsrfFailed(ServerError):
-    """The console's cookie alone does not change anything: the token of its page is missing."""
+    """The console's cookie alone changes nothing: the page's token is missing."""
 
     code = "auth.csrf"
 
@@ -91,7 +91,7 @@ class KeyNotFound(ServerError):
     code = "auth.unknown_key"
 
     def __init__(self) -> None:
-        super().__init__("no API key has this id; `ekiden keys list` shows those that there are")
+        super().__init__("no API key has this id; `ekiden keys list` shows the keys")
 
 
 class NotServed(ServerError):
@@ -101,13 +101,13 @@ class NotServed(ServerError):
 
 
 class RequestInvalid(ServerError):
-    """The request cannot be read; the message says where."""
+    """The request is invalid; the message says where."""
 
     code = "request.invalid"
 
 
 class UnknownParameter(RequestInvalid):
-    """The query of a request has a parameter that the route does not know."""
+    """The query has a parameter that the route does not know."""
 
     code = "request.unknown_parameter"
 
@@ -124,17 +124,17 @@ class UnknownParameter(RequestInvalid):
 
 
 class RequestTooLarge(ServerError):
-    """The request's body is longer than is allowed."""
+    """The request's body is too long."""
 
     code = "request.too_large"
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"the body is longer than {limit} bytes, which is all that is read")
+        super().__init__(f"the body is longer than the limit of {limit} bytes")
         self.limit = limit
 
 
 class TooManyRequests(ServerError):
-    """The caller is too fast, or there is too much at once; try again after `retry_after_s`."""
+    """The caller is too fast, or has too many concurrent requests; retry after `retry_after_s`."""
 
     code = "request.too_many"
 
@@ -144,18 +144,18 @@ class TooManyRequests(ServerError):
 
 
 class IdempotencyConflict(ServerError):
-    """The same `Idempotency-Key` was sent with another request, or that one is under way."""
+    """The same `Idempotency-Key` was sent with another request, or that one is in progress."""
 
     code = "request.idempotency"
 
     def __init__(self, problem: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(problem)
         self.retry_after_s = retry_after_s
-        """`None`: trying again is of no use."""
+        """`None`: a retry does not help."""
 
 
 class PreconditionFailed(ServerError):
-    """Somebody changed it since it was read: read it again, and decide again."""
+    """It has changed since it was read: read it again, and decide again."""
 
     code = "request.stale"
 
@@ -171,7 +171,7 @@ class AuditRecordNotFound(ServerError):
 
 
 class TookTooLong(ServerError):
-    """What was asked for takes longer than a request may; the message says what to do instead."""
+    """The operation takes longer than a request may; the message says what to do instead."""
 
     code = "request.took_too_long"
 
@@ -187,30 +187,30 @@ class RunNotFound(ServerError):
 
 
 class ServerBusy(ServerError):
-    """The server has as much to do as it takes on; try again after `retry_after_s`."""
+    """The server is at its limit; retry after `retry_after_s`."""
 
     code = "server.busy"
 
-    def __init__(self, problem: str = "too much is under way") -> None:
+    def __init__(self, problem: str = "the server is at its limit") -> None:
         super().__init__(f"{problem}; try again in a few seconds")
         self.retry_after_s = 2.0
 
 
 class ServerExposed(ServerError):
-    """The server would listen to other machines, and there is no key that they could need."""
+    """The server would listen to other machines, but there is no API key."""
 
     code = "server.exposed"
 
     def __init__(self, host: str) -> None:
         super().__init__(
-            f"others can reach {host}, and there is no API key: make one with "
+            f"other machines can reach {host}, and there is no API key: create one with "
             "`ekiden keys create NAME --scope admin`, or listen on 127.0.0.1"
         )
         self.host = host
 
 
 class ServerStopping(ServerError):
-    """The server takes nothing new, because it is about to end; the next one does."""
+    """The server is stopping and takes no new work; the next one does."""
 
     code = "server.stopping"
 

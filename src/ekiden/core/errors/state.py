@@ -1,4 +1,4 @@
-"""What can go wrong with state that is written from outside.
+"""Errors of changing state from outside a run.
 
 EkidenError
 ├── StaleState       somebody else changed it since it was read
@@ -11,20 +11,20 @@ from ekiden.core.errors import EkidenError
 
 
 class StaleState(EkidenError):
-    """State was changed by somebody else since it was read; nothing was written."""
+    """State has changed since it was read; nothing was written."""
 
     code = "state.stale"
 
     def __init__(self, what: str, *, expected: int, found: int) -> None:
         super().__init__(
-            f"{what} has version {found}, expected {expected}: somebody changed it meanwhile; "
-            "look at it again, and decide anew"
+            f"{what} has version {found}, expected {expected}: it has changed; read it again, "
+            "and decide again"
         )
         self.expected, self.found = expected, found
 
 
 class StateRefused(EkidenError):
-    """An agent's code, tool or program tried to reach state from outside of its own session."""
+    """An agent's code, tool or program tried to change state outside its own session."""
 
     code = "state.refused"
 

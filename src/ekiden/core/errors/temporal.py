@@ -1,4 +1,4 @@
-"""What can go wrong between a worker and a Temporal cluster."""
+"""Errors between a worker and a Temporal cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ekiden.core.errors import EkidenError
 
 
 class TemporalUnavailable(EkidenError):
-    """Nobody answers as a Temporal server at the address."""
+    """No Temporal server answers at the address."""
 
     code = "temporal.unavailable"
 

@@ -1,4 +1,4 @@
-"""Settings that are valid one by one and contradict each other, or the project's agents."""
+"""Settings that are valid alone, but contradict each other or the project's agents."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _LISTED = 20
 
 
 def lacks_default_agent(settings: Settings) -> bool:
-    """Whether requests that nobody matches go to a default agent, and there is none."""
+    """Whether unmatched requests go to a default agent, but there is none."""
     routing = settings.agents.routing
     return routing.fallback == "default_agent" and routing.default_agent is None
 
 
 def unknown_model(name: str, value: object, settings: Settings) -> SettingsProblem | None:
-    """Why nobody provides the model that `name` is to be, if it is a setting for one; a team in
-    Python may bring its own providers."""
+    """Why no provider has the model, if `name` is a setting for one; a team in Python may bring its
+    own providers."""
     if name not in _MODELS or not isinstance(value, str) or settings.team is not None:
         return None
     why = unknown_provider(value)
@@ -45,7 +45,7 @@ def unknown_model(name: str, value: object, settings: Settings) -> SettingsProbl
 
 
 def no_default_agent(origin: SettingOrigin) -> str:
-    """What to say of settings that lack one, whose fallback comes from `origin`."""
+    """The message for settings without a default agent, whose fallback comes from `origin`."""
     return (
         f"{_IS_DEFAULT}, but {_NOBODY}; name one: "
         f"`{command('set', DEFAULT_AGENT, 'NAME', origin=origin)}`"
@@ -53,7 +53,7 @@ def no_default_agent(origin: SettingOrigin) -> str:
 
 
 def refused_set(name: str, loaded: LoadedSettings) -> SettingsProblem:
-    """Why `name`, one of the two, cannot be set so that `loaded` would hold."""
+    """Why `name`, one of the two, cannot be set to give `loaded`."""
     origin, own = loaded.origin(FALLBACK), loaded.origin(name)
     if name == FALLBACK:
         first = command("set", DEFAULT_AGENT, "NAME", origin=own)
@@ -67,7 +67,7 @@ def refused_set(name: str, loaded: LoadedSettings) -> SettingsProblem:
 
 
 def refused_unset(name: str, loaded: LoadedSettings) -> SettingsProblem:
-    """Why `name` cannot be removed so that `loaded` would hold."""
+    """Why `name` cannot be removed to give `loaded`."""
     origin = loaded.origin(FALLBACK)
     first = command("set", FALLBACK, "prompt_user", origin=origin)
     if name == FALLBACK:
@@ -78,7 +78,7 @@ def refused_unset(name: str, loaded: LoadedSettings) -> SettingsProblem:
 
 
 def command(verb: str, *words: str, origin: SettingOrigin) -> str:
-    """How to change the file that a value comes from."""
+    """The command that changes the file of a value."""
     user = " --user" if origin.kind == "user" else ""
     return f"ekiden config {verb}{user} {' '.join(words)}"
 
@@ -95,12 +95,12 @@ def agent_names_check(
     home: Path | None = None,
     agents: Mapping[str, Scope] | None = None,
 ) -> Callable[[Settings], None]:
-    """A `check` for ``set_setting(key, …)``: whether the agents that the setting names are there.
+    """A `check` for ``set_setting(key, …)``: whether the agents that the setting names exist.
 
-    `agents` are those of a team that is loaded; `None` reads the files of the project in `root`,
-    without running any code, and takes every name where there are none or the setting `team` names
-    a team in Python. In the user's file, which is for other projects too, a name may be unknown
-    here as long as nothing here needs it. The check raises `SettingsInvalid`::
+    `agents` are those of a loaded team; `None` reads the files of the project in `root`, without
+    running any code. Every name is valid if there are no files, or if the setting `team` names a
+    team in Python. In the user's file, which also serves other projects, a name may be unknown here
+    as long as nothing here needs it. The check raises `SettingsInvalid`::
 
         set_setting(key, value, check=agent_names_check(key))
     """
@@ -120,7 +120,7 @@ def agent_names_check(
 
 
 def check_default_agent(loaded: LoadedSettings, agents: Mapping[str, Scope]) -> None:
-    """`SettingsInvalid`, with file and line, if a default agent is needed that is not there."""
+    """`SettingsInvalid`, with file and line, if a required default agent does not exist."""
     fault = _fault(loaded.settings, agents) if _is_needed(loaded.settings) else None
     if fault is not None:
         origin = loaded.origin(DEFAULT_AGENT)

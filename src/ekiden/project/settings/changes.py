@@ -63,15 +63,14 @@ def set_setting(
     home: Path | None = None,
     check: Callable[[Settings], None] | None = None,
 ) -> Change:
-    """Give `key` a value in the project's or the user's file, which is made if it is missing.
+    """Set `key` in the project's or the user's file, which is created if it is missing.
 
-    Text is read as the command line would: ``true``, ``80``, ``null``, JSON for lists and
-    objects, and ``rule`` as well as ``"rule"``. The change is atomic and on the disk when this
-    returns; writers that come at the same time take turns. `check` gets the settings as they would
-    hold here, and raises what speaks against them. A name that no setting has is
-    `UnknownSetting`; a value that it does not take, or that does not go with another setting, or a
-    file with other faults, `SettingsInvalid`; and a file that cannot be written
-    `SettingsNotWritten`; then nothing changes::
+    Text is read as on the command line: ``true``, ``80``, ``null``, JSON for lists and objects, and
+    ``rule`` as well as ``"rule"``. The change is atomic and on disk when this returns; concurrent
+    writers take turns. `check` gets the resulting settings, and raises its objections. An unknown
+    name raises `UnknownSetting`. An invalid value, a contradiction or a faulty file raises
+    `SettingsInvalid`. A file that cannot be written raises `SettingsNotWritten`. Then nothing
+    changes::
 
         set_setting("agents.routing.strategy", "rule")
     """
@@ -104,8 +103,8 @@ def unset_setting(
 ) -> Change:
     """Remove `key`, a setting or a whole group, from the project's or the user's file.
 
-    Comments stay. A name that means nothing can be removed if the file has it, and is
-    `UnknownSetting` otherwise. See `set_setting` for the rest.
+    Comments stay. An unknown name can be removed if the file has it, and is `UnknownSetting`
+    otherwise. See `set_setting` for the rest.
     """
     files = settings_files(root, home)
     path = _file(files, where)
@@ -153,7 +152,7 @@ def _jsonable(value: object) -> Any:
 def _file(files: SettingsFiles, where: Where) -> Path:
     path = files.path(where)
     if path is None:
-        raise SettingsNotWritten("nobody knows where the home folder is; set HOME")
+        raise SettingsNotWritten("the home folder is unknown; set HOME")
     return path
 
 
@@ -184,7 +183,7 @@ def _rewrite(
             if fresh == text:
                 return False
             if text is not None and not os.access(target, os.W_OK):
-                raise SettingsNotWritten(f"{path} is write-protected; it is as it was")
+                raise SettingsNotWritten(f"{path} is write-protected; it is unchanged")
             replace_file(target, fresh.encode())
             return True
     except Unreadable as exc:
@@ -195,7 +194,7 @@ def _rewrite(
         ) from exc
     except OSError as exc:
         raise SettingsNotWritten(
-            f"cannot write {path}: {exc.strerror or exc}; it is as it was"
+            f"cannot write {path}: {exc.strerror or exc}; it is unchanged"
         ) from exc
 
 

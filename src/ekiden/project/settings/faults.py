@@ -76,7 +76,7 @@ def address_fault(text: str) -> str | None:
     except ValueError:
         host = parse_host(text)
         if host is None or host.port is not None:
-            return "it is neither an address nor a name; the port is server.port"
+            return "it is neither an address nor a host name; the port is server.port"
     return None
 
 
@@ -100,7 +100,7 @@ def site_fault(text: str) -> str | None:
     except UnicodeError:
         plain = ""
     if parse_host(plain) is None:
-        return "it is no host; write example.org, *.example.org or localhost:8080"
+        return "it is not a host; write example.org, *.example.org or localhost:8080"
     return None
 
 

@@ -25,10 +25,10 @@ _OTHER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsProblem:
-    """Something that a person should change."""
+    """A fault that a person should mend."""
 
     where: str | None = None
-    """A file, an environment variable, or ``the call``; `None` for what was just asked for."""
+    """A file, an environment variable, or ``the call``; `None` for a new value."""
     line: int | None = None
     """In the file; 1 is the first."""
     column: int | None = None
@@ -72,7 +72,7 @@ class SettingsFiles:
 
     project: Path
     user: Path | None
-    """`None` when nobody knows where the home folder is."""
+    """`None` if the home folder is unknown."""
 
     def path(self, where: Where) -> Path | None:
         """The file of the project or of the user."""

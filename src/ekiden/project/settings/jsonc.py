@@ -269,8 +269,8 @@ class _Scanner:
         number = _NUMBER.fullmatch(word)
         if number is None and word not in _LITERALS:
             raise JsoncError(
-                f"{word[:60]!r} is no value; write true, false, null, a number, "
-                "or text in double quotes",
+                f"{word[:60]!r} is not a value; write true, false, null, a number, or text in "
+                "double quotes",
                 start,
             )
         self.at = found.end()

@@ -156,11 +156,11 @@ class Setting:
     owner: type
     """The class that has it as a field."""
     risk: str | None = None
-    """What a value other than the default does, if the project's folder must be trusted first."""
+    """The effect of a value other than the default, if it needs a trusted project folder."""
 
     @property
     def default(self) -> object:
-        """What holds when nobody sets it."""
+        """The value if it is not set."""
         return reduce(getattr, self.attributes, _DEFAULTS)
 
     @property
@@ -170,7 +170,7 @@ class Setting:
 
     @property
     def meaning(self) -> str:
-        """What it decides, as it is said at the field."""
+        """Its description, as at the field."""
         from ekiden.core.values.documents import field_texts
 
         text = field_texts(self.owner)[self.attributes[-1]]

@@ -1,4 +1,4 @@
-"""Settings as they were found: the values, and where each comes from."""
+"""Loaded settings: the values, and the source of each."""
 
 from __future__ import annotations
 
@@ -48,23 +48,23 @@ _DEFAULT = SettingOrigin(kind="default")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSettings:
-    """Settings, and where each of them comes from."""
+    """Settings, and the source of each."""
 
     settings: Settings
     origins: Mapping[str, SettingOrigin]
-    """Of those that somebody set."""
+    """Of the settings that are set."""
 
     def origin(self, key: str) -> SettingOrigin:
-        """Where the value of `key` comes from; `UnknownSetting` for what is no single setting."""
+        """The source of the value of `key`; `UnknownSetting` if it is not a single setting."""
         place = place_of(key)
         if isinstance(place, Group):
             raise UnknownSetting(key, near=None, known=[each.name for each in place.settings()])
         return self.origins.get(place.name, _DEFAULT)
 
     def value(self, key: str) -> Any:
-        """The value of `key` as JSON has it; of a group, an object of all that is in it.
+        """The value of `key` as JSON; for a group, an object of its settings.
 
-        `UnknownSetting` if nothing is called so, also for a server that is not there.
+        `UnknownSetting` for an unknown name, or an unknown MCP server.
         """
         place = place_of(key)
         if isinstance(place, ServerEntry):

@@ -211,13 +211,13 @@ def load_settings(
     environ: Mapping[str, str] | None = None,
     home: Path | None = None,
 ) -> LoadedSettings:
-    """The settings that hold in the folder `root` (the current one by default).
+    """The settings for the folder `root` (the current one by default).
 
-    The first that says something of a setting decides: `overrides`, dotted names with values, of
-    which those that are `None` were not given; the environment; the project's file; the user's;
-    the default. MCP servers are taken one by one. Everything that is wrong, in both files and in
-    the environment, is one `SettingsInvalid`, and so are settings that do not go together; a name
-    in `overrides` that no setting has is `UnknownSetting`::
+    The first source that has a setting wins: `overrides` (dotted names with values; `None` counts
+    as missing), the environment, the project's file, the user's, the default. MCP servers are
+    merged one by one. All faults, in both files and in the environment, are one `SettingsInvalid`,
+    and so are settings that contradict each other. An unknown name in `overrides` is
+    `UnknownSetting`::
 
         loaded = load_settings(overrides={"agents.routing.strategy": "rule"})
         loaded.settings.agents.routing.strategy  # "rule"

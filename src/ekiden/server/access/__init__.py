@@ -1,1 +1,1 @@
-"""Who calls, by which name of the server, and what that one may do."""
+"""Callers, the server's host names, and the callers' scopes."""

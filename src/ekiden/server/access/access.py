@@ -1,8 +1,8 @@
-"""Who calls, what that one may do, and the desk that the request works with.
+"""The caller, its scopes, and the tenant's service for the request.
 
-A route takes one of `Reads`, `Starts` and `Administers` as a parameter: the desk of the
-caller's tenant, if the caller has the scope. There is no other way to a desk, so a route cannot
-forget to ask; a route without one is in the list of those that are open to all.
+A route takes one of `Reads`, `Starts` and `Administers` as a parameter: the service of the caller's
+tenant, if the caller has the scope. There is no other way to get it, so a route cannot forget the
+check; a route without one must be in the list of public routes.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ OPEN: Final = frozenset(
         "/.well-known/agent-card.json",
     }
 )
-"""What is open to all, to look at: nothing in it tells of anybody's work. Every other path needs a
-caller, whether or not there is anything at it, and so does every other method."""
+"""Public paths, for reading: they reveal nothing about anyone's work. Every other path and method
+needs a caller, whether or not it exists."""
 ASSETS: Final = "/assets/"
-"""What is below it is open as well: the parts of the console's page."""
+"""Paths below it are public as well: the files of the console's page."""
 LOGIN: Final = "/api/v1/login"
-"""The one that is open to be posted to: who calls stands in the body."""
+"""The only public path for POST: the body names the caller."""
 EACH_TIME: Final = frozenset({LOGIN, "/api/v1/logout"})
-"""What takes no `Idempotency-Key`: it changes nothing but the browser's login, and an answer that
-was kept would hold a token."""
+"""Paths without `Idempotency-Key`: they change only the browser's login, and a stored response
+would contain a token."""
 
 
 def is_open(scope: AsgiScope) -> bool:
-    """Whether nobody is asked who calls."""
+    """Whether the path needs no caller."""
     if scope["type"] != "http":
         return False
     path: str = scope["path"]
@@ -57,19 +57,19 @@ def is_open(scope: AsgiScope) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Whoever sent the request."""
+    """The sender of the request."""
 
     name: str
-    """For people: written into what they answer and hand over."""
+    """For people: recorded with their answers and handoffs."""
     tenant: str = DEFAULT_TENANT
     scopes: frozenset[Scope] = frozenset()
     key_id: str | None = None
-    """`None`: somebody on this machine, without a key."""
+    """`None`: a local caller without a key."""
     login: str | None = None
     """The login of the console, if the key is not in the request."""
     is_agent: bool = False
-    """Whether an agent of an Ekiden uses the key, as the request says: agents do not decide what
-    people are asked, whatever door they try and whatever scopes the key has."""
+    """Whether an Ekiden agent uses the key, as the request says: agents never answer inbox items,
+    through any interface and with any scope."""
 
     def may(self, scope: Scope) -> bool:
         """Whether the caller has the scope; `admin` has all. No agent has `answer`."""
@@ -78,17 +78,16 @@ class Caller:
         return scope in self.scopes or "admin" in self.scopes
 
     def check(self, scope: Scope) -> None:
-        """`Forbidden` without the scope, `InboxForbidden` for an agent that would decide."""
+        """`Forbidden` without the scope, `InboxForbidden` for an agent that tries to answer."""
         if self.is_agent and scope == "answer":
-            raise InboxForbidden(
-                "an agent tried to decide what people are asked: only people do that"
-            )
+            raise InboxForbidden("an agent tried to answer an inbox item: only people can")
         if not self.may(scope):
             raise Forbidden(scope)
 
     @property
     def id(self) -> str:
-        """The same for all requests of one caller, and for no other's of the tenant."""
+        """The same for all requests of one caller, and different from other callers of the
+        tenant."""
         return self.key_id or "local"
 
 
@@ -96,15 +95,15 @@ LOCAL: Final = Caller(name="local", scopes=frozenset({"admin"}))
 
 
 class Gate(Protocol):
-    """Tells who calls."""
+    """Identifies the caller."""
 
     async def caller(self, connection: HTTPConnection) -> Caller:
-        """Whoever sent the request: `Unauthenticated`, `KeyExpired`, `TooManyRequests`."""
+        """The sender of the request: `Unauthenticated`, `KeyExpired`, `TooManyRequests`."""
         ...
 
     async def recheck(self, caller: Caller) -> None:
-        """`KeyExpired` if the caller's key is good no more: asked again and again while a stream
-        is open."""
+        """`KeyExpired` if the caller's key is no longer valid; called repeatedly while a stream is
+        open."""
         ...
 
 
@@ -115,7 +114,7 @@ def service_of(connection: HTTPConnection) -> Service:
 
 
 async def caller_of(connection: HTTPConnection) -> Caller:
-    """Who calls; asked once for each request."""
+    """The caller; determined once for each request."""
     known: Caller | None = getattr(connection.state, "caller", None)
     if known is None:
         gate: Gate = connection.app.state.gate
@@ -127,7 +126,7 @@ async def caller_of(connection: HTTPConnection) -> Caller:
 
 
 class needs:
-    """A dependency: the caller has the scope, and gets the desk of its tenant."""
+    """A dependency: the caller has the scope, and gets the service of its tenant."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -143,14 +142,13 @@ Reads: TypeAlias = Annotated[TenantService, Depends(needs("read"))]
 Starts: TypeAlias = Annotated[TenantService, Depends(needs("run"))]
 Administers: TypeAlias = Annotated[TenantService, Depends(needs("admin"))]
 TheCaller: TypeAlias = Annotated[Caller, Depends(caller_of)]
-"""Beside one of the above, for the caller's name."""
+"""In addition to one of the above, for the caller's name."""
 
 
 def may_answer(caller: Caller, connection: HTTPConnection) -> bool:
-    """Whether the caller has the scope `answer`, and is no agent of an Ekiden that uses it.
+    """Whether the caller has the scope `answer`, and is not an Ekiden agent.
 
-    The clients with which our agents call others say so in a header that models and tools cannot
-    leave out. Whoever has a key with the scope and writes requests of their own can: do not give
-    such a key to what an agent runs.
+    The clients of Ekiden agents say so in a header that models and tools cannot remove. Other
+    programs with the key can omit it: do not give a key with this scope to code that an agent runs.
     """
     return caller.may("answer") and not caller.is_agent and AGENT_HEADER not in connection.headers

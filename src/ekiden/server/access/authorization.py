@@ -1,16 +1,14 @@
-"""The gate: who calls is told by an API key, or is somebody on this very machine.
+"""Authorization: the caller has an API key, or is on this machine.
 
-A key stands in a header, `Authorization: Bearer KEY` or `X-API-Key: KEY`. A page cannot set
+A key is sent in a header, `Authorization: Bearer KEY` or `X-API-Key: KEY`. A page cannot set
 headers of a WebSocket: it offers the subprotocols ``ekiden.v1`` and ``ekiden.bearer.KEY``, and the
-server answers with the first. In an address a key is refused, because addresses are written down
-by everything they pass.
+server accepts the first. A key in an address is refused, because addresses are logged on their way.
 
-Without a key only a caller on the loopback address is let in, by a server that listens nowhere
-else, under a name that means this machine, not through a proxy, and as long as there is no key at
-all. With the first key that is over.
+Without a key only a caller on the loopback address is admitted, if the server listens nowhere else,
+under a local name, not through a proxy, and while no key exists at all.
 
-The console has a login of its own in a cookie (`cookies.py`), which counts only where a request
-gives no key. An address that sends many wrong keys has to wait; a good key is let in all the same.
+The console has its own login in a cookie (`cookies.py`), which counts only if a request has no key.
+An address that sends many wrong keys must wait; a valid key is still admitted.
 """
 
 from __future__ import annotations
@@ -40,17 +38,16 @@ _IN_ADDRESS: Final = re.compile(rb"ek_[a-z0-9]{8}_")
 _FORWARDED: Final = frozenset(
     {"forwarded", "via", "x-real-ip", "x-client-ip", "cf-connecting-ip", "true-client-ip"}
 )
-"""What proxies add: behind one, an address says nothing of who calls."""
+"""Headers of proxies: behind one, the address does not identify the caller."""
 _UNKNOWN: Final = "this API key is unknown"
 
 _MOST: Final = 10_000
 
 
 class Rates:
-    """Lets everybody call `burst` times at once and `rate` times a second in the long run.
+    """Allows `burst` calls at once and `rate` calls a second on average.
 
-    A rate of 0 is no limit. Only those who are known are counted: whoever it is for sees to that,
-    so that the memory stays small.
+    A rate of 0 is no limit. The caller must pass only known names, so that the memory stays small.
     """
 
     def __init__(
@@ -61,13 +58,13 @@ class Rates:
         told: str | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`told`: what whoever calls too often is told."""
+        """`told`: the message for a caller over the limit."""
         self._told = told or f"this key may make {rate:g} requests a second"
         self._rate = rate
         self._burst = max(1, burst)
         self._monotonic = monotonic
         self._buckets: dict[str, tuple[float, float]] = {}
-        """Tokens, and when there were so many."""
+        """Tokens, and when they were counted."""
 
     def take(self, who: str) -> None:
         """Count one call; `TooManyRequests` if it is one too many."""
@@ -85,7 +82,7 @@ class Rates:
         self._buckets[who] = (tokens - 1.0, now)
 
     def _forget(self, now: float) -> None:
-        """Let go of those whose bucket is full again, or else of all."""
+        """Forget full buckets, or else all."""
         left = {
             who: (tokens, at)
             for who, (tokens, at) in self._buckets.items()
@@ -95,7 +92,7 @@ class Rates:
 
 
 class KeyAuthorization:
-    """Lets in who has a key, and as long as there is none, who is on this machine."""
+    """Admits callers with a key, and local callers while no key exists."""
 
     def __init__(self, ring: KeyRing, config: ServerConfig) -> None:
         self._ring = ring
@@ -110,7 +107,7 @@ class KeyAuthorization:
         self._is_local = config.allow_local and is_loopback_address(config.host)
 
     async def caller(self, connection: HTTPConnection) -> Caller:
-        """Whoever sent the request: `Unauthenticated`, `KeyExpired`, `TooManyRequests`; with a
+        """The sender of the request: `Unauthenticated`, `KeyExpired`, `TooManyRequests`; with a
         cookie also `CsrfFailed` and `BadOrigin`."""
         try:
             return await self._caller(connection)
@@ -119,8 +116,8 @@ class KeyAuthorization:
             raise
 
     async def log_in(self, connection: HTTPConnection, text: str) -> tuple[Caller, str]:
-        """Whoever has this key, and the token of a new login, which replaces what the browser had:
-        `Unauthenticated`, `KeyExpired`, `TooManyRequests`."""
+        """The owner of this key, and the token of a new login, which replaces the browser's old
+        one: `Unauthenticated`, `KeyExpired`, `TooManyRequests`."""
         try:
             caller = await self._holder(text)
         except Unauthenticated as exc:
@@ -133,15 +130,15 @@ class KeyAuthorization:
         return replace(caller, login=login_id(token)), token
 
     async def log_out(self, caller: Caller) -> None:
-        """End the login that the request came with; the key stays good."""
+        """End the login of the request; the key stays valid."""
         if caller.login is not None:
             await self._ring.end_login(caller.login)
 
     def _count(
         self, connection: HTTPConnection, exc: Unauthenticated, *, is_given: bool = False
     ) -> None:
-        """Count a wrong key; `TooManyRequests` if the address sent too many of them. One that was
-        good once is not guessed, and no key is not wrong."""
+        """Count a wrong key; `TooManyRequests` if the address sent too many. A key that was valid
+        once is not a guess, and a missing key is not wrong."""
         if not isinstance(exc, KeyExpired) and (is_given or _gives_key(connection)):
             client = connection.client
             self._wrong.take("" if client is None else network_of(client.host))
@@ -149,7 +146,7 @@ class KeyAuthorization:
     async def _caller(self, connection: HTTPConnection) -> Caller:
         if _IN_ADDRESS.search(connection.scope.get("query_string", b"")):
             raise Unauthenticated(
-                "an API key in an address is written into logs: revoke it, make another"
+                "an API key in an address is written into logs: revoke it and create another"
             )
         text = credential_of(connection)
         if text is None and (kept := kept_logins(connection.headers)):
@@ -159,7 +156,7 @@ class KeyAuthorization:
         return await self._holder(text)
 
     async def _holder(self, text: str) -> Caller:
-        """Whoever has this key: `Unauthenticated`, `KeyExpired`, `TooManyRequests`."""
+        """The owner of this key: `Unauthenticated`, `KeyExpired`, `TooManyRequests`."""
         parsed = parse_key(text)
         if parsed is None:
             raise Unauthenticated(_UNKNOWN)
@@ -170,13 +167,13 @@ class KeyAuthorization:
         return self._let_in(known.key, is_live=known.is_live)
 
     async def _logged_in(self, token: str) -> Caller:
-        """Whoever logged in and has this token: `Unauthenticated`, `KeyExpired`,
+        """The owner of the login with this token: `Unauthenticated`, `KeyExpired`,
         `TooManyRequests`."""
         login = login_id(token)
         key_id = await self._ring.key_of_login(login)
         known = None if key_id is None else await self._ring.look_up(key_id)
         if known is None or known.key is None:
-            raise Unauthenticated("this login is over: log in again")
+            raise Unauthenticated("this login has ended: log in again")
         return replace(self._let_in(known.key, is_live=known.is_live), login=login)
 
     def _let_in(self, key: ApiKey, *, is_live: bool) -> Caller:
@@ -187,8 +184,8 @@ class KeyAuthorization:
         return Caller(name=key.name, tenant=key.tenant, scopes=key.scopes, key_id=key.id)
 
     async def recheck(self, caller: Caller) -> None:
-        """`KeyExpired` if the caller's key is good no more, the login has ended, or a key is needed
-        by now."""
+        """`KeyExpired` if the caller's key is no longer valid, the login has ended, or a key is now
+        required."""
         if caller.login is not None and await self._ring.key_of_login(caller.login) is None:
             raise KeyExpired
         if caller.key_id is None:
@@ -211,7 +208,7 @@ class KeyAuthorization:
         return caller
 
     async def _holder_of_one(self, kept: Sequence[str]) -> tuple[Caller, str]:
-        """Whoever has the only good login among these, and its token."""
+        """The owner of the only valid login among these, and its token."""
         found: list[tuple[Caller, str]] = []
         wrong = Unauthenticated(_UNKNOWN)
         for token in kept:
@@ -243,7 +240,7 @@ def _gives_key(connection: HTTPConnection) -> bool:
 
 
 def credential_of(connection: HTTPConnection) -> str | None:
-    """What the request gives as its key; `Unauthenticated` if it gives several."""
+    """The key in the request; `Unauthenticated` if it has several."""
     headers = connection.headers
     given = [_bearer(value) for value in headers.getlist("authorization")]
     given += [value.strip() for value in headers.getlist("x-api-key")]
@@ -268,12 +265,13 @@ def offered_protocols(headers: Headers) -> list[str]:
 
 
 def subprotocol_of(connection: HTTPConnection) -> str | None:
-    """What to accept a WebSocket with: never the one that holds the key."""
+    """The subprotocol to accept a WebSocket with: never the one that holds the key."""
     return SUBPROTOCOL if SUBPROTOCOL in offered_protocols(connection.headers) else None
 
 
 def is_from_here(connection: HTTPConnection) -> bool:
-    """Whether the caller is surely on this machine: address, name called, and no proxy between."""
+    """Whether the caller is certainly on this machine: by address and host name, without a
+    proxy."""
     client = connection.client
     if client is None or not is_loopback_address(client.host):
         return False
@@ -284,8 +282,8 @@ def is_from_here(connection: HTTPConnection) -> bool:
 
 
 def _is_proxied(connection: HTTPConnection) -> bool:
-    """Whether it may come through a proxy: some add nothing, but speak HTTP/1.0, which clients of
-    today do not."""
+    """Whether it may come through a proxy: some add no header, but use HTTP/1.0, which current
+    clients do not."""
     names = (name.lower() for name in connection.headers)
     return connection.scope.get("http_version") == "1.0" or any(
         name in _FORWARDED or name.startswith("x-forwarded-") for name in names
@@ -304,7 +302,7 @@ def key_ring(service: Service, chores: BackgroundTasks) -> KeyRing:
 async def check_exposure(config: ServerConfig, keys: Keys) -> None:
     """`ServerExposed` if other machines could call the server and no key keeps them out.
 
-    To be asked before the server listens.
+    Call it before the server listens.
     """
     if is_loopback_address(config.host):
         return
@@ -316,5 +314,5 @@ async def check_exposure(config: ServerConfig, keys: Keys) -> None:
 def _bearer(value: str) -> str:
     scheme, _, token = value.strip().partition(" ")
     if scheme.lower() != "bearer":
-        raise Unauthenticated("the request is authorized in a way that is not spoken here")
+        raise Unauthenticated("this authorization scheme is not supported")
     return token.strip()

@@ -1,8 +1,8 @@
-"""The console's cookie: the token of a login, kept by the browser where no script sees it.
+"""The console's cookie: the token of a login, which no script can read.
 
-A browser sends a cookie whoever made it ask, so a cookie alone changes nothing: what is not merely
-read needs another token beside it, in a header, which only a page of this server can know. That one
-is made of the cookie's, so that nothing has to be stored for it, and not the other way round.
+A browser sends a cookie with every request, whoever caused it, so a cookie alone changes nothing.
+Requests that change something need a second token in a header, which only a page of this server can
+know. It is derived from the cookie's token, so that nothing has to be stored for it.
 """
 
 from __future__ import annotations

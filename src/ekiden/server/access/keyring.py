@@ -11,14 +11,14 @@ from ekiden.project.keys import ApiKey, Keys
 from ekiden.server.background import BackgroundTasks
 
 FRESH_S: Final = 1.0
-"""For so long the server believes what it read: after that, what others revoked is revoked here."""
+"""How long a lookup is cached: after that, keys revoked elsewhere are refused here."""
 NOTED_EVERY_S: Final = 60.0
 _MOST: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known of a prefix."""
+    """What is known about a prefix."""
 
     key: ApiKey | None
     is_live: bool
@@ -46,7 +46,7 @@ class KeyRing:
         self._none_until = 0.0
 
     async def look_up(self, key_id: str) -> Known:
-        """What is known of a key; it was so at most `FRESH_S` ago."""
+        """What is known about a key; at most `FRESH_S` old."""
         now = self._monotonic()
         known = self._known.get(key_id)
         if known is not None and now < known.until:
@@ -61,7 +61,7 @@ class KeyRing:
         return known
 
     async def key_of_login(self, id: str) -> str | None:
-        """The id of the key that a browser logged in with; it was so at most `FRESH_S` ago."""
+        """The id of the key that a browser logged in with; at most `FRESH_S` old."""
         now = self._monotonic()
         key_id, until = self._logins.get(id, (None, 0.0))
         if now >= until:
@@ -72,16 +72,16 @@ class KeyRing:
         return key_id
 
     async def begin_login(self, key_id: str) -> str:
-        """Let a browser in with the key; gives the token for its cookie."""
+        """Start a browser's login with the key; returns the token for its cookie."""
         return await (await self._keys()).logins.begin(key_id)
 
     async def end_login(self, id: str) -> None:
-        """Let a browser in no more; other servers know it after a second."""
+        """End a browser's login; other servers know within a second."""
         await (await self._keys()).logins.end(id)
         self._logins.pop(id, None)
 
     async def any_exist(self) -> bool:
-        """Whether there is any key; once there is one, there always is."""
+        """Whether any key exists; once true, it stays true."""
         now = self._monotonic()
         if not self._any and now >= self._none_until:
             self._any = await (await self._keys()).exist()
@@ -89,13 +89,13 @@ class KeyRing:
         return self._any
 
     def forget(self) -> None:
-        """Believe nothing that was read before: somebody in this process changed keys."""
+        """Drop the cache: this process changed keys."""
         self._known.clear()
         self._logins.clear()
         self._none_until = 0.0
 
     def note_use(self, key_id: str) -> None:
-        """Remember that the key was used, at most once a minute, without waiting for it."""
+        """Record the use of the key, at most once a minute, in the background."""
         now = self._monotonic()
         last = self._noted.get(key_id)
         if last is not None and now - last < NOTED_EVERY_S:

@@ -187,48 +187,44 @@ class EventMetrics:
             return Series(made)
 
         self._events = counter("events_total", "Events by type.", "type")
-        self._handoff_count = counter(
-            "handoffs_total", "Handoffs that came to an end.", "status", "policy"
-        )
+        self._handoff_count = counter("handoffs_total", "Completed handoffs.", "status", "policy")
         self._handoff_seconds = histogram(
-            "handoff_duration_seconds", "From asking to the end.", "status", buckets=_LONG
+            "handoff_duration_seconds", "From the request to the end.", "status", buckets=_LONG
         )
         self._compensations = counter(
-            "compensations_total", "Attempts to undo something in a rollback.", "result"
+            "compensations_total", "Attempts to compensate in a rollback.", "result"
         )
-        self._run_count = counter("runs_total", "Runs by how they ended.", "outcome", "tenant")
+        self._run_count = counter("runs_total", "Runs by outcome.", "outcome", "tenant")
         self._run_seconds = histogram(
             "run_duration_seconds",
-            "From the first event of a run, or of going on with it, to its end or its waiting.",
+            "From the first event of a run, or of its resume, to its end or wait.",
             "outcome",
             buckets=_LONG,
         )
         self._model_calls = counter(
-            "model_calls_total", "Calls of models, those of routers included.", "model", "result"
+            "model_calls_total", "Model calls, including those of routers.", "model", "result"
         )
         self._model_seconds = histogram("model_call_duration_seconds", "Of one call.", "model")
         self._tokens = counter(
             "model_tokens_total",
-            "Tokens; cached ones are input, and reasoning is output, too.",
+            "Tokens; cached ones are also input, and reasoning is also output.",
             "model",
             "type",
         )
         self._tenant_tokens = counter("tenant_tokens_total", "All tokens of a tenant.", "tenant")
-        self._tool_calls = counter("tool_calls_total", "Calls of tools.", "result")
+        self._tool_calls = counter("tool_calls_total", "Tool calls.", "result")
         self._tool_seconds = histogram("tool_call_duration_seconds", "Of one call.", "result")
-        self._routes = counter("routes_total", "Decisions of routers by what decided.", "method")
+        self._routes = counter("routes_total", "Routing decisions by method.", "method")
         self._guardrails = counter(
-            "guardrail_checks_total", "What guardrails found.", "type", "result"
+            "guardrail_checks_total", "Results of guardrails.", "type", "result"
         )
         self._confirmations = counter(
-            "tool_confirmations_total", "Calls of tools that needed a yes.", "result"
+            "tool_confirmations_total", "Tool calls that needed approval.", "result"
         )
         self._deadlocks = Counter(
-            "ekiden_deadlocks_total", "Circles of waiting that were broken.", registry=registry
+            "ekiden_deadlocks_total", "Deadlocks that were broken.", registry=registry
         )
-        self._inbox_changes = counter(
-            "inbox_changes_total", "What happened to questions to people.", "change"
-        )
+        self._inbox_changes = counter("inbox_changes_total", "Changes of inbox items.", "change")
 
 
 def _result(event: Event) -> str:

@@ -69,7 +69,7 @@ class AccessLog:
             if told.status is not None:
                 raise
             _log.exception("a request failed: %s %s", method_of(scope), route_of(scope))
-            detail = "a mistake in Ekiden; the server's log says more"
+            detail = "a defect in Ekiden; the server's log has details"
             response = problem_response(500, "server.internal", detail)
             await answer(scope, receive, told, response)
         finally:

@@ -1,5 +1,5 @@
-"""Nobody gets further without a caller: asked before the body is read and before a WebSocket is
-accepted, for every path that is not open to all, and again while a stream is open."""
+"""Every path that is not public needs a caller: checked before the body is read and before a
+WebSocket is accepted, and again while a stream is open."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class _Watched:
             await self._send({"type": "websocket.close", "code": POLICY_VIOLATION})
         else:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-        raise OSError("the key is good no more")
+        raise OSError("the key is no longer valid")
 
 
 def _goes_on(message: Message) -> bool:

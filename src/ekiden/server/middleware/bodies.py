@@ -106,7 +106,7 @@ class Bodies:
             if held.size > limit:
                 raise RequestTooLarge(limit)
             if self.held > MAX_HELD:
-                raise ServerBusy("too much is being sent at once")
+                raise ServerBusy("too many bytes are being sent at once")
             more = message.get("more_body", False)
         return b"".join(pieces)
 
@@ -174,9 +174,7 @@ def check_json(body: bytes) -> Any:
     if is_too_deep(value, MAX_DEPTH):
         raise _too_deep()
     if _SURROGATE.search(body) and _has_half_character(value):
-        raise RequestInvalid(
-            "the body has half of a character in it: a surrogate without its other"
-        )
+        raise RequestInvalid("the body has a lone surrogate")
     return value
 
 
@@ -185,7 +183,7 @@ class _NotStrict(ValueError):
 
 
 def _constant(name: str) -> NoReturn:
-    raise _NotStrict(f"{name} is no number in JSON")
+    raise _NotStrict(f"{name} is not a number in JSON")
 
 
 def _number(text: str) -> float:
@@ -220,7 +218,7 @@ def _has_half_character(value: Any) -> bool:
 
 
 def _too_deep() -> RequestInvalid:
-    return RequestInvalid(f"the body is deeper than {MAX_DEPTH} lists and objects in each other")
+    return RequestInvalid(f"the body is nested deeper than {MAX_DEPTH} lists and objects")
 
 
 def _check_length(headers: Headers, limit: int) -> None:
@@ -229,14 +227,16 @@ def _check_length(headers: Headers, limit: int) -> None:
         return
     length = lengths[0]
     if len(set(lengths)) > 1 or not length.isascii() or not length.isdigit():
-        raise RequestInvalid("Content-Length is no number")
+        raise RequestInvalid("Content-Length is not a number")
     if len(length) > 15 or int(length) > limit:
         raise RequestTooLarge(limit)
 
 
 def _check_coding(headers: Headers) -> None:
     if headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-        raise RequestInvalid("bodies are read as they are: send it without Content-Encoding")
+        raise RequestInvalid(
+            "compressed bodies are not supported: send it without Content-Encoding"
+        )
 
 
 def _check_address(scope: Scope) -> None:

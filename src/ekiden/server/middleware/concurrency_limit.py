@@ -110,7 +110,9 @@ class Shares:
 
 
 def _too_many() -> TooManyRequests:
-    return TooManyRequests("this key has as much under way as one key may", retry_after_s=2)
+    return TooManyRequests(
+        "this key has reached its number of concurrent requests", retry_after_s=2
+    )
 
 
 def _is_probe(scope: Scope) -> bool:

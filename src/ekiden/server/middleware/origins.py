@@ -1,8 +1,8 @@
 """Which names the server answers to, and which pages may call it.
 
 A page on the internet can let its own name point to this machine, so that a browser takes the
-server for part of the page. Hence requests for unknown names are refused, and so are requests of
-pages of other origins, WebSockets included, unless the configuration names them.
+server for part of the page. Hence requests for unknown host names are refused, and so are requests
+from pages of other origins, WebSockets included, unless the configuration names them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ class Origins:
         host = parse_host(names[0]) if len(names) == 1 else None
         if scope["path"] not in _ANY_NAME and not self._knows(host):
             raise BadOrigin(
-                "the server is not called so: use localhost, or add the name to server.hosts"
+                "the server does not have this host name: use localhost, or add the name to "
+                "server.hosts"
             )
         given = headers.getlist("origin")
         if not given:

@@ -1,5 +1,5 @@
-"""A parameter of the query that a route does not know is refused: what is overlooked in silence is
-a filter that does not filter."""
+"""A query parameter that a route does not know is refused: a filter that is silently ignored would
+be a mistake."""
 
 from __future__ import annotations
 

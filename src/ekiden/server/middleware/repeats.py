@@ -234,7 +234,9 @@ async def _renewed(reservation: Reservation) -> AsyncIterator[None]:
         try:
             await keeping
         except StaleDocument:
-            _log.warning("a request took longer than its lease, and was done again elsewhere")
+            _log.warning(
+                "a request took longer than its lease, and was executed again by another process"
+            )
         except EkidenError as exc:
             _log.warning("a reservation could not be renewed: %s", exc.code)
 
@@ -243,7 +245,8 @@ def _not_kept(answer: StoredAnswer) -> IdempotencyConflict:
     run_id = dict(answer.headers).get("x-ekiden-run")
     where = f": read run {run_id} instead" if run_id else ""
     return IdempotencyConflict(
-        f"this request was done before, and its answer was cut off or too long to be kept{where}"
+        "this request was executed before, and its response was cut off or too long to be "
+        f"stored{where}"
     )
 
 

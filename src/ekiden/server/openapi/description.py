@@ -21,8 +21,8 @@ _SCHEMES: Final = {
     "bearer": {
         "type": "http",
         "scheme": "bearer",
-        "description": "An API key, as `ekiden keys create` makes it. On the loopback address "
-        "none is needed as long as there is none.",
+        "description": "An API key from `ekiden keys create`. On the loopback address none is "
+        "needed while no key exists.",
     },
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
 }
@@ -30,7 +30,7 @@ _ONCE: Final = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "What is sent again with the same key is not done again within a day.",
+    "description": "A request with the same key is not executed again within a day.",
     "schema": {
         "type": "string",
         "minLength": 1,
@@ -164,11 +164,11 @@ def _word(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
 
 def _what_is(response: dict[str, Any], schemas: dict[str, Any]) -> str | None:
     if "content" not in response:
-        return "It is done, and there is nothing to say."
+        return "Done; there is no content."
     for content in response["content"].values():
         name = content.get("schema", {}).get("$ref", "").rpartition("/")[2]
         if name.startswith("Page_"):
-            return "Some of the list, and where the next page begins."
+            return "A page of the list, and the cursor of the next."
         if name:
             text: str = schemas[name]["description"]
             return text.split("\n\n")[0].replace("\n", " ")

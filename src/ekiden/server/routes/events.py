@@ -21,9 +21,9 @@ _reads = needs("read")
 @router.websocket("/events")
 @takes_query(*IN_QUERY)
 async def watch_events(socket: WebSocket) -> None:
-    """Events of all sessions, those of an agent, or the inbox, as they happen.
+    """Live events of all sessions, of an agent, or of the inbox.
 
-    Who may not read is refused before the connection is accepted.
+    A caller without the scope `read` is refused before the connection is accepted.
     """
     streams: Streams = socket.app.state.streams
     try:

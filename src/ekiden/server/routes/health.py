@@ -28,13 +28,13 @@ class Health(BaseModel):
 
 @router.get("/healthz", response_model=Health, responses=problems(422))
 async def health() -> Health:
-    """Whether the process lives; asks nobody else."""
+    """Check that the process lives; nothing else is queried."""
     return Health(status="ok", version=__version__)
 
 
 @router.get("/readyz", response_model=Health, responses=problems(422, 503))
 async def readiness(request: Request) -> Health | Response:
-    """Whether requests are welcome: the store can be written, and nobody stops the server."""
+    """Check that requests can be served: the store is writable, and the server is not stopping."""
     service = service_of(request)
     if service.is_stopping:
         return problem_response(503, "server.stopping", "the server is stopping")
@@ -43,11 +43,11 @@ async def readiness(request: Request) -> Health | Response:
             desk = await service.desk()
             await desk.check_writable()
     except StoreReadOnly as exc:
-        return problem_response(503, exc.code, "the store can only be read")
+        return problem_response(503, exc.code, "the store is read-only")
     except EkidenError as exc:
-        return problem_response(503, exc.code, "nothing can be written to the store")
+        return problem_response(503, exc.code, "the store is not writable")
     except TimeoutError:
         return problem_response(503, StoreUnavailable.code, "the store does not answer")
     if not desk.is_working:
-        return problem_response(503, "server.worker", "nobody works on sessions here any more")
+        return problem_response(503, "server.worker", "no worker runs sessions here any more")
     return Health(status="ok", version=__version__)

@@ -1,4 +1,4 @@
-"""`/login`, `/logout`, `/me`: how the console gets in, and as whom."""
+"""`/login`, `/logout`, `/me`: the console's login, and its user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ router = APIRouter(tags=["console"])
 
 
 class LoginBody(BaseModel):
-    """Who wants to be let in."""
+    """Request body for a login."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -28,15 +28,15 @@ class LoginBody(BaseModel):
 
 
 class MeModel(BaseModel):
-    """Whoever calls, and where."""
+    """The caller, and the server."""
 
-    name: str = Field(description="Of the key; `local` for somebody on this machine without one.")
+    name: str = Field(description="The key's name; `local` for a local caller without one.")
     tenant: str
-    scopes: list[Scope] = Field(description="All that the caller may do, sorted.")
-    local: bool = Field(description="Whether it is somebody on this machine, without a key.")
+    scopes: list[Scope] = Field(description="All scopes of the caller, sorted.")
+    local: bool = Field(description="Whether the caller is on this machine, without a key.")
     csrf_token: str | None = Field(
-        description="What requests with the cookie that change something send as `X-CSRF-Token`; "
-        "null where no cookie is used."
+        description="The value of `X-CSRF-Token` for requests with the cookie that change "
+        "something; null without a cookie."
     )
     version: str = Field(description="Of Ekiden.")
     console: bool = Field(description="Whether this server has the console at `/`.")
@@ -44,10 +44,10 @@ class MeModel(BaseModel):
 
 @router.post("/login", response_model=MeModel)
 async def log_in(request: Request, body: LoginBody) -> Response:
-    """Log a browser in: it keeps a token in a cookie that no script can read, and not the key.
+    """Log a browser in: it keeps a token in a cookie that no script can read, not the key.
 
-    For a month, until it logs out or the key is revoked, the cookie is as good as the key in a
-    header, but what is not merely read needs `X-CSRF-Token` beside it.
+    The cookie works like the key in a header for a month, until logout or until the key is revoked.
+    Requests that change something also need `X-CSRF-Token`.
     """
     caller, token = await _gate(request).log_in(request, body.key.strip())
     request.state.caller = caller
@@ -58,7 +58,7 @@ async def log_in(request: Request, body: LoginBody) -> Response:
 
 @router.post("/logout", status_code=204, response_class=Response)
 async def log_out(caller: TheCaller, request: Request) -> Response:
-    """End the login of the browser, also if somebody copied its cookie; the key stays good."""
+    """End the browser's login, even if its cookie was copied; the key stays valid."""
     await _gate(request).log_out(caller)
     response = Response(status_code=204)
     forget_login(response, request.headers)
@@ -67,7 +67,7 @@ async def log_out(caller: TheCaller, request: Request) -> Response:
 
 @router.get("/me", response_model=MeModel)
 async def get_me(caller: TheCaller, request: Request) -> Response:
-    """Say who calls, and what that one may do."""
+    """Get the caller, and its scopes."""
     return answer(_me(request, caller, getattr(request.state, "csrf_token", None)))
 
 

@@ -1,7 +1,7 @@
 """`/metrics`: for Prometheus.
 
-The figures are those of all tenants. So only keys with the scope `admin` of the tenant `default`,
-which is that of whoever runs the server, see them; Prometheus sends one as a bearer token.
+The figures cover all tenants. So only keys with the scope `admin` of the tenant `default`, the
+operator's, see them; Prometheus sends one as a bearer token.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ router = APIRouter(tags=["health"])
 
 @router.get("/metrics", response_class=PlainTextResponse, responses=problems(404))
 async def metrics(request: Request, desk: Administers) -> Response:
-    """What happened since the server began, and what waits, in the format of Prometheus."""
+    """Get counters since the server's start, and current backlogs, in the format of Prometheus."""
     if desk.tenant != DEFAULT_TENANT:
-        raise NotServed("there are no metrics here: they are those of whoever runs the server")
+        raise NotServed("there are no metrics here: only the operator of the server sees them")
     found: Metrics = request.app.state.metrics
     page = await found.collect(service_of(request).tenant_services.values())
     return Response(page, media_type=CONTENT_TYPE)

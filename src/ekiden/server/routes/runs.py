@@ -1,4 +1,4 @@
-"""`/runs`, as far as it takes more than to call the interface: runs begin once, and are watched."""
+"""`/runs`, beyond a plain call of the interface: runs start once, and are followed."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _RunId: TypeAlias = Annotated[
 async def start_run(
     request: Request, desk: TenantService, method: str, given: dict[str, Any]
 ) -> Response:
-    """Begin a run, once for each `Idempotency-Key`; tell of its end, of its beginning, or of all
-    that happens in it."""
+    """Start a run, once for each `Idempotency-Key`; respond with its end, its start, or its
+    stream."""
     wait_s = given.pop("timeout_s", None) or request.app.state.config.wait_s
     options: Any = given
     may_write = (await caller_of(request)).may("history")
@@ -71,7 +71,7 @@ async def start_run(
 async def resume_session(
     request: Request, desk: TenantService, method: str, given: dict[str, Any]
 ) -> Response:
-    """Go on with a run, and tell of its end, or that it goes on."""
+    """Resume a run, and respond with its end, or that it continues."""
     wait_s = given.pop("timeout_s", None) or request.app.state.config.wait_s
     started = await desk.runs.resume(given["session_id"], limits=limits_of(given))
     return await _told(desk, started, None if method == "resume" else wait_s)
@@ -82,7 +82,7 @@ BY_HAND: Final = {
         start_run,
         {
             200: {
-                "description": "The run is over, or waits; with `stream` its events as they "
+                "description": "The run has ended, or waits; with `stream` its events as they "
                 "happen.",
                 "content": EVENT_STREAM,
             }
@@ -98,7 +98,7 @@ BY_HAND: Final = {
     name="runs_follow",
     response_class=Response,
     responses={
-        **stream_responses("Events, deltas of answers, and at the end one `end` with the run."),
+        **stream_responses("Events, deltas of answers, and finally one `end` with the run."),
         **problems(404),
     },
 )
@@ -110,20 +110,19 @@ async def watch_run(
     until: Annotated[
         Until,
         Query(
-            description="When the stream ends: when nobody works on the run any more, which may be "
-            "because it waits for people, or only with an outcome."
+            description="When the stream ends: when no process works on the run any more, "
+            "perhaps because it waits for people, or only with an outcome."
         ),
     ] = "pause",
     format: Annotated[
         Literal["ekiden", "agui"],
-        Query(description="Our events, or those of AG-UI, which have no ids."),
+        Query(description="Ekiden's events, or those of AG-UI, which have no ids."),
     ] = "ekiden",
 ) -> Response:
-    """The run's events, those that happened and those that come, as server-sent events.
+    """Stream the run's past and future events as server-sent events.
 
-    The id of an event is its number in the session; `Last-Event-ID` goes on after one without a
-    gap. Deltas have no id. After `end` there is nothing more; a stream that ends without it was
-    cut off.
+    The id of an event is its number in the session; `Last-Event-ID` continues after one without a
+    gap. Deltas have no id. `end` is the last event; a stream that ends without it was cut off.
     """
     after = parse_last_id(last_event_id)
     await desk.runs.read(run_id)
@@ -148,7 +147,7 @@ async def watch_run(
 async def watch_session(
     desk: Reads, session_id: SessionId, request: Request, last_event_id: LastEventId = None
 ) -> Response:
-    """All events of a session, those that happened and those that come, run after run."""
+    """Stream all past and future events of a session, run after run."""
     after = parse_last_id(last_event_id) or 0
     await desk.store.get(session_id)
     streams = _streams(request)

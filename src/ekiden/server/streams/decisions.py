@@ -53,7 +53,7 @@ async def decide(
         pair = choices(item)
         if pair is None:
             raise InboxAnswerInvalid(
-                f"inbox item {item.id} is not answered with a yes or a no: answer it in the inbox"
+                f"inbox item {item.id} does not take a yes or a no: answer it in the inbox"
             )
         choice = pair[0] if approve else pair[1]
     try:

@@ -40,25 +40,25 @@ _TOO_SLOW = 1013
 
 
 class Subscribe(BaseModel):
-    """What to see; a part that is left out does not restrict."""
+    """The filters of a subscription; a missing one matches all."""
 
     model_config = ConfigDict(extra="forbid")
 
     type: Literal["subscribe"] = "subscribe"
-    id: str = Field(default="", max_length=100, description="What the client calls it.")
+    id: str = Field(default="", max_length=100, description="The client's name for it.")
     sessions: list[str] | None = Field(default=None, max_length=1000)
     agents: list[str] | None = Field(default=None, max_length=1000)
     types: list[EventType] | None = None
-    inbox: bool = Field(default=False, description="Questions to people and what becomes of them.")
+    inbox: bool = Field(default=False, description="Inbox items and their changes.")
     after: str | None = Field(
         default=None,
         max_length=200,
-        description="The `id` of the last event that was received; `` is before the first; "
-        "without it, only what comes from now on.",
+        description="The `id` of the last received event; `` is before the first; without it, "
+        "only new events.",
     )
     follow: bool = Field(
         default=True,
-        description="Whether to wait for what comes; without, it is `done` when all is told.",
+        description="Whether to wait for new events; without it, `done` follows the stored events.",
     )
 
     def where(self) -> Subscription:
@@ -130,7 +130,7 @@ class LiveConnection:
                 error["subscription"] = subscription
             await self._outgoing.put(error)
             if self._mistakes >= _MOST_MISTAKES:
-                raise _Over(_MISTAKEN, "too many mistakes") from exc
+                raise _Over(_MISTAKEN, "too many invalid messages") from exc
 
     async def _take(self, received: Message) -> None:
         if received["type"] == "websocket.disconnect":
@@ -157,9 +157,9 @@ class LiveConnection:
 
     async def _subscribe(self, wanted: Subscribe) -> None:
         if wanted.id in self._streams:
-            raise RequestInvalid(f"there is a subscription {wanted.id!r} already: take another id")
+            raise RequestInvalid(f"there is a subscription {wanted.id!r} already: use another id")
         if len(self._streams) >= MOST_SUBSCRIPTIONS:
-            raise RequestInvalid(f"{MOST_SUBSCRIPTIONS} subscriptions are the most: leave one")
+            raise RequestInvalid(f"{MOST_SUBSCRIPTIONS} subscriptions are the maximum: end one")
         stream = self._desk.hub.subscribe(
             after=wanted.after, where=wanted.where(), follow=wanted.follow
         )
@@ -198,7 +198,7 @@ class LiveConnection:
         """A subscription that fails must not be silent: the client connects again."""
         if not task.cancelled() and task.exception() is not None and not self._broken.done():
             _log.warning("a subscription broke: %s", task.exception())
-            self._broken.set_exception(_Over(_RESTARTING, "go on with the last id"))
+            self._broken.set_exception(_Over(_RESTARTING, "continue with the last id"))
 
     async def _message(self, found: HubEvent) -> dict[str, Any]:
         live = await live_event(found, self._desk.inbox)
@@ -216,9 +216,9 @@ class LiveConnection:
                 async with asyncio.timeout(_SEND_S):
                     await self._socket.send_text(dumps(message))
             except TimeoutError:
-                raise _Over(_TOO_SLOW, "the other side does not read") from None
+                raise _Over(_TOO_SLOW, "the client does not read") from None
             if message["type"] == "closing":
-                raise _Over(_RESTARTING, "the server is stopping; go on with the last id")
+                raise _Over(_RESTARTING, "the server is stopping; continue with the last id")
 
 
 def parse_subscribe(message: Mapping[str, Any]) -> Subscribe:

@@ -32,7 +32,7 @@ LastEventId: TypeAlias = Annotated[
     Header(
         alias="Last-Event-ID",
         max_length=200,
-        description="The id of the last event that was received: what came after it follows.",
+        description="The id of the last received event: the later ones follow.",
         json_schema_extra={"pattern": r"^(|([^\r\n]*/)?[0-9]{1,15})$"},
     ),
 ]
@@ -51,7 +51,7 @@ def parse_last_id(value: str | None) -> int | None:
         return None
     number = value.rpartition("/")[2]
     if not (number.isascii() and number.isdigit() and len(number) < 16):
-        raise RequestInvalid(f"Last-Event-ID {value[:40]!r} is not an id of an event of ours")
+        raise RequestInvalid(f"Last-Event-ID {value[:40]!r} is not an event id")
     return int(number)
 
 
@@ -166,7 +166,7 @@ EVENT_STREAM: Final[dict[str, Any]] = {
             "type": "object",
             "description": "One event of the stream.",
             "properties": {
-                "event": {"type": "string", "description": "What kind of event it is."},
+                "event": {"type": "string", "description": "The type of the event."},
                 "id": {"type": "string", "description": "For `Last-Event-ID`."},
                 "data": {"type": "string", "description": "JSON."},
                 "retry": {"type": "integer", "minimum": 0},

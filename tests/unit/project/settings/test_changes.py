@@ -261,7 +261,7 @@ def lock_that_is_a_link(folder: Folder) -> None:
 )
 def test_a_place_that_takes_no_file_is_told(folder: Folder, make: Callable[[Folder], None]) -> None:
     make(folder)
-    with pytest.raises(SettingsNotWritten, match="cannot write .*; it is as it was"):
+    with pytest.raises(SettingsNotWritten, match="cannot write .*; it is unchanged"):
         folder.set("model", "openai:b")
     assert not (folder.root / "elsewhere").exists()
 
