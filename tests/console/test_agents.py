@@ -28,7 +28,7 @@ def test_the_team_is_listed_with_what_each_can_do_and_reacts_to(
     helper = card(console, "helper")
     for told in ("model", "Helps with lamps", "80 %", "35 %", "退款", r"order #\d+", "refund"):
         expect(helper).to_contain_text(told)
-    expect(helper).to_contain_text("at most 7 sessions at once")
+    expect(helper).to_contain_text("at most 7 concurrent sessions")
     expect(helper).to_contain_text("0 running · 0 ready · 0 waiting")
     expect(card(console, "triage").get_by_role("link", name="helper")).to_be_visible()
     assert console.serious() == []
@@ -55,7 +55,7 @@ def test_everything_about_one_agent_is_shown(open_console: OpenConsole, look: Lo
     assert console.fits()
     console.open("agents/triage")
     row = main.get_by_role("row", name=re.compile("writer"))
-    expect(row).to_contain_text("when the model wants it")
+    expect(row).to_contain_text("when the model decides")
     console.expected = ["404"]
     console.open("agents/ghost")
     expect(console.page.get_by_role("alert")).to_contain_text("ghost")
@@ -67,7 +67,7 @@ def test_who_waits_for_whom_is_drawn_and_goes_away_when_it_is_answered(
 ) -> None:
     console = open_console(agents_team(), at="agents?view=waits", look=look)
     page = console.page
-    expect(page.get_by_text("Nobody waits for anybody.")).to_be_visible()
+    expect(page.get_by_text("No agent is waiting.")).to_be_visible()
     console.start("discount", "s", agent="clerk")
     drawing = page.get_by_role("group", name="Who waits for whom")
     expect(drawing.locator("[data-box]")).to_have_count(3)
@@ -80,8 +80,8 @@ def test_who_waits_for_whom_is_drawn_and_goes_away_when_it_is_answered(
     assert console.serious() == []
     assert console.fits()
     console.page.goto(f"{console.url}/#/agents")
-    expect(card(console, "clerk")).to_contain_text("Waits for an agent")
-    expect(card(console, "manager")).to_contain_text("Waits for a person")
+    expect(card(console, "clerk")).to_contain_text("Waiting for an agent")
+    expect(card(console, "manager")).to_contain_text("Waiting for a person")
     [item] = console.api("GET", "/inbox")["items"]
     console.api("POST", f"/inbox/{item['id']}/answer", {"choice": item["options"][0]})
     expect(card(console, "manager")).to_contain_text("Idle")
@@ -98,7 +98,7 @@ def test_deadlocks_are_drawn_as_their_circles_with_who_gave_up_what(
     alone, past = console.page.locator(".deadlock").all()
     expect(alone.get_by_role("group", name="会计 waits for 会计").locator("rect")).to_have_count(1)
     expect(past).to_contain_text("Resolved")
-    expect(past).to_contain_text("Who gives up: who has waited longest")
+    expect(past).to_contain_text("Victim: longest wait")
     circle = past.get_by_role("group", name=re.compile("orders waits for billing waits for stock"))
     expect(circle.locator("rect")).to_have_count(3)
     expect(circle.locator(".arrow")).to_have_count(3)
@@ -118,7 +118,7 @@ def test_a_large_circle_that_is_there_now_has_room_and_a_page_without_deadlocks_
     open_console: OpenConsole,
 ) -> None:
     console = open_console(agents_team(), at="agents?view=waits")
-    expect(console.page.get_by_text("There was none.")).to_be_visible()
+    expect(console.page.get_by_text("No deadlocks.")).to_be_visible()
 
     def answer(route: Route) -> None:
         route.fulfill(json={"items": [present(12)], "next_cursor": None})
@@ -127,7 +127,7 @@ def test_a_large_circle_that_is_there_now_has_room_and_a_page_without_deadlocks_
     console.open("agents")
     console.open("agents?view=waits")
     told = console.page.locator(".deadlock")
-    expect(told).to_contain_text("There now")
+    expect(told).to_contain_text("Active")
     expect(told.locator(".arrow")).to_have_count(12)
     expect(told.locator(".box.bad")).to_have_count(0)
     assert console.fits()
@@ -191,8 +191,8 @@ def test_the_playground_tells_who_gets_a_request_and_why(
     assert console.serious() == []
     assert console.fits()
     page.get_by_label("A request").fill("something else")
-    page.get_by_role("button", name="Who gets it?").click()
-    expect(page.get_by_role("heading", name="Nobody gets it")).to_be_visible()
+    page.get_by_role("button", name="Find the agent").click()
+    expect(page.get_by_role("heading", name="No agent gets it")).to_be_visible()
 
 
 @pytest.mark.slow

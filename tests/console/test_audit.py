@@ -32,7 +32,7 @@ def test_who_did_what_is_read_and_found(open_console: OpenConsole, look: Look) -
     expect(took.first).to_contain_text("desk took over triage → desk")
     took.first.locator("summary").click()
     details = took.first
-    expect(details).to_contain_text("Hash before it")
+    expect(details).to_contain_text("Previous hash")
     expect(details.locator("code").last).to_have_text(re.compile(r"^[\w-]{43}$"))
     expect(details.get_by_role("link", name="s2", exact=True)).to_have_attribute(
         "href", re.compile(r"^#/sessions/s2\?seq=\d+$")
@@ -43,18 +43,18 @@ def test_who_did_what_is_read_and_found(open_console: OpenConsole, look: Look) -
     assert console.serious() == []
     assert console.fits()
 
-    details.get_by_role("link", name="All moves of this handoff").click()
+    details.get_by_role("link", name="All status changes of this handoff").click()
     expect(console.role("heading", "s2.h1")).to_be_visible()
     expect(records(console)).to_have_count(4)
     console.role("link", "All records").click()
     page = console.page
     page.get_by_label("Session").fill("s1")
     expect(took).to_have_count(1)
-    page.get_by_label("Handoff moved to").select_option("Transferring")
+    page.get_by_label("Handoff status").select_option("Transferring")
     expect(records(console)).to_have_count(1)
     expect(records(console)).to_contain_text("handed over")
     assert page.url.endswith("session=s1&status=transferring")
-    page.get_by_label("Handoff moved to").select_option("All")
+    page.get_by_label("Handoff status").select_option("All")
     page.get_by_label("Search").fill("TRIAGE")
     expect(took).to_have_count(1)
     page.get_by_label("Search").fill("no such thing")
@@ -108,7 +108,7 @@ def test_the_chain_is_verified_and_a_broken_link_is_named(
     page = console.page
     part = console.role("region", "Verification")
     console.role("button", "Verify the chain").click()
-    expect(part.get_by_role("status")).to_have_text("✓ The chain is unbroken.")
+    expect(part.get_by_role("status")).to_have_text("✓ The chain is intact.")
     expect(part.locator("dl")).to_contain_text("Sessions2")
 
     execute(
@@ -118,7 +118,7 @@ def test_the_chain_is_verified_and_a_broken_link_is_named(
     )
     page.get_by_label("Session").fill("s1")
     console.role("button", "Verify this session").click()
-    expect(part.get_by_role("status")).to_have_text("✓ The chain is unbroken.")
+    expect(part.get_by_role("status")).to_have_text("✓ The chain is intact.")
     expect(part.locator("dl")).to_contain_text("Sessions1")
     console.role("button", "Verify the chain").click()
     expect(part.get_by_role("alert")).to_have_text("✕ The chain is broken in one session.")
@@ -154,7 +154,7 @@ def test_an_export_is_taken_along_and_the_store_held_against_it(
 
     part = console.role("region", "Verification")
     page.locator("input[type=file]").set_input_files(file)
-    expect(part.get_by_role("status")).to_have_text("✓ The chain is unbroken.")
+    expect(part.get_by_role("status")).to_have_text("✓ The chain is intact.")
     expect(part.locator("dl")).to_contain_text(f"Compared with the export{len(lines) - 1}")
     console.api("DELETE", "/sessions/s1")
     page.locator("input[type=file]").set_input_files(file)
@@ -176,4 +176,4 @@ def test_a_verification_that_takes_too_long_says_so_and_can_be_tried_again(
     part = console.role("region", "Verification")
     expect(part.get_by_role("alert")).to_contain_text("verify sessions one by one")
     part.get_by_role("button", name="Try again").click()
-    expect(part.get_by_role("status")).to_have_text("✓ The chain is unbroken.")
+    expect(part.get_by_role("status")).to_have_text("✓ The chain is intact.")

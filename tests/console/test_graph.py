@@ -76,7 +76,7 @@ def test_loops_are_folded_and_a_rollback_looks_like_one(
     console.open("sessions/s1/graph")
     page = console.page
     expect(page.locator("[data-box]")).to_have_count(4)
-    expect(page.locator("[data-box='user']")).to_contain_text("begins")
+    expect(page.locator("[data-box='user']")).to_contain_text("starts")
     expect(page.locator(".box.lit")).to_contain_text("triage")
     expect(page.locator(".box.lit")).to_contain_text("✓ Finished")
     there = arrow(console, "^triage → desk, 2 handoffs$")
@@ -108,7 +108,7 @@ def test_loops_are_folded_and_a_rollback_looks_like_one(
     expect(undone).not_to_be_focused()
     there.focus()
     page.keyboard.press(" ")
-    expect(panel).to_contain_text("Choose one of these handoffs")
+    expect(panel).to_contain_text("Select one of these handoffs")
     expect(panel.locator(".relay")).to_have_count(2)
     panel.get_by_role("button", name=re.compile("again")).press("Enter")
     expect(page).to_have_url(re.compile(r"handoff=s1\.h3$"))
@@ -243,7 +243,7 @@ def test_whoever_waits_for_a_person_is_lit_so(open_console: OpenConsole) -> None
     console.open("sessions/s1/graph")
     lit = console.page.locator(".box.lit")
     expect(lit).to_contain_text("desk")
-    expect(lit).to_contain_text("◔ 等待人员")
+    expect(lit).to_contain_text("◔ 待人工处理")
     expect(lit).to_have_class(re.compile("wait"))
     expect(console.role("link", "按时间")).to_be_visible()
     item = console.api("GET", "/inbox")["items"][0]
@@ -266,7 +266,7 @@ def test_a_way_that_was_taken_back_and_one_without_a_handoff(open_console: OpenC
     expect(undone.locator(".back")).to_have_count(1)
     expect(page.locator(".box.lit")).to_have_attribute("data-box", "first")
     undone.press("Enter")
-    expect(page.locator(".panel")).to_contain_text("taken back to before this handoff")
+    expect(page.locator(".panel")).to_contain_text("rewound to before this handoff")
     console.run("file it", session="s1", agent="archive")
     expect(page.locator(".box.lit")).to_contain_text("archive")
     expect(page.locator(".arrow.faint title")).to_have_text(

@@ -20,7 +20,7 @@ def test_the_most_urgent_and_oldest_come_first_with_all_that_one_needs_to_decide
     open_console: OpenConsole, look: Look, tmp_path: Path
 ) -> None:
     console = open_console(relay_team(), look=look)
-    expect(console.page.get_by_text("Nothing waits for a person")).to_be_visible()
+    expect(console.page.get_by_text("The inbox is empty")).to_be_visible()
     post(
         tmp_path,
         approval("new", created_at_us=in_us(minutes=-1)),
@@ -47,9 +47,9 @@ def test_the_most_urgent_and_oldest_come_first_with_all_that_one_needs_to_decide
     question = console.role("article", "Question")
     expect(console.role("heading", "15 % for 青木商店?")).to_be_focused()
     expect(question).to_contain_text("They have ordered for years.")
-    expect(question).to_contain_text("ends in 5 hr. Then the answer is no")
+    expect(question).to_contain_text("ends in 5 hr. Default answer: no")
     expect(question).to_contain_text("manager in 59 min.")
-    expect(question).to_contain_text("sales goes on with your answer.")
+    expect(question).to_contain_text("sales continues with your answer.")
     expect(question).to_contain_text('"orders": 17')
     expect(question.get_by_role("link", name="s1")).to_have_attribute("href", "#/sessions/s1")
     expect(question.locator("time").first).to_have_attribute("title", re.compile(r"^20\d\d-"))
@@ -57,10 +57,10 @@ def test_the_most_urgent_and_oldest_come_first_with_all_that_one_needs_to_decide
     assert console.serious() == []
     assert console.fits()
 
-    console.role("link", "To take note of (1)").click()
+    console.role("link", "Notifications (1)").click()
     expect(subjects(console)).to_have_text(["undone"])
     subjects(console).click()
-    expect(question).to_contain_text("Nobody waits for an answer")
+    expect(question).to_contain_text("No answer needed")
     console.role("button", "Seen").click()
     expect(console.page.get_by_text("There is nothing to take note of")).to_be_visible()
 
@@ -87,8 +87,8 @@ def test_questions_are_found_by_what_they_are_and_say(
     page.keyboard.press("Escape")
     for label, choice, found in [
         ("Assigned to", "Me", ["lunch"]),
-        ("Assigned to", "Nobody", ["may till run pay?"]),
-        ("Kind", "Confirmation", ["may till run pay?"]),
+        ("Assigned to", "Unassigned", ["may till run pay?"]),
+        ("Kind", "Approval of a tool", ["may till run pay?"]),
         ("Role", "cook", ["lunch"]),
         ("Agent", "shipping", ["dinner"]),
     ]:

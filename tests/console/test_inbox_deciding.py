@@ -33,7 +33,7 @@ def test_a_tool_is_approved_with_the_keyboard_alone_and_the_run_goes_on(
     keyboard.press("j")
     expect(console.role("article", "Question")).to_contain_text('"order": "1042"')
     keyboard.press("a")
-    expect(console.page.get_by_text("Nothing waits for a person")).to_be_visible()
+    expect(console.page.get_by_text("The inbox is empty")).to_be_visible()
     expect(console.page.locator(".toast")).to_contain_text("Approved")
     run = console.api("GET", "/sessions/s1/chain")
     assert run["chain"][-1] == "desk"
@@ -77,7 +77,7 @@ def test_edited_arguments_are_checked_compared_and_confirmed(
     keyboard.press("e")
     text = page.locator("dialog textarea")
     expect(text).to_be_focused()
-    submit = console.role("button", "Approve with these")
+    submit = console.role("button", "Approve with these arguments")
     expect(submit).to_be_disabled()
     keyboard.press("Control+a")
     keyboard.type('{"order": 12345678901234567890, "amount": 50')
@@ -188,9 +188,9 @@ def test_questions_are_answered_in_words_chosen_snoozed_assigned_and_withdrawn(
     expect(dialog.get_by_role("combobox")).to_have_value("UPS")
     console.role("button", "Send the answer").click()
     expect(console.role("heading", "broken")).to_be_visible()
-    expect(console.role("article", "Question")).to_contain_text("Given back, desk goes on")
+    expect(console.role("article", "Question")).to_contain_text("If you give it back, desk continues")
     console.role("button", "Give back …").click()
-    page.get_by_label("In your words").fill("Send a new one.")
+    page.get_by_label("Your answer").fill("Send a new one.")
     console.role("button", "Send the answer").click()
     expect(console.role("heading", "Later?")).to_be_visible()
     assert answer_of(console, tone)["text"] == f"Friendly {HOSTILE}"
@@ -214,12 +214,12 @@ def test_questions_are_answered_in_words_chosen_snoozed_assigned_and_withdrawn(
     console.open(f"inbox/{never}")
     for who, label in [
         ("local", "To me (local)"),
-        (None, "To nobody"),
-        ("安娜", "To somebody else"),
+        (None, "Unassigned"),
+        ("安娜", "To another person"),
     ]:
         console.role("button", "Assign …").click()
         page.get_by_label(label).check()
-        if label == "To somebody else":
+        if label == "To another person":
             page.get_by_label("Name").fill("安娜")
         console.role("button", "Assign", exact=True).click()
         expect(dialog).to_have_count(0)

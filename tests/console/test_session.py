@@ -47,7 +47,7 @@ def test_everything_that_happened_is_there_in_order_and_in_lanes(
     expect(answer.locator("strong", has_text="You said")).to_be_visible()
 
     undone = page.locator(".entry.handoff.undone")
-    expect(undone).to_contain_text("Undone")
+    expect(undone).to_contain_text("Rolled back")
     expect(undone).to_contain_text("Hands over to oracle ✕ Rolled back")
     expect(undone).to_contain_text("the oracle is silent")
     failed = page.locator(".entry.tool").nth(1)
@@ -116,7 +116,7 @@ def test_a_long_conversation_begins_with_its_end(open_console: OpenConsole, tmp_
     console.run("and more", session="long", agent="desk")
     expect(page.locator(".entry.answer").last).to_contain_text("and more")
     expect(page.get_by_text("word 1801 of 2000")).to_be_in_viewport()
-    page.get_by_role("button", name="To the newest").click()
+    page.get_by_role("button", name="Jump to the newest").click()
     expect(page.locator(".entry.answer").last).to_be_in_viewport()
 
 

@@ -144,13 +144,13 @@ def test_a_question_leads_to_the_inbox_and_its_answer_is_seen(open_console: Open
     run = console.run("a refund", session="s1", agent="desk")
     console.open("sessions/s1")
     page = console.page
-    is_state(console, "Waits for a person")
-    notice = page.get_by_role("region", name="Waits for a person")
+    is_state(console, "Waiting for a person")
+    notice = page.get_by_role("region", name="Waiting for a person")
     expect(notice).to_contain_text("may desk run refund?")
     [item] = run["questions"]
     link = notice.get_by_role("link", name="Open in the inbox")
     expect(link).to_have_attribute("href", f"#/inbox/{item}")
-    expect(page.locator(".entry.tool")).to_contain_text("Waits for a person")
+    expect(page.locator(".entry.tool")).to_contain_text("Waiting for a person")
     console.api("POST", f"/inbox/{item}/answer", {"choice": "approve"})
     expect(page.locator(".entry.question")).to_contain_text("✓ Answered")
     expect(page.locator(".entry.tool")).to_contain_text("✓ Done")
@@ -167,9 +167,9 @@ def test_a_conversation_handed_to_people_is_answered_and_given_back(
     console.run("people, please", session="s1")
     console.open("sessions/s1")
     page = console.page
-    is_state(console, "Waits for a person")
+    is_state(console, "Waiting for a person")
     expect(page.locator(".session-top")).to_contain_text("People: support")
-    notice = page.get_by_role("region", name="Waits for a person")
+    notice = page.get_by_role("region", name="Waiting for a person")
     [item] = console.api("GET", "/inbox")["items"]
     way = notice.get_by_role("link", name="Open in the inbox")
     expect(way).to_have_attribute("href", f"#/inbox/{item['id']}")
@@ -196,7 +196,7 @@ def test_who_may_only_look_sees_nothing_to_press(open_console: OpenConsole) -> N
     expect(page.locator(".connection")).to_have_text("Live")
     console.open("sessions/s1")
     expect(page.locator(".entry.question")).to_be_visible()
-    expect(page.get_by_role("region", name="Waits for a person")).to_be_visible()
+    expect(page.get_by_role("region", name="Waiting for a person")).to_be_visible()
     expect(page.locator("main button")).to_have_count(0)
     expect(page.locator("main textarea")).to_have_count(0)
 

@@ -75,8 +75,8 @@ def test_each_session_tells_how_it_stands(open_console: OpenConsole, look: Look)
     names = page.locator(".session-row .name a")
     expect(names).to_have_text(["odd", "works", "asks", "broken", f"青木商店 {HOSTILE}"])
     expect(row(console, "works")).to_contain_text("Working")
-    expect(row(console, "asks")).to_contain_text("Waits for a person")
-    expect(row(console, "asks")).to_contain_text("Waits for People: operator")
+    expect(row(console, "asks")).to_contain_text("Waiting for a person")
+    expect(row(console, "asks")).to_contain_text("Waiting for People: operator")
     expect(row(console, "broken")).to_contain_text("Failed")
     expect(row(console, "broken")).to_contain_text("Urgent")
     expect(row(console, "青木商店")).to_contain_text("Finished")
@@ -100,7 +100,7 @@ def test_the_list_follows_what_happens(open_console: OpenConsole) -> None:
     release("live")
     expect(row(console, "s1")).to_contain_text("Finished")
     run = console.run("a refund", session="s1")
-    expect(row(console, "s1")).to_contain_text("Waits for a person")
+    expect(row(console, "s1")).to_contain_text("Waiting for a person")
     console.api("POST", f"/runs/{run['run_id']}/cancel")
     expect(row(console, "s1")).to_contain_text("Stopped")
     console.start("hold:other", "s2", agent="desk")
@@ -136,7 +136,7 @@ def test_filters_stand_in_the_address(open_console: OpenConsole) -> None:
     expect(console.role("combobox", "Agent")).to_have_value("desk")
     expect(page.get_by_label("User", exact=True)).to_have_value("安娜")
     page.get_by_label("User", exact=True).fill("nobody")
-    expect(page.get_by_text("No session fits")).to_be_visible()
+    expect(page.get_by_text("No session matches")).to_be_visible()
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_what_was_said_is_found_and_leads_there(open_console: OpenConsole, look:
     search = page.get_by_label("Search sessions")
     search.fill("violet")
     search.press("Enter")
-    hits = page.get_by_role("region", name="What was said")
+    hits = page.get_by_role("region", name="Messages")
     expect(hits).to_contain_text(f"the violet parcel {HOSTILE}")
     # The title is found in the list, too.
     expect(page.locator(".session-row .name a")).to_have_text(["The violet room"])

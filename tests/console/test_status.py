@@ -54,7 +54,7 @@ def test_a_refund_whose_approval_was_withdrawn_is_nowhere_done(
     console.open("sessions/s1")
     is_state(console, "Stopped" if way == "stopped" else "Finished")
     tool = console.page.locator(".entry.tool")
-    expect(tool).to_contain_text("Broken off" if way == "stopped" else "Not run")
+    expect(tool).to_contain_text("Interrupted" if way == "stopped" else "Not run")
     expect(tool).not_to_contain_text("Done")
     expect(console.page.locator(".entry.question")).to_contain_text("Withdrawn")
     picture(console, f"conversation-{way}", tmp_path)
@@ -190,7 +190,7 @@ def test_several_approvals_show_their_arguments_and_what_they_come_to(
     )
     console.open("inbox")
     console.page.get_by_text("Select all 3").click()
-    console.role("group", "For all that are selected").get_by_text("Approve").click()
+    console.role("group", "For all selected questions").get_by_text("Approve").click()
     dialog = console.page.get_by_role("dialog")
     for order, amount, currency in given:
         one = dialog.locator("li", has_text=f"Refund {amount} {currency}")

@@ -53,7 +53,7 @@ def test_errors_stand_first_lead_to_their_spans_and_tries_are_counted(
 ) -> None:
     console = open_console(trace_team(), look=look)
     page = traced(console, "flaky")
-    wrong = console.role("region", "2 things went wrong")
+    wrong = console.role("region", "2 errors")
     expect(wrong.get_by_role("button")).to_have_count(2)
     tries = row(page, "flaky")
     expect(tries).to_have_count(3)
@@ -63,7 +63,7 @@ def test_errors_stand_first_lead_to_their_spans_and_tries_are_counted(
     expect(tries.nth(1).get_by_role("button")).to_be_focused()
     details = console.role("region", "Details of the span")
     expect(details).to_contain_text("RuntimeError")
-    details.get_by_role("button", name="Show what was said").click()
+    details.get_by_role("button", name="Show content").click()
     expect(details).to_contain_text('<img src=x onerror="window.__ran=1">')
     expect(details.locator("mark.odd").first).to_have_text("U+202E")
     assert page.evaluate("window.__ran") is None
@@ -84,7 +84,7 @@ def test_spans_are_filtered_and_shown_with_what_stands_above_them(
     page.get_by_label("Filter spans").fill("triage → desk")
     expect(page.locator(".spans .span-row")).to_have_count(4)
     page.get_by_label("Filter spans").fill("nothing like it")
-    expect(page.get_by_text("No span fits.")).to_be_visible()
+    expect(page.get_by_text("No span matches.")).to_be_visible()
 
 
 @pytest.mark.slow
@@ -130,7 +130,7 @@ def test_a_link_to_a_span_opens_it_scrolls_to_it_and_gives_it_the_focus(
     expect(chosen).to_have_attribute("aria-pressed", "true")
     details = console.role("region", "Details of the span")
     expect(details).to_contain_text(span["span_id"])
-    details.get_by_role("button", name="Show what was said").click()
+    details.get_by_role("button", name="Show content").click()
     expect(details.get_by_role("heading", name="Arguments")).to_be_visible()
     details.get_by_role("button", name="Close").click()
     expect(chosen).to_be_focused()
@@ -163,7 +163,7 @@ def test_what_is_waited_for_is_told_and_goes_on_when_it_is_answered(
 ) -> None:
     console = open_console(trace_team())
     page = traced(console, "refund")
-    waits = console.role("region", "1 thing is waited for")
+    waits = console.role("region", "Waiting for 1 item")
     waits.get_by_role("button", name="confirmation for operator").click()
     [item] = console.api("GET", "/inbox")["items"]
     way = console.role("link", "See it in the inbox")
@@ -204,7 +204,7 @@ def test_a_night_of_waiting_does_not_squeeze_the_work_together(open_console: Ope
         lambda route: route.fulfill(json=trace, content_type="application/json"),
     )
     console.open("sessions/s/trace")
-    expect(console.role("img", "9 h 0 min of waiting, cut short")).to_be_visible()
+    expect(console.role("img", "9 h 0 min of waiting, shortened")).to_be_visible()
     assert 0.05 < place(console.page.locator(".bar.inbox")) < 0.9
     assert 0.1 < place(console.page.locator(".bar.tool_call")) < 0.95
     assert place(console.page.locator(".bar.llm_call").last) < 1
