@@ -1,1 +1,1 @@
-"""The words that every layer speaks: ids, errors, items, agents, events, outcomes."""
+"""The vocabulary of every layer: ids, errors, items, agents, events, outcomes."""

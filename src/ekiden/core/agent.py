@@ -1,4 +1,4 @@
-"""An agent: who it is, what it may do, and whom it may hand work to."""
+"""An agent: its name, its tools, and its handoff targets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _INPUT = {
     "type": "object",
-    "properties": {"input": {"type": "string", "description": "All that it takes to answer."}},
+    "properties": {"input": {"type": "string", "description": "The full input for the answer."}},
     "required": ["input"],
     "additionalProperties": False,
 }
@@ -99,7 +99,7 @@ def agent_tool(
 
 
 def _reading(parameters: type[Any] | None) -> tuple[Callable[[str, str], Any], dict[str, Any]]:
-    """How arguments are read, and the schema that the model is shown."""
+    """How arguments are parsed, and the schema for the model."""
     if parameters is None:
         return _input, _INPUT
     from pydantic import PydanticUserError, TypeAdapter
@@ -130,7 +130,7 @@ def _input(name: str, arguments: str) -> str:
 
 
 def _told(ctx: RunContextWrapper[Any], error: Exception) -> str:
-    """What the calling model is told of a failure."""
+    """What the calling model reads about a failure."""
     text = str(error) if isinstance(error, ModelBehaviorError) else f"It failed: {error}"
     return text if len(text) <= _MAX_TOLD else text[:_MAX_TOLD] + " …"
 
@@ -138,23 +138,23 @@ def _told(ctx: RunContextWrapper[Any], error: Exception) -> str:
 Instructions: TypeAlias = (
     str | Callable[[RunContextWrapper[TContext], Any], str | Awaitable[str | None] | None] | None
 )
-"""A text, or a function of the context and the agent that gives it."""
+"""A text, or a function of the context and the agent that returns it."""
 
 _MAX_NAME = 200
 _KINDS = ("run", "model", "router", "runner", "person")
-"""What an agent answers with; at most one of them."""
+"""The fields that define how an agent answers; at most one is set."""
 _NOT_WITH_PLAN = ("run", "router", "runner", "person", "kind")
 _NOT_WITH_KIND = ("run", "router", "runner", "person")
 _GUARDRAILS = ("input_guardrails", "output_guardrails", "handoff_guardrails")
-"""Control characters, line breaks and lone surrogates: no store or log takes all of them."""
+"""Control characters, line breaks and lone surrogates: not every store and log accepts them."""
 
 
 @dataclass(eq=False, repr=False)
 class Agent(Parameterized, Generic[TContext, TOutput]):
     """A member of a team.
 
-    An agent answers with a model (`model`, `instructions`, `tools`) or with code (`run`); both
-    kinds route, hand off and are recorded alike::
+    An agent answers with a model (`model`, `instructions`, `tools`) or with code (`run`); routing,
+    handoffs and records work the same for both::
 
         billing = Agent("billing", instructions="You answer questions about invoices.")
         triage = Agent("triage", instructions="Find out what it is about.", handoffs=[billing])
@@ -163,9 +163,9 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     name: str
     instructions: Instructions[TContext] = None
     handoff_description: str | None = None
-    """What a model that chooses whom to hand to is told of this agent."""
+    """What another agent's model reads about this agent when it chooses a handoff target."""
     model: ModelName | Model | None = None
-    """``provider:model``, or an object; `None` takes the run's."""
+    """``provider:model``, or an object; `None` uses the run's model."""
     model_settings: ModelSettings = field(default_factory=ModelSettings)
     tools: list[FunctionTool[TContext, Any]] = field(default_factory=list)
     handoffs: list[Agent[Any] | Handoff[Any, Any]] = field(default_factory=list)
@@ -173,56 +173,57 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     """A type for structured answers; `None` or `str` for text."""
     hooks: AgentHooks[TContext] | None = None
     run: Callable[[Any], Awaitable[Any]] | None = None
-    """An async function of a `CodeContext`: the agent is that code and needs no model."""
+    """An async function of a `CodeContext`: the agent is this code and needs no model."""
     title: str | None = None
     """Shown to people."""
     description: str | None = None
-    """What the agent is for, in a sentence: shown to people, and what `semantic` routing reads."""
+    """The agent's purpose, in a sentence: shown to people, and used by `semantic` routing."""
     scope: Scope = "project"
     triggers: Triggers = field(default_factory=Triggers)
     capabilities: tuple[Capability, ...] = ()
     router: Assigner | None = None
-    """The agent is a router: it gives every conversation it gets to another agent."""
+    """The agent is a router: it routes every conversation to another agent."""
     accepts: Callable[[Any, HandoffRequest], Any] | None = None
-    """Asked before a handoff to this agent, sync or async, with the context and the request: `True`
-    takes it, `False` or a `Decline` leaves it where it is. `None` takes everything."""
+    """Called before a handoff to this agent, sync or async, with the context and the request:
+    `True` accepts it, `False` or a `Decline` refuses it. `None` accepts everything."""
     available: Enabled = True
-    """Whether it takes handoffs now: fixed, or asked with the context and the agent."""
+    """Whether it accepts handoffs now: a fixed value, or a function of the context and the
+    agent."""
     max_sessions: Count | None = None
-    """With so many sessions at work it takes no more handoffs; `None` is no limit."""
+    """The most concurrent sessions; beyond it the agent refuses handoffs. `None` is no limit."""
     runner: AgentRunner | None = None
-    """The agent is something else behind this: a plan, or an agent elsewhere."""
+    """The agent is implemented by this runner: a plan, or a remote agent."""
     person: Name | None = None
-    """The agent is people of this role: whatever it is handed waits for one of them."""
+    """The agent stands for people of this role: a handoff to it waits for one of them."""
     can_ask: Sequence[Name] = ()
-    """Agents that its model may ask something, with the tool ``ask_agent``; it gets the answer and
-    keeps the conversation."""
+    """Agents that its model may query, with the tool ``ask_agent``; it gets the answer and keeps
+    the conversation."""
     can_tell: Sequence[Name] = ()
-    """Agents that its model may send messages to, with the tool ``tell_agent``."""
+    """Agents that its model may notify, with the tool ``tell_agent``."""
     can_ask_people: Sequence[Name] = ()
     """Roles of people that its model may ask, with the tool ``ask_person``."""
     input_guardrails: list[InputGuardrail[Any]] = field(default_factory=list)
-    """Look at what the agent is given, whenever it gets the conversation."""
+    """Check the agent's input, whenever it gets the conversation."""
     output_guardrails: list[OutputGuardrail[Any]] = field(default_factory=list)
-    """Look at what the agent answers, before anybody sees it."""
+    """Check the agent's answer, before it is delivered."""
     handoff_guardrails: list[HandoffGuardrail[Any]] = field(default_factory=list)
-    """Look at what the agent passes on when it hands over."""
+    """Check what the agent passes on in a handoff."""
     memory: MemorySettings | None = None
     """What the agent remembers beyond the session, with the tools ``remember`` and ``recall``."""
     budget: Budget | None = None
-    """What the agent itself may spend in a run, whoever had it before."""
+    """The agent's own budget in a run; spending of other agents does not count."""
     plan: PlanSettings | None = None
-    """The agent is a supervisor: it splits what it is given among others; `Supervisor` sets it."""
+    """The agent is a supervisor: it splits its input among other agents; `Supervisor` sets it."""
     runs_on: frozenset[str] = frozenset()
-    """Labels that a worker must have to run the agent, such as ``gpu``: where its tools are."""
+    """Labels that a worker must have to run the agent, such as ``gpu``."""
     adapt_tool: Callable[[FunctionTool], FunctionTool] | None = None
-    """What becomes of each tool that the agent has because of its other fields, such as
-    ``ask_agent`` and ``remember``: agent files guard and confirm these with it, too."""
+    """Wraps each tool that comes from the agent's other fields, such as ``ask_agent`` and
+    ``remember``: agent files use it to guard these tools and to require approval for them."""
     kind: Name | None = None
-    """The name of a kind that `register_agent_kind` made known, such as that of agents of another
-    framework; `None` for the built-in kinds, which the fields above make."""
+    """The name of a kind registered with `register_agent_kind`, such as agents of another
+    framework; `None` for the built-in kinds, which the fields above define."""
     implementation: Any = None
-    """What an agent of such a `kind` is made of, such as a graph: its kind reads it."""
+    """The object behind an agent of such a `kind`, such as a graph; its kind interprets it."""
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -265,7 +266,7 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def traits(self) -> KindTraits:
-        """What may be expected of it, as of all agents of its kind."""
+        """The traits of the agent's kind."""
         if (  # Spelled out, because nearly all are models and every step of a run asks.
             self.router is None
             and self.plan is None
@@ -314,16 +315,16 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         needs_approval: bool | Confirmation = False,
         failure_error_function: ToolErrorFunction | Literal["default"] | None = "default",
     ) -> FunctionTool:
-        """This agent as a tool of another one: it is called, answers, and the caller goes on.
+        """Make this agent a tool of another one: it is called, answers, and the caller continues.
 
-        It works in a session of its own, with nothing of the caller's conversation but the
-        ``input`` that the model writes, or what `parameters`, a pydantic model, asks for. What it
-        asks people reaches them, and the answer reaches it, however deep it was called; the caller
-        is suspended meanwhile. It spends what the caller has left, and at most `budget` of it::
+        It works in its own session. From the caller's conversation it sees only the ``input`` that
+        the model writes, or the fields of `parameters`, a pydantic model. Its questions reach
+        people, and their answers reach it, at any depth; the caller is suspended meanwhile. It
+        spends from the caller's remaining budget, at most `budget`::
 
             Agent("desk", tools=[translator.as_tool("translate", "Translate a text.")])
 
-        A person is asked before every call with `confirmation`, or with ``needs_approval=True``.
+        With `confirmation`, or with ``needs_approval=True``, every call needs human approval.
         """
         asked = Confirmation() if needs_approval is True else needs_approval or None
         return agent_tool(
@@ -346,7 +347,7 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
 
 
 def not_an_edge(agent: str, found: object) -> str:
-    """The message for something in an agent's `handoffs` that leads nowhere."""
+    """The message for an entry of an agent's `handoffs` that is not a handoff."""
     return (
         f"`handoffs` of agent {agent!r} has {_shown(found)}: give Agent objects, "
         "or what handoff(agent) makes"

@@ -1,4 +1,4 @@
-"""The kinds of agents: what a team may expect of an agent, whatever answers for it."""
+"""The kinds of agents, and what a team may expect of each."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from ekiden.core.errors import UserError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindTraits:
-    """What all agents of a kind have in common; how they take their turn is the runtime's.
+    """The traits of all agents of a kind; the runtime executes their turns.
 
-    `Agent.traits` gives those of an agent::
+    `Agent.traits` returns those of an agent::
 
         KindTraits(name="council", is_human=True)
     """
 
     name: str
-    """Shown in listings, such as ``code``; agents of a registered kind have it as `Agent.kind`."""
+    """Shown in lists, such as ``code``; agents of a registered kind have it as `Agent.kind`."""
     asks_model: bool = False
-    """A turn is one model call, whose answer is read as the agent's `output_type`."""
+    """A turn is one model call, whose answer is parsed as the agent's `output_type`."""
     passes_on: bool = False
-    """It gives every conversation to another agent: it is never chosen, and not listed as one to
-    talk to."""
+    """It routes every conversation to another agent: routing never chooses it, and lists omit
+    it."""
     is_human: bool = False
     """People answer for it: routing, plans and negotiations do not choose it."""
     gives_tasks: bool = False
-    """Its turn lasts while other agents work for it, and ends with an answer made of theirs."""
+    """Its turn lasts while other agents work for it, and ends with an answer made from theirs."""
 
 
 MODEL = KindTraits(name="model", asks_model=True)
@@ -43,14 +43,14 @@ BY_FIELD = (
     ("person", PERSON),
     ("runner", RUNNER),
 )
-"""The field of `Agent` that makes an agent one of a kind; without any of them it is a model."""
+"""The field of `Agent` that determines the kind; without any of them it is a model agent."""
 
 _built_in = {each.name for each in (MODEL, *(traits for _, traits in BY_FIELD))}
 _registered: dict[str, KindTraits] = {}
 
 
 def add_traits(traits: KindTraits) -> None:
-    """Make a further kind known, or replace one of that name; `UserError` for a built-in one."""
+    """Register a kind, or replace one of that name; `UserError` for a built-in one."""
     if not traits.name.strip():
         raise UserError("a kind of agent needs a name that is not empty")
     if traits.name in _built_in:
@@ -59,7 +59,7 @@ def add_traits(traits: KindTraits) -> None:
 
 
 def traits_named(kind: str) -> KindTraits:
-    """Those of a registered kind; `UserError` if there is none of that name."""
+    """The traits of a registered kind; `UserError` if there is none of that name."""
     try:
         return _registered[kind]
     except KeyError:

@@ -1,4 +1,4 @@
-"""Names that other programs give to tools and models, and what they are called here."""
+"""Names of tools and models in other programs, and their names in Ekiden."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MODEL_ALIASES = {
     "haiku": "anthropic:claude-haiku-5-5",
     "fable": "anthropic:claude-fable-5-2",
 }
-"""Short names of agent files for the newest model of a family."""
+"""Short names in agent files for the newest model of a family."""
 INHERIT = "inherit"
 """In an agent file: the model of the team."""
 _PROVIDERS = re.compile(
@@ -41,7 +41,7 @@ MODEL_NAME = (
     r"[^\s:]+:.*|(?:gpt|chatgpt|codex|claude|gemini)-[^\s:]+|o[1-9](?:-[^\s:]+)?"
     rf"|{'|'.join(MODEL_ALIASES)}"
 )
-"""A model: ``provider:model``, or a name that tells the provider, as a regular expression."""
+"""A regular expression for a model: ``provider:model``, or a name that implies the provider."""
 
 
 def builtin_name(name: str) -> str | None:
@@ -53,7 +53,7 @@ def builtin_name(name: str) -> str | None:
 
 
 def full_model_name(name: str) -> str | None:
-    """The model as ``provider:model``, where its name tells the provider; else `None`.
+    """The model as ``provider:model``, if its name implies the provider; else `None`.
 
     ``gpt-5`` is ``openai:gpt-5``, and ``sonnet`` the newest of Anthropic's models of that name.
     """

@@ -1,4 +1,4 @@
-"""What an agent's code is given while it runs."""
+"""The context object of an agent's code."""
 
 from __future__ import annotations
 
@@ -45,33 +45,33 @@ class Parameterized:
 
 
 class RunLink(Protocol):
-    """What a context can ask of the run that it belongs to."""
+    """The run's side of a context."""
 
     def on_rollback(
         self, function: Callable[..., Any], *, key: str, arguments: Any
     ) -> Awaitable[None]:
-        """Remember how to undo something; awaiting the result stores it at once."""
+        """Register a compensation; awaiting the result stores it at once."""
         ...
 
     def publish(self, name: str, data: Any) -> None:
-        """Say that something happened."""
+        """Publish an event."""
         ...
 
     def long_term_memory(self) -> LongTermMemory:
-        """That of the active agent for the session's user or the app."""
+        """The memory of the active agent, for the session's user or the app."""
         ...
 
     @property
     def epoch(self) -> int:
-        """The fencing token of whoever runs the session."""
+        """The fencing token of the process that runs the session."""
         ...
 
 
 class RunContextWrapper(Generic[TContext]):
     """The caller's own object, the usage so far, and the session's variables.
 
-    `context` is yours: Ekiden never looks into it, stores it or shows it to a model. What has to
-    survive a restart goes through `set`: it is stored with the step that set it::
+    `context` is yours: Ekiden never reads it, stores it or shows it to a model. Use `set` for data
+    that must survive a restart: it is stored with the step that set it::
 
         def instructions(ctx: RunContextWrapper[Shop], agent: Agent) -> str:
             return f"You serve {ctx.context.name}, visit {ctx.get('visits', 1)}."
@@ -95,20 +95,20 @@ class RunContextWrapper(Generic[TContext]):
         self.variables: MutableMapping[str, Any] = {} if variables is None else variables
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The variable `name`, as a copy: what is done to it changes nothing until it is set.
+        """Return the variable `name` as a copy: changes take effect only with `set`.
 
-        A prefix says whose it is; see `set`.
+        A prefix names the owner; see `set`.
         """
         return self.variables.get(name, default)
 
     def set(self, name: str, value: Any) -> None:
-        """Remember `value`, which must be JSON, under `name`, with the step under way.
+        """Store `value`, which must be JSON, under `name`, with the current step.
 
-        A name without a prefix is the session's. ``run:`` (or ``temp:``) is this run's: gone when
-        the next one begins. ``user:`` is shared by all sessions of the session's user, and
-        ``app:`` by everybody with the same `RunConfig.app`; without such a user or app that is
-        `UserError`, and `get` gives the default. They are read when a run begins or goes on, and
-        of several who write the last one counts::
+        A name without a prefix belongs to the session. ``run:`` (or ``temp:``) belongs to this run
+        and is gone when the next one starts. ``user:`` is shared by all sessions of the session's
+        user, and ``app:`` by all runs with the same `RunConfig.app`; without such a user or app
+        `set` raises `UserError`, and `get` returns the default. They are read when a run starts or
+        resumes; the last write wins::
 
             ctx.set("order", 42)
             ctx.set("user:language", "fr")
@@ -116,44 +116,43 @@ class RunContextWrapper(Generic[TContext]):
         self.variables[name] = value
 
     def delete(self, name: str) -> None:
-        """Forget `name`; nothing happens if it is not there."""
+        """Delete `name`; nothing happens if it does not exist."""
         self.variables.pop(name, None)
 
     def on_rollback(
         self, function: Callable[..., Any], *, key: str, arguments: Any = None
     ) -> Awaitable[None]:
-        """Have `function` undo something if the handoff that is under way is rolled back.
+        """Register `function` as the compensation if the current handoff is rolled back.
 
-        It is called with a `Rollback` (or with nothing, if it takes no parameter), sync or async,
-        in the reverse order of registration; once for a `key`, and again only if the process died
-        before its success was stored. `arguments` is JSON that it finds in ``rollback.arguments``.
-        A function of a module is found again after a restart; a lambda or an inner function is
-        not, and its rollback then waits for a person. Register before you act, and ``await`` the
-        result to be sure that it is stored; without ``await`` it is stored with the step::
+        It is called with a `Rollback` (or without arguments, if it takes no parameter), sync or
+        async, in the reverse order of registration. It is called once for a `key`, and again only
+        if the process died before its success was stored. `arguments` is JSON, available in
+        ``rollback.arguments``. A module-level function is found again after a restart; a lambda or
+        an inner function is not, and its rollback then waits for a person. Register before you act,
+        and ``await`` the result to store it at once; without ``await`` it is stored with the step::
 
             await ctx.on_rollback(refund, key=ctx.idempotency_key, arguments={"order": order_id})
             await ctx.context.bank.pay(order_id, key=ctx.idempotency_key)
 
-        Where no handoff is under way there is nothing to roll back, and nothing is remembered.
+        Without a current handoff there is nothing to roll back, and the call has no effect.
         """
         if self.link is None:
             raise UserError("on_rollback works in tools, callbacks and code of a run only")
         return self.link.on_rollback(function, key=key, arguments=arguments)
 
     def publish(self, name: str, data: Any = None) -> None:
-        """Say that something happened, with `data` that is JSON: triggers of type ``event`` with
-        this name fire after the step, and it is part of what is recorded."""
+        """Publish an event with `data` that is JSON: triggers of type ``event`` with this name fire
+        after the step, and the event is recorded."""
         if self.link is None:
             raise UserError("publish works in tools, callbacks and code of a run only")
         self.link.publish(name, data)
 
     @property
     def epoch(self) -> int:
-        """A fencing token: it grows whenever another process takes the session over.
+        """A fencing token: it grows whenever another process takes over the session.
 
-        Pass it to a service that refuses requests with a smaller token than it has seen; then a
-        process that was stopped, and wakes after another one took over, has no effect there.
-        0 outside of a run::
+        Pass it to a service that refuses requests with a smaller token than it has seen; a stale
+        process then has no effect there. 0 outside of a run::
 
             await bank.pay(order, key=ctx.idempotency_key, fence=ctx.epoch)
         """
@@ -161,14 +160,14 @@ class RunContextWrapper(Generic[TContext]):
 
     @property
     def memory(self) -> LongTermMemory:
-        """What is remembered beyond the session, of its user or of the app, as the agent's
-        `memory` says; `NoMemory` if it has none::
+        """The agent's memory beyond the session, of its user or of the app, as `memory` of the
+        agent says; `NoMemory` if it has none::
 
             await ctx.memory.store("colour", "Her favourite colour is blue.")
             found = await ctx.memory.retrieve("what colour does she like?")
 
-        It is stored at once, not with the step: code that is run again after a crash stores the
-        same under the same key again.
+        Memories are stored at once, not with the step: code that is repeated after a crash stores
+        the same content under the same key again.
         """
         if self.link is None:
             raise UserError("memory works in tools, callbacks and code of a run only")
@@ -183,15 +182,15 @@ class RunContextWrapper(Generic[TContext]):
         timeout_s: float = 30.0,
         priority: Priority = "normal",
     ) -> Any:
-        """What another agent answers: JSON, its text or its structured output.
+        """Query another agent; returns its answer: JSON, its text or its structured output.
 
-        The question is stored, the agent gets a session of its own for it, and this session is
-        suspended until the answer is there; then the code that asks is run again from its beginning
-        and finds the answer here. So whatever it does before must bear repetition, and variables
-        that it sets are stored when it comes to its end: whoever is asked does not see them yet,
-        so tell it in the question what it needs. Works in tools and in agents that are code.
-        Raises `QueryTimeout`, `QueryFailed` with the error of whoever was asked,
-        `AgentUnavailableError`, and `DeadlockError` if the agents wait for each other::
+        The question is stored, and the other agent gets its own session. This session is suspended
+        until the answer arrives; then the code is run again from its start and finds the answer
+        here. So everything before the call must be idempotent, and variables set before it are
+        stored only when the code ends: put what the other agent needs into the question. Works in
+        tools and in agents that are code. Raises `QueryTimeout`, `QueryFailed` with the other
+        agent's error, `AgentUnavailableError`, and `DeadlockError` if the agents wait for each
+        other::
 
             customer = await ctx.ask("sales", "customer data", {"customer": 42})
         """
@@ -212,9 +211,9 @@ class RunContextWrapper(Generic[TContext]):
         budget: Budget | None = None,
         max_turns: int | None = None,
     ) -> Any:
-        """What an agent of the team answers to `input`, which it reads as a message to itself.
+        """Call an agent of the team with `input`, which it reads as a message to itself.
 
-        As `ask`, without a word of who asks: how tools that are agents call them.
+        Like `ask`, but the other agent does not see who asks: tools that are agents use it.
         """
         from ekiden.core.questions.requests import Ask
         from ekiden.core.values.jsonio import dumps
@@ -233,16 +232,16 @@ class RunContextWrapper(Generic[TContext]):
         return answer
 
     async def ask_all(self, questions: Sequence[Ask]) -> list[Any]:
-        """The answers to several questions that are asked at the same time, in their order.
+        """Ask several questions at the same time; returns the answers in their order.
 
-        The first failure is raised, when all have answered.
+        The first failure is raised after all have answered.
         """
         return [answer for _, answer in await self._scope("ask").ask(questions, mode="all")]
 
     async def ask_any(self, questions: Sequence[Ask]) -> tuple[str, Any]:
-        """Who answered first, and what; the other questions are withdrawn.
+        """Ask several questions; returns the first answer and its agent, and withdraws the others.
 
-        If all fail, the failure of the last is raised.
+        If all fail, the last failure is raised.
         """
         [first] = await self._scope("ask").ask(questions, mode="any")
         return first
@@ -256,10 +255,10 @@ class RunContextWrapper(Generic[TContext]):
         priority: Priority = "normal",
         ttl_s: float | None = None,
     ) -> None:
-        """Send another agent a message, and go on; it is stored with the step under way.
+        """Send another agent a message and continue; it is stored with the current step.
 
-        An agent of the team gets a session of its own for it, any other finds it in its mailbox.
-        Raises `MailboxFull` if that is full.
+        An agent of the team gets its own session for it, any other finds it in its mailbox. Raises
+        `MailboxFull` if that is full.
         """
         from ekiden.core.questions.requests import Ask
 
@@ -278,14 +277,14 @@ class RunContextWrapper(Generic[TContext]):
         default: str | None = None,
         priority: Priority = "normal",
     ) -> InboxAnswer:
-        """What a person decides: ``answer.choice`` is one of `options`, or ``answer.text`` says it.
+        """Ask a person to decide: ``answer.choice`` is one of `options`, or ``answer.text`` is free
+        text.
 
-        The question lies in the inbox, and the session is suspended until somebody answers, however
-        long that takes; with `deadline_s`, until then, when `default` is taken for the answer by
-        ``nobody``. An option is a text, or a mapping with a ``label``. `role` is who is asked; by
-        default the operator. As with `ask`, the code is run
-        again then. Raises `InboxItemClosed` if the question was withdrawn or expired without a
-        default::
+        The question is in the inbox, and the session is suspended until a person answers, without a
+        time limit. With `deadline_s`, `default` becomes the answer, by ``nobody``, when the time is
+        over. An option is a text, or a mapping with a ``label``. `role` is the role of the people
+        to ask; by default the operator. As with `ask`, the code is then run again. Raises
+        `InboxItemClosed` if the question was withdrawn or expired without a default::
 
             answer = await ctx.request_approval("15 % discount for customer 42?")
             if answer.choice == "approve": ...
@@ -310,7 +309,7 @@ class RunContextWrapper(Generic[TContext]):
 
 
 class AgentHookContext(RunContextWrapper[TContext]):
-    """What `on_start` hooks get: also what the agent is about to see."""
+    """The context of `on_start` hooks, with the agent's input."""
 
     __slots__ = ("turn_input",)
 
@@ -326,7 +325,7 @@ class AgentHookContext(RunContextWrapper[TContext]):
 
 
 class ToolContext(RunContextWrapper[TContext]):
-    """What a tool gets: also which call this is.
+    """The context of a tool, with the current call.
 
     For example::
 
@@ -366,7 +365,7 @@ class ToolContext(RunContextWrapper[TContext]):
         self.tool_arguments = tool_arguments
         self.agent = agent
         self.idempotency_key = idempotency_key
-        """The same when a call that was in flight at a crash is made again: pass it on."""
+        """The same when a call that was in flight at a crash is repeated: pass it on."""
         self._asking = asking
         self._asks: AskScope | None = None
 

@@ -1,12 +1,11 @@
-"""Which agent's code is running: what an agent may not do is refused wherever it is tried.
+"""The agent whose code is running; actions forbidden to agents are refused everywhere.
 
-This keeps agents from it, not programmers. Whatever a model says and whatever tools, handlers,
-hooks, instructions, guardrails and callbacks do is marked, with the tasks that they start, the
-threads that the runtime starts for them, and the programs that the tool `shell` starts, with all
-that those start. Python code that leaves its context on purpose (a thread of its own, a task with
-an empty context) is code that the owner of the process chose to run there, and is trusted like the
-rest of it; so is a program that closes the files it inherits, removes the variable and leaves its
-parent.
+This restricts agents, not programmers. Marked are model output, tools, handlers, hooks,
+instructions, guardrails and callbacks, with the tasks that they start, the threads that the runtime
+starts for them, and the programs of the tool `shell`, with their children. Python code that leaves
+its context on purpose (its own thread, a task with an empty context) was chosen by the owner of the
+process and is trusted like the rest; so is a program that closes its inherited files, removes the
+variable and leaves its parent.
 """
 
 from __future__ import annotations
@@ -20,13 +19,14 @@ from functools import cache
 _MARK = "ekiden-agent"
 _LINK = f"/memfd:{_MARK}:"
 _MAX_NAME = 200
-"""Bytes of an agent's name in a mark; the system allows 249 for all of it."""
+"""Longest agent name in a mark, in bytes; the system allows 249 for the whole mark."""
 _MAX_ABOVE = 64
 
 
 @contextmanager
 def lineage_mark(agent: str) -> Iterator[tuple[int, ...]]:
-    """File descriptors for a program that the agent starts; none where the system has no such."""
+    """File descriptors for a program that the agent starts; none if the system does not support
+    it."""
     marks: list[int] = []
     if hasattr(os, "memfd_create"):
         name = os.fsdecode(agent.encode(errors="replace")[:_MAX_NAME])
@@ -41,8 +41,8 @@ def lineage_mark(agent: str) -> Iterator[tuple[int, ...]]:
 
 @cache
 def lineage_agent(variable: str) -> str | None:
-    """The agent that started this process or one above it: by the environment that they were
-    started with, or a mark; `None` if there is none, or the system does not tell."""
+    """The agent that started this process or an ancestor, found by environment or mark; `None` if
+    there is none, or the system does not tell."""
     pid = os.getpid()
     for _ in range(_MAX_ABOVE):
         found = _by_environment(pid, variable) or _by_mark(pid)
@@ -63,7 +63,7 @@ def _by_environment(pid: int, variable: str) -> str | None:
 
 
 def _by_mark(pid: int) -> str | None:
-    """Whose mark the process inherited; those that it made are for others."""
+    """The inherited mark of the process; its own marks are for others."""
     folder, own = f"/proc/{pid}/fd", f"{_LINK}{pid}:"
     with suppress(OSError):
         for number in os.listdir(folder):
@@ -90,10 +90,10 @@ def _read(pid: int, name: str) -> bytes:
 
 
 AGENT_VARIABLE = "EKIDEN_ACTING_AGENT"
-"""Set for the processes that tools start, so that they cannot do it either."""
+"""Set for processes that tools start, so that they are restricted too."""
 AGENT_HEADER = "X-Ekiden-Agent"
-"""Sent with every request that is made for an agent, to MCP servers and to A2A agents: an Ekiden
-that is called so lets nobody decide in the place of people."""
+"""Sent with every request for an agent, to MCP servers and A2A agents: a called Ekiden then refuses
+decisions that belong to people."""
 
 _acting: ContextVar[str | None] = ContextVar("ekiden_acting_agent", default=None)
 
@@ -104,17 +104,17 @@ def acting_agent() -> str | None:
 
 
 def acting_here() -> str | None:
-    """The agent whose code runs now in this process; quicker than `acting_agent`."""
+    """The agent whose code runs now in this process; faster than `acting_agent`."""
     return _acting.get()
 
 
 def inherited_agent() -> str | None:
-    """The agent one of whose tools has started this process, or a process above it."""
+    """The agent whose tool started this process, or an ancestor of it."""
     return os.environ.get(AGENT_VARIABLE) or lineage_agent(AGENT_VARIABLE)
 
 
 class acting_as:
-    """The body of the `with` is done by the agent; with an empty name by none."""
+    """Run the body of the `with` as the agent; with an empty name as none."""
 
     __slots__ = ("_agent", "_token")
 

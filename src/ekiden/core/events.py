@@ -1,4 +1,4 @@
-"""Events, the one stream that history, audit, trace and live view read, and who observes them."""
+"""Events: the one stream that history, audit, trace and live view read, and their observers."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ EventType: TypeAlias = Literal[
 AUDITED: frozenset[EventType] = frozenset(
     {"handoff", "route", "tool_confirmation", "inbox", "guardrail"}
 )
-"""Who got the work, what was allowed and who was asked: the types that the audit consists of.
+"""The event types of the audit: routing, handoffs, approvals and questions.
 
-Each of these events carries the hash of the one before in its session, and stores keep an index
-of them over all sessions, so a type that is added here needs a migration.
+Each of these events carries the hash of the previous one in its session, and stores index them over
+all sessions, so adding a type needs a migration.
 """
 
 QUESTIONS = frozenset({"asks", "tells", "answer"})
-"""The details of `message` events with which agents ask, tell and answer each other."""
+"""The details of `message` events: queries, notices and answers between agents."""
 
 PRIVATE = "private"
-"""A detail of events of runs with `trace_include_sensitive_data=False`: no trace shows what was
-said in such a run."""
+"""A detail of events of runs with `trace_include_sensitive_data=False`: no trace shows their
+content."""
 
 
 class Event:
-    """Something that happened in a session, stored in the transaction that made it true.
+    """An event in a session, stored in the transaction that caused it.
 
-    Treat it as read-only. `items` are the conversation items that this event said: an item belongs
+    Treat it as read-only. `items` are the conversation items that this event added: an item belongs
     to exactly one event, so the conversation is the items of the events in order::
 
         for event in await session.events():
@@ -97,12 +97,12 @@ class Event:
 
     @property
     def speaks(self) -> bool:
-        """Whether the conversation needs it: it says something, or takes back what was said."""
+        """Whether the conversation needs it: it adds items, or takes some back."""
         return bool(self.items) or (self.details is not None and "undoes" in self.details)
 
     @property
     def is_private(self) -> bool:
-        """Whether it is of a run of which nothing that was said is to be shown."""
+        """Whether its run hides its content."""
         return self.details is not None and PRIVATE in self.details
 
     def to_json(self) -> dict[str, Any]:
@@ -150,7 +150,7 @@ class Event:
 
 
 class SeenRun(Protocol):
-    """What an onlooker is told of a run."""
+    """A run, as observers see it."""
 
     @property
     def session_id(self) -> str:
@@ -159,7 +159,7 @@ class SeenRun(Protocol):
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """What the session's row says of it."""
+        """The metadata of the session."""
         ...
 
     @property
@@ -174,7 +174,7 @@ class SeenRun(Protocol):
 
     @property
     def events(self) -> Sequence[Event]:
-        """All stored events of the run, also those of earlier processes."""
+        """All stored events of the run, including those of earlier processes."""
         ...
 
     @property
@@ -184,12 +184,12 @@ class SeenRun(Protocol):
 
 
 class RunObserver(Protocol):
-    """Somebody who is shown what becomes of every run of this process."""
+    """Observes every run of this process."""
 
     async def see(self, run: SeenRun, events: Sequence[Event]) -> None:
-        """Take the events that were just stored; the run goes on when this returns."""
+        """Called with newly stored events; the run continues when this returns."""
         ...
 
 
 ONLOOKERS: list[RunObserver] = []
-"""Who looks on now; with nobody in it a run costs nothing more."""
+"""The current observers; without any, a run has no overhead."""

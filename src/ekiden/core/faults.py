@@ -1,4 +1,4 @@
-"""Named places where a test may kill or stop the process; they cost one function call when off."""
+"""Named points where a test may kill or stop the process; when off, they cost one function call."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ FaultPointName: TypeAlias = Literal[
     "turn.tools.after_remember",
     "turn.tools.before_commit",
 ]
-"""Every fault point there is, each at one place of the code; docs/reliability.md says where."""
+"""Every fault point, each at one place of the code; docs/reliability.md describes them."""
 
 _countdown: dict[str, int] = {}
 _signals: dict[str, signal.Signals] = {}
@@ -137,7 +137,7 @@ def _arm() -> None:
 
 
 def _check(name: str, nth: str, how: str) -> None:
-    """`UserError` for what would arm nothing: a test that kills nobody would seem to pass."""
+    """`UserError` for a value that arms nothing: such a test would seem to pass."""
     from ekiden.core.errors import UserError
     from ekiden.core.text.suggest import suggestion
 

@@ -1,8 +1,8 @@
-"""The contract of agents of other frameworks: what a turn is given, and what it yields.
+"""The contract of agents of other frameworks: the input and the output of a turn.
 
-An adapter makes an object of another framework take a turn: a `ForeignTurn` goes in, and what
-happens comes out as parts. The last part is a `TurnAnswer`, a `TurnHandoff`, or a `TurnQuestion`
-after which the session waits for a person and the adapter is called again with the answer.
+An adapter lets an object of another framework take a turn: it gets a `ForeignTurn` and yields
+parts. The last part is a `TurnAnswer`, a `TurnHandoff`, or a `TurnQuestion`; after a question the
+session waits for a person, and the adapter is called again with the answer.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ekiden.core.errors import UserError
 from ekiden.core.values.jsonio import dumps
 
 Durability: TypeAlias = Literal["call", "node", "event", "superstep", "method", "turn"]
-"""What is repeated after a crash, at most: one model or tool call, one node of a graph, what came
+"""The most that is repeated after a crash: one model or tool call, one node of a graph, everything
 after the last stored event, one superstep, one method of a flow, or the whole turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDelta:
-    """A piece of the answer, shown while the turn is under way and not stored.
+    """A piece of the answer, shown during the turn and not stored.
 
     For example::
 
@@ -54,7 +54,7 @@ class TurnToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnToolResult:
-    """What an inner tool gave: the call is recorded with it.
+    """The output of an inner tool: the call is recorded with it.
 
     For example::
 
@@ -68,7 +68,7 @@ class TurnToolResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnUsage:
-    """What a model call of the framework used: it counts in budgets and cost.
+    """The usage of a model call of the framework: it counts in budgets and cost.
 
     For example::
 
@@ -77,7 +77,7 @@ class TurnUsage:
 
     usage: Usage
     model: str | None = None
-    """``provider:model``, by which its price is known."""
+    """``provider:model``, for its price."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ class TurnQuestion:
     """
 
     id: str
-    """By which `ForeignTurn.answers` has the answer."""
+    """The key of the answer in `ForeignTurn.answers`."""
     tool: str | None = None
     """The inner tool that needs approval; `None`: a question in words."""
     arguments: Any = None
@@ -113,12 +113,12 @@ class TurnQuestion:
     context: Any = None
     """JSON that helps to decide."""
     checkpoint: Any = None
-    """Stored before the question: where the turn continues."""
+    """Stored before the question: where the turn resumes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnHandoff:
-    """The conversation goes to another agent of the team; the turn is over.
+    """Hands the conversation to another agent of the team and ends the turn.
 
     For example::
 
@@ -130,12 +130,12 @@ class TurnHandoff:
     summary: str = ""
     context: Any = None
     checkpoint: Any = None
-    """What the agent remembers for its next turn; stored with the handoff."""
+    """The agent's state for its next turn; stored with the handoff."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnAnswer:
-    """The answer of the agent; the turn is over.
+    """The agent's answer, which ends the turn.
 
     For example::
 
@@ -144,7 +144,7 @@ class TurnAnswer:
 
     output: Any
     checkpoint: Any = None
-    """What the agent remembers for its next turn; stored with the answer."""
+    """The agent's state for its next turn; stored with the answer."""
 
 
 TurnPart: TypeAlias = (
@@ -161,7 +161,7 @@ TurnPart: TypeAlias = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonAnswer:
-    """What a person decided about a `TurnQuestion`.
+    """A person's decision about a `TurnQuestion`.
 
     For example::
 
@@ -169,9 +169,9 @@ class PersonAnswer:
     """
 
     approved: bool
-    """About a tool: whether it may run. Of a question in words: whether it was answered."""
+    """For a tool: whether it may run. For a question in words: whether it was answered."""
     text: str = ""
-    """In their words; about a tool, why it was refused."""
+    """The person's text; for a tool, why it was refused."""
     choice: str = ""
     """The option that they chose."""
     arguments: str | None = None
@@ -180,15 +180,15 @@ class PersonAnswer:
 
     @property
     def words(self) -> str:
-        """The option or the text, whichever there is."""
+        """The option or the text, whichever is set."""
         return self.choice or self.text
 
 
 class TurnLink(Protocol):
-    """The other side of a `ForeignTurn`: the runtime, or a process that speaks to it."""
+    """The other side of a `ForeignTurn`: the runtime, or a process that talks to it."""
 
     async def emit(self, part: TurnPart) -> None:
-        """Take a part; a checkpoint is stored when this returns."""
+        """Process a part; a checkpoint is stored when this returns."""
         ...
 
     async def step(
@@ -199,7 +199,7 @@ class TurnLink(Protocol):
 
 
 Effect: TypeAlias = Callable[[str], Awaitable[Any]]
-"""An effect of a tool; it is given its idempotency key."""
+"""An effect of a tool; it gets an idempotency key."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -218,37 +218,37 @@ class ForeignTurn:
     items: Sequence[Item] = ()
     """The conversation since the agent's last turn; all of it for an agent without a checkpoint."""
     text: str = ""
-    """What the person said last."""
+    """The last message of the person."""
     briefing: str = ""
-    """What came with the handoff to this agent, as a text for a model; data, not instructions."""
+    """The content of the handoff to this agent, as a text for a model; data, not instructions."""
     checkpoint: Any = None
-    """To continue from; `None` in the agent's first turn."""
+    """Where to continue; `None` in the agent's first turn."""
     resumes: bool = False
-    """Whether `checkpoint` is of this very turn: then `items` are already part of it."""
+    """Whether `checkpoint` belongs to this very turn: then it already includes `items`."""
     answers: Mapping[str, PersonAnswer] = field(default_factory=dict)
-    """What people answered to the questions after the checkpoint, by the id of the question."""
+    """People's answers to the questions after the checkpoint, by the id of the question."""
     handoffs: Mapping[str, str] = field(default_factory=dict)
     """The names of agents that the turn may hand to, each with a description."""
     traceparent: str = ""
     """The W3C trace context of the agent's span: spans of the framework go below it."""
     link: TurnLink
     handed: TurnHandoff | None = None
-    """What `hand_to` asked for."""
+    """The target passed to `hand_to`."""
 
     async def emit(self, part: TurnPart) -> None:
-        """Do what yielding the part does, from inside a callback of the framework."""
+        """Emit a part from inside a callback of the framework, like yielding it."""
         await self.link.emit(part)
 
     async def step(
         self, name: str, args: Any, fn: Effect, *, scope: str = "", is_tool: bool = True
     ) -> Any:
-        """Do an effect once, and give its result, which is JSON.
+        """Run an effect once, and return its result, which is JSON.
 
         `fn` is called with an idempotency key. When the turn is repeated, the stored result of the
-        same name and arguments is given instead. Only the one effect that was under way when the
-        process died is done again, with the same key. It is known by its place after the last
-        checkpoint; where checkpoints are stored while effects are under way, `scope` names the
-        place instead. With `is_tool` it is recorded as a call of that tool.
+        same name and arguments is returned instead. Only the effect that was in progress when the
+        process died is repeated, with the same key. It is identified by its place after the last
+        checkpoint; if checkpoints are stored during effects, `scope` names the place instead. With
+        `is_tool` it is recorded as a call of that tool.
         """
         return await self.link.step(name, args, fn, scope, is_tool)
 
@@ -259,7 +259,8 @@ class ForeignTurn:
     def hand_to(self, to: str, *, reason: str = "", summary: str = "", context: Any = None) -> str:
         """Hand to this agent when the turn ends, instead of answering; for tools of the framework.
 
-        Gives a text that the tool can return to its model; `UserError` if it may not hand to it.
+        Returns a text that the tool can return to its model; `UserError` if the target is not
+        allowed.
         """
         if to not in self.handoffs:
             known = ", ".join(self.handoffs) or "nobody"
@@ -294,11 +295,11 @@ class ForeignAdapter(Protocol):
     durability: Durability
 
     def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
-        """Yield what happens; an async generator.
+        """Take a turn and yield its parts; an async generator.
 
-        After a crash it is called again with the same `key` and the last checkpoint that was
-        stored. When the run is cancelled, `CancelledError` is raised at its `await`: let it
-        through. Any other exception becomes a `ForeignAgentError`.
+        After a crash it is called again with the same `key` and the last stored checkpoint. When
+        the run is cancelled, `CancelledError` is raised at its `await`: do not catch it. Any other
+        exception becomes a `ForeignAgentError`.
         """
         ...
 
@@ -307,7 +308,7 @@ _turn: ContextVar[ForeignTurn] = ContextVar("ekiden_foreign_turn")
 
 
 def current_turn() -> ForeignTurn:
-    """The turn that this code is part of: for tools and nodes of a framework.
+    """The current turn, for tools and nodes of a framework.
 
     For example, in a tool of any framework::
 
@@ -322,7 +323,7 @@ def current_turn() -> ForeignTurn:
 
 @contextmanager
 def turn_entered(turn: ForeignTurn) -> Iterator[None]:
-    """Make it the `current_turn` of this task and all that it starts."""
+    """Make it the `current_turn` of this task and its children."""
     token = _turn.set(turn)
     try:
         yield
@@ -331,7 +332,7 @@ def turn_entered(turn: ForeignTurn) -> Iterator[None]:
 
 
 def digest_of(name: str, args: Any) -> str:
-    """Short, and the same for the same name and arguments."""
+    """A short digest, the same for the same name and arguments."""
     if isinstance(args, str):
         with suppress(ValueError, RecursionError):
             args = json.loads(args)

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from ekiden.core.handoff_terms import HandoffRequest
 
 OnFailure: TypeAlias = Literal["reject", "repair", "warn"]
-"""`reject`: the run ends. `repair`: whoever produced it is asked again with what is wrong, some
-times, then `reject`. `warn`: it goes on, marked."""
+"""`reject`: the run ends. `repair`: the producer is asked again with the fault, a few times, then
+`reject`. `warn`: it continues, marked."""
 _LISTED = 20
-"""So many violations are listed in a message."""
+"""How many violations a message lists."""
 _LONGEST_PATH = 200
-"""Characters of a path that others are told."""
+"""Longest path in messages to other agents, in characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One thing that is wrong.
+    """One fault that a guardrail found.
 
     For example::
 
@@ -36,14 +36,14 @@ class Violation:
 
     message: str
     path: str = ""
-    """Where, as a JSON Pointer; empty: the whole."""
+    """The place, as a JSON Pointer; empty: the whole value."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
 class RefusalText(str):
-    """What a model said when it declined to answer: output guardrails see it as any text.
+    """The model's text when it declined to answer; output guardrails check it like any text.
 
     For example::
 
@@ -58,64 +58,65 @@ class RefusalText(str):
 
 @dataclass(frozen=True, slots=True)
 class GuardrailFunctionOutput:
-    """What a guardrail found."""
+    """The result of a guardrail."""
 
     output_info: Any = None
     """Recorded as JSON, for people and programs."""
     tripwire_triggered: bool = False
-    """Whether it is not to be let through."""
+    """Whether the guardrail blocks it."""
     violations: tuple[Violation, ...] = ()
-    """All that is wrong: what a model that is asked again is told."""
+    """All faults: the model reads them when it is asked again."""
 
 
 InputGuardrailFunction: TypeAlias = Callable[
     [RunContextWrapper[Any], Any, str | list[Item]],
     GuardrailFunctionOutput | Awaitable[GuardrailFunctionOutput],
 ]
-"""Of the context, the agent, and what it is given: a text, or items."""
+"""A function of the context, the agent, and its input: a text, or items."""
 OutputGuardrailFunction: TypeAlias = Callable[
     [RunContextWrapper[Any], Any, Any],
     GuardrailFunctionOutput | Awaitable[GuardrailFunctionOutput],
 ]
-"""Of the context, the agent, and its final output."""
+"""A function of the context, the agent, and its final output."""
 HandoffGuardrailFunction: TypeAlias = Callable[
     [RunContextWrapper[Any], Any, "HandoffRequest"],
     GuardrailFunctionOutput | Awaitable[GuardrailFunctionOutput],
 ]
-"""Of the context, the agent that hands over, and the request with all that goes along."""
+"""A function of the context, the source agent, and the request with its content."""
 
 
 @dataclass(frozen=True)
 class InputGuardrail(Generic[TContext]):
-    """Looks at what an agent is given; `input_guardrail` makes one of a function."""
+    """Checks an agent's input; `input_guardrail` makes one from a function."""
 
     guardrail_function: InputGuardrailFunction
-    """Sync or async; a sync one runs on the event loop and must be quick."""
+    """Sync or async; a sync one runs on the event loop and must be fast."""
     name: Name | None = None
     run_in_parallel: bool = True
-    """Beside the model, whose answer is thrown away if it trips; else before the model is asked."""
+    """Run in parallel with the model, whose answer is discarded if it trips; else before the model
+    call."""
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     def get_name(self) -> str:
-        """As it is recorded: its own name, or that of the function."""
+        """The recorded name: its own, or that of the function."""
         return self.name or name_of(self.guardrail_function)
 
     async def run(
         self, agent: Any, input: str | list[Item], context: RunContextWrapper[TContext]
     ) -> InputGuardrailResult:
-        """Its decision; raises what the function raises, `UserError` if it decides nothing."""
+        """Its decision; raises the function's exceptions, and `UserError` for an invalid result."""
         output = await _decision(self, self.guardrail_function(context, agent, input))
         return InputGuardrailResult(guardrail=self, output=output)
 
 
 @dataclass(frozen=True)
 class OutputGuardrail(Generic[TContext]):
-    """Looks at an agent's final output; `output_guardrail` makes one of a function."""
+    """Checks an agent's final output; `output_guardrail` makes one from a function."""
 
     guardrail_function: OutputGuardrailFunction
-    """Sync or async; a sync one runs on the event loop and must be quick."""
+    """Sync or async; a sync one runs on the event loop and must be fast."""
     name: Name | None = None
     on_failure: OnFailure = "reject"
     tries: WholeAmount = 2
@@ -125,13 +126,13 @@ class OutputGuardrail(Generic[TContext]):
         check_fields(self)
 
     def get_name(self) -> str:
-        """As it is recorded: its own name, or that of the function."""
+        """The recorded name: its own, or that of the function."""
         return self.name or name_of(self.guardrail_function)
 
     async def run(
         self, context: RunContextWrapper[TContext], agent: Any, agent_output: Any
     ) -> OutputGuardrailResult:
-        """Its decision; raises what the function raises, `UserError` if it decides nothing."""
+        """Its decision; raises the function's exceptions, and `UserError` for an invalid result."""
         output = await _decision(self, self.guardrail_function(context, agent, agent_output))
         return OutputGuardrailResult(
             guardrail=self, agent_output=agent_output, agent=agent, output=output
@@ -140,10 +141,10 @@ class OutputGuardrail(Generic[TContext]):
 
 @dataclass(frozen=True)
 class HandoffGuardrail(Generic[TContext]):
-    """Looks at what a handoff passes on; `handoff_guardrail` makes one of a function.
+    """Checks the content of a handoff; `handoff_guardrail` makes one from a function.
 
-    `reject` ends the run, `repair` refuses the handoff and tells the model why, `warn` lets it be
-    made, marked.
+    `reject` ends the run, `repair` refuses the handoff and tells the model why, `warn` allows it,
+    marked.
     """
 
     guardrail_function: HandoffGuardrailFunction
@@ -154,20 +155,20 @@ class HandoffGuardrail(Generic[TContext]):
         check_fields(self)
 
     def get_name(self) -> str:
-        """As it is recorded: its own name, or that of the function."""
+        """The recorded name: its own, or that of the function."""
         return self.name or name_of(self.guardrail_function)
 
     async def run(
         self, context: RunContextWrapper[TContext], agent: Any, request: HandoffRequest
     ) -> HandoffGuardrailResult:
-        """Its decision; raises what the function raises, `UserError` if it decides nothing."""
+        """Its decision; raises the function's exceptions, and `UserError` for an invalid result."""
         output = await _decision(self, self.guardrail_function(context, agent, request))
         return HandoffGuardrailResult(guardrail=self, request=request, output=output)
 
 
 @dataclass(frozen=True)
 class InputGuardrailResult:
-    """What an input guardrail found."""
+    """The result of an input guardrail."""
 
     guardrail: InputGuardrail[Any]
     output: GuardrailFunctionOutput
@@ -175,7 +176,7 @@ class InputGuardrailResult:
 
 @dataclass(frozen=True)
 class OutputGuardrailResult:
-    """What an output guardrail found."""
+    """The result of an output guardrail."""
 
     guardrail: OutputGuardrail[Any]
     agent_output: Any
@@ -185,7 +186,7 @@ class OutputGuardrailResult:
 
 @dataclass(frozen=True)
 class HandoffGuardrailResult:
-    """What a guardrail of handoffs found."""
+    """The result of a handoff guardrail."""
 
     guardrail: HandoffGuardrail[Any]
     request: HandoffRequest
@@ -205,7 +206,7 @@ def input_guardrail(
     name: Name | None = None,
     run_in_parallel: bool = True,
 ) -> InputGuardrail[Any] | Callable[[InputGuardrailFunction], InputGuardrail[Any]]:
-    """Make a function a guardrail of inputs, as a decorator.
+    """A decorator that makes a function an input guardrail.
 
     For example::
 
@@ -232,7 +233,7 @@ def output_guardrail(
     on_failure: OnFailure = "reject",
     tries: WholeAmount = 2,
 ) -> OutputGuardrail[Any] | Callable[[OutputGuardrailFunction], OutputGuardrail[Any]]:
-    """Make a function a guardrail of final outputs, as a decorator.
+    """A decorator that makes a function an output guardrail.
 
     For example::
 
@@ -258,7 +259,7 @@ def handoff_guardrail(
     name: Name | None = None,
     on_failure: OnFailure = "repair",
 ) -> HandoffGuardrail[Any] | Callable[[HandoffGuardrailFunction], HandoffGuardrail[Any]]:
-    """Make a function a guardrail of what handoffs pass on, as a decorator.
+    """A decorator that makes a function a handoff guardrail.
 
     For example::
 
@@ -272,7 +273,7 @@ def handoff_guardrail(
 
 
 def name_of(function: object) -> str:
-    """What a guardrail that has no name of its own is called."""
+    """The name of a guardrail without its own."""
     return str(getattr(function, "__name__", None) or type(function).__name__)
 
 
@@ -283,8 +284,8 @@ async def _decision(
     output = await given if inspect.isawaitable(given) else given
     if not isinstance(output, GuardrailFunctionOutput):
         raise UserError(
-            f"guardrail {guardrail.get_name()!r} gave {type(output).__name__}, "
-            "not a GuardrailFunctionOutput"
+            f"guardrail {guardrail.get_name()!r} returned {type(output).__name__}, not a "
+            "GuardrailFunctionOutput"
         )
     problem = _problem(output)
     if problem is not None:
@@ -293,7 +294,7 @@ async def _decision(
 
 
 def _problem(output: GuardrailFunctionOutput) -> str | None:
-    """What is not as it must be."""
+    """The fault of a guardrail's result."""
     tripped: object = output.tripwire_triggered
     if not isinstance(tripped, bool):
         return f"a `tripwire_triggered` that is {type(tripped).__name__}, not True or False"
@@ -309,19 +310,19 @@ def _problem(output: GuardrailFunctionOutput) -> str | None:
 
 
 class GuardrailError(EkidenError):
-    """A guardrail ended the run; what was done before is kept."""
+    """A guardrail ended the run; earlier work is kept."""
 
     code = "guardrail.error"
     violations: tuple[Violation, ...] = ()
-    """Everything that is wrong, each with its path."""
-    outside = "a guardrail did not let it through"
-    """What other agents are told: who said no and where something is wrong, and no values."""
+    """All faults, each with its path."""
+    outside = "a guardrail blocked it"
+    """The message for other agents: which guardrail blocked and where, without values."""
 
 
 class GuardrailFailed(GuardrailError):
-    """A guardrail could not decide: it raised, gave nothing usable, or took too long.
+    """A guardrail could not decide: it raised, returned nothing usable, or timed out.
 
-    What cannot be checked is not let through; `__cause__` is what went wrong.
+    Guardrails fail closed; `__cause__` is the original exception.
     """
 
     code = "guardrail.failed"
@@ -332,17 +333,16 @@ class GuardrailFailed(GuardrailError):
         whose = f"agent {agent!r}" if agent else f"tool {tool!r}"
         what = f"the {stage}" if agent else f"the call's {stage}"
         self.outside = (
-            f"guardrail {guardrail!r} of {whose} could not decide on {what}, which is as good as "
-            "a no"
+            f"guardrail {guardrail!r} of {whose} could not decide on {what}, which blocks it"
         )
         super().__init__(f"{self.outside}: {problem}; correct the guardrail and resume the session")
         self.guardrail, self.tool, self.agent, self.stage = guardrail, tool, agent, stage
 
 
 class InputGuardrailTripwireTriggered(GuardrailError):
-    """A guardrail did not want an agent to work on what it was given.
+    """An input guardrail blocked an agent's input.
 
-    `guardrail_result.output` is what it found.
+    `guardrail_result.output` is its result.
     """
 
     code = "guardrail.input"
@@ -352,18 +352,18 @@ class InputGuardrailTripwireTriggered(GuardrailError):
     ) -> None:
         name = guardrail_result.guardrail.get_name()
         self.violations = tuple(violations) or guardrail_result.output.violations
-        who = f"what agent {agent!r} was given" if agent else "the input"
-        said = f"guardrail {name!r} did not let through {who}"
+        who = f"the input of agent {agent!r}" if agent else "the input"
+        said = f"guardrail {name!r} blocked {who}"
         self.outside = f"{said}{_places(self.violations)}"
         super().__init__(f"{said}{shown(self.violations)}; start again with another request")
         self.guardrail_result = guardrail_result
 
 
 class OutputGuardrailTripwireTriggered(GuardrailError):
-    """A guardrail did not want an agent's answer to be seen; nobody was given it.
+    """An output guardrail blocked an agent's answer; it was not delivered.
 
-    `guardrail_result` has the answer and what the guardrail found; `violations` are those of all
-    guardrails that the answer fails.
+    `guardrail_result` has the answer and the guardrail's result; `violations` are those of all
+    guardrails that failed.
     """
 
     code = "guardrail.output"
@@ -372,20 +372,20 @@ class OutputGuardrailTripwireTriggered(GuardrailError):
         name = guardrail_result.guardrail.get_name()
         who = getattr(guardrail_result.agent, "name", "")
         self.violations = tuple(violations) or guardrail_result.output.violations
-        said = f"guardrail {name!r} did not let through the answer of agent {who!r}"
+        said = f"guardrail {name!r} blocked the answer of agent {who!r}"
         self.outside = f"{said}{_places(self.violations)}"
         super().__init__(
-            f"{said}{shown(self.violations)}; resume the session to have it answer anew, or give "
-            "the guardrail on_failure='repair' to have its model told what is wrong"
+            f"{said}{shown(self.violations)}; resume the session for a new answer, or give the "
+            "guardrail on_failure='repair' to tell its model what is wrong"
         )
         self.guardrail_result = guardrail_result
 
 
 class HandoffGuardrailTripwireTriggered(GuardrailError):
-    """A guardrail ended the run because of what a handoff would have passed on; it was not made.
+    """A handoff guardrail ended the run; the handoff was not made.
 
-    `guardrail_result` has the request and what the guardrail found; `violations` are those of all
-    guardrails that the handoff fails.
+    `guardrail_result` has the request and the guardrail's result; `violations` are those of all
+    guardrails that failed.
     """
 
     code = "guardrail.handoff"
@@ -393,14 +393,11 @@ class HandoffGuardrailTripwireTriggered(GuardrailError):
     def __init__(self, guardrail_result: Any, *, violations: Sequence[Violation] = ()) -> None:
         name, request = guardrail_result.guardrail.get_name(), guardrail_result.request
         self.violations = tuple(violations) or guardrail_result.output.violations
-        said = (
-            f"guardrail {name!r} did not let through what {request.source!r} passes on to "
-            f"{request.target!r}"
-        )
+        said = f"guardrail {name!r} blocked what {request.source!r} passes on to {request.target!r}"
         self.outside = f"{said}{_places(self.violations)}"
         super().__init__(
-            f"{said}{shown(self.violations)}; give the guardrail on_failure='repair' to have the "
-            "model told instead"
+            f"{said}{shown(self.violations)}; give the guardrail on_failure='repair' to tell "
+            "the model instead"
         )
         self.guardrail_result = guardrail_result
 
@@ -417,29 +414,29 @@ class ToolInputGuardrailTripwireTriggered(GuardrailError):
             f"tool{name} was run; `output.output_info` says what it found: start again with "
             "another request, or let the guardrail use reject_content to tell the model instead"
         )
-        self.outside = f"guardrail {guardrail.get_name()!r} did not let the tool{name} be run"
+        self.outside = f"guardrail {guardrail.get_name()!r} blocked the tool{name}"
         self.guardrail, self.output, self.tool = guardrail, output, tool
 
 
 class ToolOutputGuardrailTripwireTriggered(GuardrailError):
-    """A guardrail ended the run because of what a tool gave; the tool has had its effect."""
+    """A guardrail ended the run because of a tool's output; the tool has already run."""
 
     code = "guardrail.tool_output"
 
     def __init__(self, guardrail: Any, output: Any, *, tool: str = "") -> None:
         name = f" {tool!r}" if tool else ""
         super().__init__(
-            f"{type(guardrail).__name__} {guardrail.get_name()!r} ended the run because of what "
-            f"the tool{name} gave, which nobody was shown; `output.output_info` says what it "
-            "found: start again with another request, or let the guardrail use reject_content to "
-            "tell the model instead"
+            f"{type(guardrail).__name__} {guardrail.get_name()!r} ended the run because of the "
+            f"output of the tool{name}, which was not shown; `output.output_info` says what it "
+            "found: start again with another request, or let the guardrail use reject_content "
+            "to tell the model instead"
         )
-        self.outside = f"guardrail {guardrail.get_name()!r} withheld what the tool{name} gave"
+        self.outside = f"guardrail {guardrail.get_name()!r} blocked the output of the tool{name}"
         self.guardrail, self.output, self.tool = guardrail, output, tool
 
 
 def _places(violations: Sequence[Violation]) -> str:
-    """Where something is wrong, and not what."""
+    """The places of the faults, without values."""
     paths = list(dict.fromkeys(each.path[:_LONGEST_PATH] for each in violations if each.path))
     if not paths:
         return ""
@@ -448,7 +445,7 @@ def _places(violations: Sequence[Violation]) -> str:
 
 
 def shown(violations: Sequence[Violation]) -> str:
-    """Violations at the end of half a sentence; empty if there are none."""
+    """Violations as the end of a sentence; empty if there are none."""
     if not violations:
         return ""
     listed = [str(each) for each in violations[:_LISTED]]

@@ -1,4 +1,4 @@
-"""A handoff: one way from an agent to another, shown to the model as a tool."""
+"""A handoff: a connection from one agent to another, shown to the model as a tool."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _log = logging.getLogger("ekiden.handoff")
 
 _PREFIX = "transfer_to_"
 _MAX_NAME = 64
-"""The longest tool name that every provider takes."""
+"""The longest tool name that every provider accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandoffInputData:
-    """What the target of a handoff is about to see; a filter returns a changed copy.
+    """What the target of a handoff will see; a filter returns a changed copy.
 
     For example::
 
@@ -48,12 +48,12 @@ class HandoffInputData:
     input_history: str | tuple[Item, ...]
     """The conversation before this run."""
     pre_handoff_items: tuple[RunItem, ...]
-    """What the run produced before the turn that asked for the handoff."""
+    """The run's items before the turn that requested the handoff."""
     new_items: tuple[RunItem, ...]
-    """What that turn produced, the handoff's own call and output included."""
+    """The items of that turn, including the handoff's own call and output."""
     run_context: RunContextWrapper[Any] | None = None
     input_items: tuple[RunItem, ...] | None = None
-    """If set, the target sees these instead of `new_items`, which stay what the run produced."""
+    """If set, the target sees these instead of `new_items`, which stay the run's output."""
 
     def clone(self, **changes: Any) -> HandoffInputData:
         """A copy with some fields changed."""
@@ -67,7 +67,7 @@ HandoffInputFilter: TypeAlias = Callable[
 
 @dataclass(eq=False)
 class Handoff(Generic[TContext, TAgent]):
-    """A way to hand the conversation to another agent; `ekiden.handoff` makes one.
+    """A connection to another agent; `ekiden.handoff` makes one.
 
     For example::
 
@@ -78,25 +78,25 @@ class Handoff(Generic[TContext, TAgent]):
     tool_description: str
     input_json_schema: dict[str, Any]
     on_invoke_handoff: Callable[[RunContextWrapper[Any], str], Awaitable[TAgent]]
-    """Called with the context and the JSON text of the arguments; gives the target.
+    """Called with the context and the JSON text of the arguments; returns the target.
 
-    Raises `ModelBehaviorError` when the arguments cannot be used."""
+    Raises `ModelBehaviorError` when the arguments are invalid."""
     agent_name: str
     input_filter: HandoffInputFilter | None = None
-    """Changes what the target sees; wins over the run's own filter."""
+    """Changes what the target sees; overrides the run's own filter."""
     strict_json_schema: bool = True
     is_enabled: Enabled = True
-    """Asked anew each turn; a disabled handoff is not shown to the model."""
+    """Evaluated each turn; a disabled handoff is not shown to the model."""
     agent: TAgent | None = None
-    """The target, when it is known before the handoff is invoked."""
+    """The target, if it is known before the handoff is invoked."""
     include_context: bool = True
-    """Whether the target sees the conversation, or only the handoff's own words."""
+    """Whether the target sees the conversation, or only the handoff's message."""
     has_callback: bool = True
     """Whether `on_invoke_handoff` does more than return `agent`: then it must be awaited."""
     terms: HandoffTerms = DEFAULT_TERMS
-    """When the handoff is made, how, and what the target may do and spend."""
+    """The handoff's policy: when and how it is made, and the target's limits."""
     spec: ToolSpec = field(init=False, repr=False)
-    """As the model is shown it; made once."""
+    """As the model sees it; created once."""
 
     def __post_init__(self) -> None:
         check_tool_name(self.tool_name, "the tool name of a handoff")
@@ -109,12 +109,12 @@ class Handoff(Generic[TContext, TAgent]):
         )
 
     def get_transfer_message(self, agent: Any) -> str:
-        """What the model is told when the transfer was made."""
+        """What the model reads after the transfer."""
         return dumps({"assistant": agent.name})
 
     @staticmethod
     def default_tool_name(agent: Any) -> str:
-        """``transfer_to_<name>`` for an agent; a name that loses punctuation is warned about."""
+        """``transfer_to_<name>`` for an agent; warns if the name loses punctuation."""
         tool_name = transfer_tool_name(agent.name)
         is_person = getattr(agent, "person", None) is not None
         if not is_person and _ODD_ASCII.search(agent.name):
@@ -128,7 +128,7 @@ class Handoff(Generic[TContext, TAgent]):
 
     @staticmethod
     def default_tool_description(agent: Any) -> str:
-        """Says whom the tool hands to, and what that agent is good at if it says so."""
+        """Names the target, and its description if it has one."""
         base = f"Hand the conversation over to the agent {agent.name}, who then handles it."
         described = agent.handoff_description or agent.description
         return f"{base} {described}" if described else base
@@ -141,9 +141,9 @@ _NOT_WORD = re.compile(r"[^a-z0-9_]")
 def transfer_tool_name(agent_name: str) -> str:
     """``transfer_to_<name>`` in letters, digits and ``_``, at most 64 characters.
 
-    Spaces and ASCII punctuation become ``_``. What a tool name cannot say (other scripts, a very
-    long name) is replaced by a short hash of the whole name, so that two names in Chinese stay two
-    names; the hash is the same on every machine.
+    Spaces and ASCII punctuation become ``_``. Characters that a tool name cannot hold (other
+    scripts, a very long name) are replaced by a short hash of the whole name, so that two Chinese
+    names stay different; the hash is the same on every machine.
     """
     plain = unicodedata.normalize("NFKD", agent_name).encode("ascii", "ignore").decode().lower()
     slug = _NOT_WORD.sub("_", plain)

@@ -1,4 +1,4 @@
-"""The terms of a handoff, the request for one, and its result."""
+"""The policy of a handoff, the request for one, and its result."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ekiden.core.errors import UserError
 from ekiden.core.profile import Confirmation
 
 PolicyName: TypeAlias = Literal["immediate", "graceful", "conditional"]
-"""`immediate`: what the source is doing is cancelled. `graceful`: it finishes the step under way
-first. `conditional`: graceful if the condition holds, else nothing is touched."""
+"""`immediate`: the source's current work is cancelled. `graceful`: it finishes its current step
+first. `conditional`: graceful if the condition holds, else nothing happens."""
 
 
 class HandoffPolicy(StrEnum):
-    """The values of `policy`, as names; each is equal to its text.
+    """The values of `policy`, as names; each equals its text.
 
     For example::
 
@@ -45,7 +45,7 @@ DEFAULT_TIMEOUT_S = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffTrigger:
-    """What makes a handoff happen without the model.
+    """Makes a handoff happen without the model.
 
     For example::
 
@@ -58,9 +58,9 @@ class HandoffTrigger:
 
     type: TriggerType
     expression: Name | None = None
-    """`condition`: when it holds."""
+    """`condition`: the expression that must hold."""
     event: Name | None = None
-    """`event`: the name that somebody publishes with ``ctx.publish``."""
+    """`event`: the name of an event published with ``ctx.publish``."""
     seconds: Seconds | None = None
     """`timeout`: seconds of work of the agent that has the conversation."""
     errors: tuple[Name, ...] = ()
@@ -68,7 +68,7 @@ class HandoffTrigger:
     capabilities: tuple[Name, ...] = ()
     """`capability`: fires when the agent that has the conversation lacks one of them."""
     priority: int = 0
-    """Of several that fire the highest counts, then the first in `handoffs`."""
+    """The highest one wins, then the first in `handoffs`."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -108,8 +108,8 @@ _SHOWN = {owner: name for name, owner in _OWNER.items()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget(Checked):
-    """What an agent, the target of a handoff, or a task may spend; it can only be less than what
-    whoever passes the work on has left.
+    """The budget of an agent, a handoff's target, or a task; it never exceeds what the giver of the
+    work has left.
 
     For example::
 
@@ -118,32 +118,32 @@ class Budget(Checked):
 
     tokens: Count | None = None
     seconds: Seconds | None = None
-    """Of work; waiting for people is not counted."""
+    """Of work; waiting for people does not count."""
     money: Positive | None = None
     """In the currency of `RunConfig.prices`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffTerms:
-    """Everything about one way between two agents that is not its tool; `handoff` makes it."""
+    """The policy of one handoff connection, apart from its tool; `handoff` makes it."""
 
     policy: PolicyName = "graceful"
     condition: Name | None = None
-    """For the policy `conditional`: what must hold. With ``when="conditional"``: while it holds,
-    the model is offered the handoff."""
+    """For the policy `conditional`: the condition of the handoff. With ``when="conditional"``: the
+    model is offered the handoff while it holds."""
     when: HandoffWhen = "manual"
     trigger: HandoffTrigger | None = None
     allow_return: bool | Literal["always"] = False
     """Whether it may lead back to an agent that had the task before, if something changed since;
-    ``"always"``: also if nothing did, and only the depth ends it."""
+    ``"always"``: even if nothing did, and only the depth limits it."""
     capabilities: tuple[Name, ...] = ()
-    """What the target must be able to do."""
+    """Capabilities that the target must have."""
     confirm: Confirmation | None = None
-    """A person must agree to it (`RunConfig.approver`)."""
+    """It needs human approval (`RunConfig.approver`)."""
     timeout_s: Seconds = DEFAULT_TIMEOUT_S
-    """How long the source may take to finish, and then the target to confirm."""
+    """The time for the source to finish, and then for the target to confirm."""
     restrict_tools: bool = False
-    """The target may use only tools that the source may use, too."""
+    """The target may use only tools that the source may also use."""
     budget: Budget | None = None
     completes: Completion = "answer"
 
@@ -158,7 +158,7 @@ class HandoffTerms:
 
     @property
     def leaves_it_to_the_model(self) -> bool:
-        """Whether nothing says when the handoff is made, so that the model decides."""
+        """Whether there is no trigger or condition, so that the model decides."""
         is_bare = self.when == "conditional" and not self.condition
         return is_bare or (self.when == "auto" and self.trigger is None)
 
@@ -172,7 +172,7 @@ StatusName: TypeAlias = Literal[
 
 
 class HandoffStatus(StrEnum):
-    """The values of a handoff's `status`, as names; each is equal to its text.
+    """The values of a handoff's `status`, as names; each equals its text.
 
     For example::
 
@@ -207,18 +207,18 @@ RefusalCode: TypeAlias = Literal[
     "TIMEOUT",
     "CANCELLED",
 ]
-"""Why a handoff was not made, or was undone."""
+"""Why a handoff was refused or rolled back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """Who wanted something: the agent's model, a trigger, a person, a program, or the system."""
+    """The origin of an action: the agent's model, a trigger, a person, a program, or the system."""
 
     kind: ActorKind
     name: str = ""
 
     def to_json(self) -> dict[str, str]:
-        """As events have it."""
+        """As in events."""
         return {"kind": self.kind, "name": self.name} if self.name else {"kind": self.kind}
 
 
@@ -228,7 +228,7 @@ A_PERSON = Actor(kind="person")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffContext:
-    """What goes along with a handoff.
+    """The content of a handoff.
 
     For example::
 
@@ -243,36 +243,36 @@ class HandoffContext:
     context: Any = None
     summary: str = ""
     payload: Any = None
-    """What else the program that asked passes along; JSON."""
+    """Further data from the requesting program; JSON."""
     priority: int = 0
     timeout: float = DEFAULT_TIMEOUT_S
-    """Seconds for the target to confirm. If you leave it out, a time-out that the handoff between
-    the two agents declares applies instead."""
+    """Seconds for the target to confirm. By default the timeout of the handoff between the two
+    agents applies."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """`timestamp`, `handoff_chain` (begins with ``user``), `chain_depth`, `correlation_id`."""
 
     @property
     def given_timeout(self) -> float | None:
-        """The time-out, or `None` if the caller left it out."""
+        """The timeout, or `None` if the caller left it out."""
         # The very object of the default: a caller who writes 300 means it.
         return None if self.timeout is DEFAULT_TIMEOUT_S else self.timeout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffRequest:
-    """A handoff as the target's `accepts` is shown it, and as a program may ask for it."""
+    """A handoff as the target's `accepts` sees it, and as a program may request it."""
 
     source: str
     target: str
     context: HandoffContext
     id: str = ""
-    """The handoff's id; whoever asks for one leaves it out."""
+    """The handoff's id; leave it out in a request."""
     policy: PolicyName = "graceful"
     reason: str = ""
     capabilities: Sequence[str] = ()
-    """What the target must be able to do, beyond what the way between the two requires."""
+    """Capabilities that the target must have, in addition to those of the connection."""
     condition: str = ""
-    """What must hold, whatever the policy; else it is refused."""
+    """A condition that must hold, whatever the policy; otherwise it is refused."""
     created_at: float = 0.0
     """Seconds since 1970."""
     by: Actor = A_PROGRAM
@@ -280,31 +280,31 @@ class HandoffRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffFailure:
-    """Why it did not work, for programs (`code`) and for people (`message`)."""
+    """Why it failed, for programs (`code`) and for people (`message`)."""
 
     code: RefusalCode
     message: str
 
     def to_json(self) -> dict[str, str]:
-        """As programs read it."""
+        """As JSON."""
         return {"code": self.code, "message": self.message}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffResult:
-    """What became of a handoff."""
+    """The result of a handoff."""
 
     request_id: str
     status: StatusName
     source: str
     target: str
     completed_at: float | None = None
-    """Seconds since 1970; `None` while it is under way."""
+    """Seconds since 1970; `None` while it is in progress."""
     error: HandoffFailure | None = None
     rollback_performed: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """As programs read it."""
+        """As JSON."""
         return {
             "request_id": self.request_id,
             "status": self.status,
@@ -318,7 +318,7 @@ class HandoffResult:
 
 @dataclass(frozen=True, slots=True)
 class Decline:
-    """What an agent's `accepts` returns to say no, with the reason.
+    """Returned by an agent's `accepts` to refuse, with the reason.
 
     For example::
 

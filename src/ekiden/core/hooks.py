@@ -1,7 +1,7 @@
-"""Callbacks at the joints of a run: for the whole run, or for one agent.
+"""Callbacks of a run: for the whole run, or for one agent.
 
-A hook is part of the step it belongs to: it runs before the step is stored, so a step that is
-repeated after a crash calls it again. Override what you need; each default does nothing.
+A hook is part of its step: it runs before the step is stored, so a step that is repeated after a
+crash calls it again. Override what you need; each default does nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class RunHooks(Generic[TContext]):
     """
 
     async def on_agent_start(self, context: AgentHookContext[TContext], agent: Any) -> None:
-        """An agent begins, or gets the conversation back."""
+        """An agent starts, or gets the conversation back."""
 
     async def on_agent_end(
         self, context: RunContextWrapper[TContext], agent: Any, output: Any
@@ -41,22 +41,22 @@ class RunHooks(Generic[TContext]):
         system_prompt: str | None,
         input_items: list[Item],
     ) -> None:
-        """The model is about to be asked."""
+        """Before a model call."""
 
     async def on_llm_end(
         self, context: RunContextWrapper[TContext], agent: Any, response: ModelResponse
     ) -> None:
-        """The model answered."""
+        """After a model call."""
 
     async def on_tool_start(
         self, context: RunContextWrapper[TContext], agent: Any, tool: Tool
     ) -> None:
-        """A tool is about to run; `context` is its `ToolContext`."""
+        """Before a tool runs; `context` is its `ToolContext`."""
 
     async def on_tool_end(
         self, context: RunContextWrapper[TContext], agent: Any, tool: Tool, result: Any
     ) -> None:
-        """A tool returned."""
+        """After a tool returned."""
 
     async def on_handoff(
         self, context: RunContextWrapper[TContext], from_agent: Any, to_agent: Any
@@ -77,7 +77,7 @@ class AgentHooks(Generic[TContext]):
     """
 
     async def on_start(self, context: AgentHookContext[TContext], agent: Any) -> None:
-        """This agent begins, or gets the conversation back."""
+        """This agent starts, or gets the conversation back."""
 
     async def on_end(self, context: RunContextWrapper[TContext], agent: Any, output: Any) -> None:
         """This agent gave the run's answer."""
@@ -89,22 +89,22 @@ class AgentHooks(Generic[TContext]):
         system_prompt: str | None,
         input_items: list[Item],
     ) -> None:
-        """The model is about to be asked."""
+        """Before a model call."""
 
     async def on_llm_end(
         self, context: RunContextWrapper[TContext], agent: Any, response: ModelResponse
     ) -> None:
-        """The model answered."""
+        """After a model call."""
 
     async def on_tool_start(
         self, context: RunContextWrapper[TContext], agent: Any, tool: Tool
     ) -> None:
-        """A tool is about to run; `context` is its `ToolContext`."""
+        """Before a tool runs; `context` is its `ToolContext`."""
 
     async def on_tool_end(
         self, context: RunContextWrapper[TContext], agent: Any, tool: Tool, result: Any
     ) -> None:
-        """A tool returned."""
+        """After a tool returned."""
 
     async def on_handoff(
         self, context: RunContextWrapper[TContext], agent: Any, source: Any

@@ -1,4 +1,4 @@
-"""What speaks to other systems, found by name: nothing of it is imported before it is used."""
+"""Integrations with other systems, found by name and imported on first use."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from ekiden.core.text.suggest import suggestion
 Role: TypeAlias = Literal[
     "agents", "encoder", "engine", "framework", "live", "memory", "mirror", "server"
 ]
-"""What an integration can be: agents elsewhere, an encoder of texts, an engine, agents of another
-framework, live sessions, a back end of memories, a mirror of sessions, or routes of the server."""
+"""The roles of an integration: remote agents, an encoder of texts, an engine, agents of another
+framework, live sessions, a memory back end, a mirror of sessions, or routes of the server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Integration:
-    """One system that Ekiden speaks to or for."""
+    """An integration with one system."""
 
     name: str
     module: str
-    """Where it is; what it offers are names of this module."""
+    """Its module, which exports its names."""
     roles: tuple[Role, ...]
     extra: str | None = None
-    """The extra with the packages that it needs; `None`: those that Ekiden has anyway."""
+    """The extra with its packages; `None`: Ekiden's own dependencies are enough."""
     needs: tuple[str, ...] = ()
     """Modules of these packages."""
     types: tuple[str, ...] = ()
-    """Of a framework: packages whose classes its agents have."""
+    """For a framework: the packages of its agents' classes."""
 
     @property
     def is_installed(self) -> bool:
-        """Whether all that it needs is there."""
+        """Whether all its packages are installed."""
         return all(_is_there(each) for each in self.needs)
 
     @property
     def way_to_install(self) -> str:
-        """The command."""
+        """The install command."""
         return f"pip install 'ekiden[{self.extra}]'" if self.extra else "pip install ekiden"
 
     def load(self) -> Any:
-        """Its module, which says itself what it misses when it is used."""
+        """Its module, which reports missing packages itself."""
         return import_module(self.module)
 
 
@@ -116,7 +116,7 @@ _PACKAGES = {
     "openai_agents": "agents",
     "pydantic_ai": "pydantic_ai",
 }
-"""By framework, the package whose classes its agents have."""
+"""By framework, the package of its agents' classes."""
 _FRAMEWORKS: tuple[Integration, ...] = tuple(
     Integration(
         name=name,
@@ -132,7 +132,7 @@ _known = {each.name: each for each in (*_BUILT_IN, *_FRAMEWORKS)}
 
 
 def register_integration(integration: Integration) -> None:
-    """Let others find it by its name; one of the same name is replaced."""
+    """Register it under its name; replaces one of the same name."""
     _known[integration.name] = integration
 
 
@@ -147,18 +147,18 @@ def integration(name: str) -> Integration:
 
 
 def integrations(role: Role) -> list[Integration]:
-    """Those that can be this, by name."""
+    """The integrations with this role, by name."""
     return [_known[name] for name in sorted(_known) if role in _known[name].roles]
 
 
 def framework_of(obj: object) -> Integration:
-    """The framework that the object's class, or one above it, comes from; `UserError`."""
+    """The framework of the object's class or a base class; `UserError`."""
     for kind in type(obj).__mro__:
         for each in integrations("framework"):
             if any(f"{kind.__module__}.".startswith(f"{own}.") for own in each.types):
                 return each
     known = ", ".join(each.name for each in integrations("framework"))
     raise UserError(
-        f"{type(obj).__module__}.{type(obj).__qualname__} is of no framework that is known "
-        f"({known}): give a ForeignAdapter of your own, or register an Integration"
+        f"{type(obj).__module__}.{type(obj).__qualname__} is not of a known framework "
+        f"({known}): pass your own ForeignAdapter, or register an Integration"
     )

@@ -1,4 +1,4 @@
-"""Names of a package that are loaded when they are first asked for, to keep imports light."""
+"""Names of a package that are loaded on first use, to keep imports light."""
 
 from __future__ import annotations
 

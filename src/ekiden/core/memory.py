@@ -1,4 +1,4 @@
-"""What is remembered beyond a session, as agents' code sees it."""
+"""Long-term memory, as agents' code sees it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FoundBy: TypeAlias = Literal["words", "meaning", "both"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRecord:
-    """Something that was remembered.
+    """A memory.
 
     For example::
 
@@ -24,66 +24,65 @@ class MemoryRecord:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """JSON, as it was stored."""
     score: float | None = None
-    """How near it is to the question, 0 to 1: the cosine of the meanings or the share of the
-    question's words, weighted by how rare they are, whichever is more; `None` if nothing was
-    asked."""
+    """The similarity to the question, 0 to 1: the cosine of the embeddings or the share of the
+    question's words, weighted by rarity, whichever is higher; `None` without a question."""
     found_by: FoundBy | None = None
     stored_at_us: int = 0
     """Microseconds since 1970."""
     agent: str | None = None
-    """Who stored it; `None` if it was no agent."""
+    """The agent that stored it; `None` if it was not an agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recall:
-    """The answer to a question to the memory."""
+    """The result of a memory search."""
 
     found: Sequence[MemoryRecord] = ()
-    """The best first."""
+    """Best match first."""
     notes: Sequence[str] = ()
-    """What did not go as it was meant, such as a back end that is away; in sentences."""
+    """Problems, such as an unavailable back end; in sentences."""
 
 
 class LongTermMemory(Protocol):
-    """One user's memories, or one app's: no other's can be named or found.
+    """The memories of one user or one app; no others can be reached.
 
-    Every call raises `NoMemory` if there is nobody whose it would be.
+    Every call raises `NoMemory` if there is no user or app.
     """
 
     async def store(
         self, key: str | None, content: str, metadata: Mapping[str, Any] | None = None
     ) -> str:
-        """Remember `content` under `key`, in the place of what was there; gives the key.
+        """Store `content` under `key`, replacing an older one; returns the key.
 
-        Without one it is made from the content, so that the same content is kept once.
-        `MemoryTooLarge`, and `MemoryInvalid` for what cannot be kept; then nothing is stored.
+        Without a key it is made from the content, so that the same content is stored once.
+        `MemoryTooLarge`, and `MemoryInvalid` for invalid data; then nothing is stored.
         """
         ...
 
     async def get(self, key: str) -> MemoryRecord | None:
-        """What is remembered under `key`."""
+        """The memory under `key`."""
         ...
 
     async def retrieve(
         self, query: str, top_k: int | None = None, threshold: float | None = None
     ) -> list[MemoryRecord]:
-        """What the question is about, the best first; none for a question without words."""
+        """Memories that match the question, best match first; none for an empty question."""
         ...
 
     async def recall(
         self, query: str, top_k: int | None = None, threshold: float | None = None
     ) -> Recall:
-        """As `retrieve`, with what did not go as it was meant."""
+        """Like `retrieve`, with notes about problems."""
         ...
 
     async def forget(self, key: str) -> bool:
-        """Remove it; `False` if there was nothing."""
+        """Delete it; `False` if there was none."""
         ...
 
     async def list(self, *, after: str = "", limit: int = 100) -> Sequence[MemoryRecord]:
-        """All, by key, those above `after`."""
+        """All memories by key, after `after`."""
         ...
 
     async def clear(self) -> int:
-        """Remove everything; how many there were."""
+        """Delete all; returns their number."""
         ...

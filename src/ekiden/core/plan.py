@@ -1,4 +1,4 @@
-"""A request that is split among several agents: its tasks, their results, where the plan stands."""
+"""A plan: a request split among several agents, its tasks, their results and its phase."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ekiden.core.values.jsonio import dumps
 PlanPhase: TypeAlias = Literal[
     "init", "decomposed", "executing", "aggregating", "completed", "failed"
 ]
-"""Where a plan stands; each is stored before the next begins."""
+"""The phase of a plan; each is stored before the next starts."""
 
 AskModel: TypeAlias = Callable[[ModelRequest], Awaitable[ModelResponse]]
-"""Asks the supervisor's model; every call is a remembered step, and counted."""
+"""Calls the supervisor's model; every call is a recorded step, and counted."""
 
 
 class PlanFailed(EkidenError):
-    """No task of a plan succeeded, so that there is nothing to make an answer of."""
+    """No task of a plan succeeded, so there is no answer."""
 
     code = "plan.failed"
 
@@ -48,11 +48,11 @@ class AgentTask(Value):
     task_id: str = field(default_factory=_task_id)
     agent: str
     description: str
-    """What to do, with all that it takes; never empty."""
+    """The full task description; never empty."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """JSON that goes along."""
+    """Additional JSON."""
     depends_on: tuple[str, ...] = ()
-    """Ids of tasks whose results this one needs: it begins after them and is given them."""
+    """Ids of tasks whose results this one needs: it starts after them and gets them."""
     created_at: float = field(default_factory=time.time)
 
     def __post_init__(self) -> None:
@@ -72,13 +72,13 @@ class AgentTask(Value):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AgentTask:
-        """As it was stored."""
+        """From its stored form."""
         return cls(**{**data, "depends_on": tuple(data.get("depends_on", ()))})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentResult(Value):
-    """What became of a task: a success has `data`, a failure has `error`."""
+    """The result of a task: a success has `data`, a failure has `error`."""
 
     task_id: str
     agent: str
@@ -102,16 +102,16 @@ class AgentResult(Value):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AgentResult:
-        """As it was stored."""
+        """From its stored form."""
         return cls(**data)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskDecomposition:
-    """A request as tasks, of which there is at least one.
+    """A request split into one or more tasks.
 
-    Every id in `depends_on` is that of a task here, and no tasks wait for each other in a circle:
-    `UserError` otherwise::
+    Every id in `depends_on` is that of a task here, and there are no cycles: `UserError`
+    otherwise::
 
         weather = AgentTask(agent="weather", description="Kyoto on Monday", task_id="t1")
         hotel = AgentTask(agent="hotels", description="A hotel that suits it", depends_on=("t1",))
@@ -121,7 +121,7 @@ class TaskDecomposition:
     tasks: tuple[AgentTask, ...]
     reasoning: str = ""
     notes: tuple[str, ...] = ()
-    """What was changed in what the model or the rules said: a task that went to the fallback."""
+    """Corrections of what the model or the rules proposed, such as a task for the fallback."""
 
     def __post_init__(self) -> None:
         if not self.tasks:
@@ -139,7 +139,7 @@ class TaskDecomposition:
 
     @property
     def requires_aggregation(self) -> bool:
-        """Whether there is more than one result to make an answer of."""
+        """Whether several results must be combined into an answer."""
         return len(self.tasks) > 1
 
     def to_json(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class TaskDecomposition:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TaskDecomposition:
-        """As it was stored."""
+        """From its stored form."""
         return cls(
             tasks=tuple(map(AgentTask.from_json, data["tasks"])),
             reasoning=data.get("reasoning", ""),
@@ -163,20 +163,20 @@ class TaskDecomposition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultiAgentState:
-    """A plan and how far it came."""
+    """A plan with its progress."""
 
     user_input: str
     phase: PlanPhase = "init"
     decomposition: TaskDecomposition | None = None
     pending_tasks: tuple[AgentTask, ...] = ()
     results: tuple[AgentResult, ...] = ()
-    """In the order in which they came; only ever added to."""
+    """In the order of completion; append-only."""
     final_response: str | None = None
     error: str | None = None
     session_id: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """As programs read it."""
+        """As JSON."""
         plan = self.decomposition
         return {
             "session_id": self.session_id,
@@ -192,7 +192,7 @@ class MultiAgentState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """An agent that tasks can be given to, as whoever splits a request is told of it."""
+    """An agent that can get tasks, as a decomposer sees it."""
 
     name: str
     description: str = ""
@@ -224,15 +224,15 @@ class Decomposer(Protocol):
         fallback: str | None,
         ask: AskModel | None,
     ) -> TaskDecomposition:
-        """The tasks; every one for a member. `ask` is `None` where there is no model.
+        """The tasks, each for a member. `ask` is `None` if there is no model.
 
-        Raises `ModelBehaviorError` if the model gives nothing usable, after one repair.
+        Raises `ModelBehaviorError` if the model's output is unusable, after one repair.
         """
         ...
 
 
 class Aggregator(Protocol):
-    """Makes one answer of several results.
+    """Combines several results into one answer.
 
     For example::
 
@@ -244,22 +244,22 @@ class Aggregator(Protocol):
     """
 
     async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
-        """The answer, which says what is missing. Called with two or more tasks, of which at least
+        """The answer, which names missing results. Called with two or more tasks, of which at least
         one succeeded."""
         ...
 
 
 DecomposeFunction: TypeAlias = Callable[..., Any]
 """A `Decomposer` as a function, sync or async: of the text, and of those of `members`, `fallback`
-and `ask` that it has parameters for. It gives a `TaskDecomposition`, or a list of `AgentTask`."""
+and `ask` that it has parameters for. It returns a `TaskDecomposition`, or a list of `AgentTask`."""
 AggregateFunction: TypeAlias = Callable[..., Any]
 """An `Aggregator` as a function, sync or async: of the state, and of `ask` if it has that
-parameter. It gives the answer."""
+parameter. It returns the answer."""
 
 
 def keywords_taken(function: Callable[..., Any], names: Sequence[str], what: str) -> list[str]:
-    """Those of `names` that the function has parameters for, beside its one positional argument;
-    `UserError` if it cannot be called so."""
+    """Those of `names` that the function has parameters for, besides its one positional argument;
+    `UserError` if it cannot be called like that."""
     try:
         signature = inspect.signature(function)
     except ValueError:  # Written in C, without a signature to look at.
@@ -281,26 +281,26 @@ def keywords_taken(function: Callable[..., Any], names: Sequence[str], what: str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSettings:
-    """How a supervisor works; `Supervisor` makes it."""
+    """The settings of a supervisor; `Supervisor` makes it."""
 
     members: tuple[Any, ...]
     """The agents that get tasks: `Agent` objects."""
     fallback: str | None = None
     """The member that gets tasks for agents that do not exist; `None`: the last member."""
     decomposer: Decomposer | DecomposeFunction | None = None
-    """`None`: by the model with a schema, or by rules where there is no model."""
+    """`None`: the model splits the request with a schema, or rules do if there is no model."""
     aggregator: Aggregator | AggregateFunction | None = None
-    """`None`: by the model, or side by side where there is no model."""
+    """`None`: the model combines them, or they are listed if there is no model."""
     concurrency: Count = 8
-    """Tasks under way at the same time."""
+    """Concurrent tasks."""
     timeout_s: Seconds = 60.0
     """For each attempt of a task; waiting for people does not count."""
     retries: WholeAmount = 1
     """Further attempts of a task that failed."""
     backoff_s: Amount = 0.5
-    """How long the first retry waits; each further one twice as long."""
+    """Seconds before the first retry; doubled for each further one."""
     budget: Budget | None = None
-    """What each task may spend."""
+    """The budget of each task."""
     max_tasks: Count = 20
     """A plan with more is refused."""
 
@@ -323,7 +323,7 @@ class PlanSettings:
 
     @property
     def fallback_name(self) -> str:
-        """Who gets what nobody else can."""
+        """The member that gets tasks that no other can do."""
         return self.fallback or str(self.members[-1].name)
 
 
@@ -337,7 +337,8 @@ def _check_json(what: str, value: Any) -> None:
 
 
 def _circle(tasks: Sequence[AgentTask]) -> list[str]:
-    """Ids of tasks that wait for each other, the first one again at the end; none: empty."""
+    """Ids of tasks that wait for each other, the first one again at the end; empty if there are
+    none."""
     needs = {task.task_id: task.depends_on for task in tasks}
     done: set[str] = set()
     for start in needs:

@@ -1,4 +1,4 @@
-"""What an agent declares of itself: labels, triggers, capabilities, approval, memory."""
+"""What an agent declares: labels, triggers, capabilities, approval, memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LABEL = re.compile(LABEL)
 
 
 def check_labels(labels: object, whose: str) -> frozenset[str]:
-    """The labels as a set; `UserError`, which begins with `whose`, for what are none."""
+    """The labels as a set; `UserError`, which begins with `whose`, for invalid ones."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise UserError(f"{whose} must be a set of texts, such as {{'gpu'}}, not {labels!r:.60}")
     found = list(labels)
@@ -33,17 +33,17 @@ def check_labels(labels: object, whose: str) -> frozenset[str]:
 
 
 def is_label(value: object) -> bool:
-    """Whether it can be a label."""
+    """Whether it is a valid label."""
     return isinstance(value, str) and _LABEL.fullmatch(value) is not None
 
 
 Scope: TypeAlias = Literal["project", "user", "system"]
-"""`system` agents, such as the router itself, are never chosen by routing."""
+"""Routing never chooses `system` agents, such as the router itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Triggers(Value):
-    """What in a request speaks for an agent.
+    """The features of requests for an agent.
 
     For example::
 
@@ -54,7 +54,7 @@ class Triggers(Value):
     patterns: tuple[Text, ...] = ()
     """Regular expressions in RE2's syntax, matched without regard to case."""
     priority: Annotated[int, Allowed(high=100)] = 50
-    """0 to 100: how much of the score counts."""
+    """0 to 100: the weight of the score."""
     examples: tuple[Text, ...] = ()
     """Requests that this agent should get; `semantic` routing learns from them."""
 
@@ -68,7 +68,7 @@ class Triggers(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability(Checked, Value):
-    """Something that an agent can do.
+    """A capability of an agent.
 
     For example::
 
@@ -92,7 +92,7 @@ class Confirmation:
     """
 
     prompt_template: str = "Run {tool_name} with {tool_args}?"
-    """What the person is asked; ``{tool_name}`` and ``{tool_args}`` are filled in."""
+    """The question to the person; ``{tool_name}`` and ``{tool_args}`` are filled in."""
     timeout_s: Seconds | None = None
     """The question expires after this time, and the tool is not run. `None`: 30 seconds for an
     approver that asks a person directly; a question in the inbox has no deadline."""
@@ -107,7 +107,7 @@ class Confirmation:
 
 
 def title_arguments(title: str) -> list[str]:
-    """The arguments that a title names; `UserError` for one that cannot be filled in."""
+    """The arguments in a title; `UserError` if it cannot be filled in."""
     try:
         parts = list(Formatter().parse(title))
     except ValueError as exc:
@@ -133,14 +133,14 @@ def check_title(title: str, schema: Mapping[str, Any], tool: str) -> None:
 
 
 MemoryKind: TypeAlias = Literal["key_value", "vector"]
-"""`key_value`: found by words. `vector`: found by meaning, too."""
+"""`key_value`: search by words. `vector`: also search by meaning."""
 MemoryScope: TypeAlias = Literal["user", "app"]
-"""Whose it is: that of the session's user, or of everybody who uses the app."""
+"""The owner: the session's user, or all users of the app."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySettings(Checked):
-    """What an agent remembers beyond the session, and how it is found again.
+    """An agent's memory beyond the session, and its search.
 
     For example::
 
@@ -149,10 +149,10 @@ class MemorySettings(Checked):
 
     type: MemoryKind = "key_value"
     scope: MemoryScope = "user"
-    """With `user` a session without a user remembers nothing, and its agent is told so."""
+    """With `user`, a session without a user has no memory, and its agent is told so."""
     backend: Name | None = None
-    """`None`: in the store of the session; else the name of another one, such as ``pinecone``."""
+    """`None`: the session's store; else the name of another back end, such as ``pinecone``."""
     top_k: Annotated[int, Allowed(low=1, high=100)] = 5
-    """How many memories `recall` gives at most."""
+    """The most memories that `recall` returns."""
     threshold: Annotated[float | None, Allowed(high=1)] = None
-    """How near they must be, 0 to 1; `None`: as the kind of memory has it."""
+    """The lowest similarity, 0 to 1; `None`: the default of the memory type."""

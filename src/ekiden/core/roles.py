@@ -1,4 +1,4 @@
-"""Small roles that let lower layers use what higher layers provide."""
+"""Small interfaces that let lower layers use higher layers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ekiden.core.questions.inbox_item import InboxAnswer, InboxItem
 
 
 class Clock(Protocol):
-    """Where times come from; tests move it by hand."""
+    """The source of time; tests move it by hand."""
 
     def now_us(self) -> int:
         """Microseconds since 1970, for people: it may jump."""
@@ -26,29 +26,29 @@ class Clock(Protocol):
 
 
 class EventSink(Protocol):
-    """Somebody who wants to see events after they are stored."""
+    """Receives events after they are stored."""
 
     def emit(self, event: Event) -> None:
-        """Take the event; must return quickly and must not raise."""
+        """Receive the event; must return quickly and must not raise."""
         ...
 
 
 RouteCause: TypeAlias = Literal["new", "asked", "named", "gave_up", "switched", "kept"]
 """Why an agent was chosen: a new conversation; the person wrote ``@auto``, or ``@name``; the agent
-gave up; the message was clearly another agent's; or nothing called for a choice."""
+gave up; the message clearly was for another agent; or nothing required a choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Who gets a request, as a router decided."""
+    """A router's decision."""
 
     agent: str | None
-    """`None`: nobody; then `reply` is said to the person, or without one the run fails."""
+    """`None`: no agent; then `reply` goes to the person, or without one the run fails."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """The whole decision as JSON: what the `route` event tells."""
+    """The whole decision as JSON, as in the `route` event."""
     reply: str | None = None
     usage: Usage | None = None
-    """What models were asked for it; part of the run's."""
+    """The usage of its model calls; part of the run's."""
 
 
 class Assigner(Protocol):
@@ -62,8 +62,8 @@ class Assigner(Protocol):
         excluded: Collection[str] = (),
         options: Mapping[str, Any] | None = None,
     ) -> Assignment:
-        """Choose among all candidates but those `excluded`; `options` are those of one request,
-        such as ``{"strategy": "rule"}``. Never raises for what a model or a text does."""
+        """Choose among all candidates except `excluded`; `options` are those of one request, such
+        as ``{"strategy": "rule"}``. Never raises because of a model's output or a text."""
         ...
 
     async def keep(self, text: str, *, agent: str) -> Assignment:
@@ -73,7 +73,7 @@ class Assigner(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmationRequest:
-    """A question to a person: may this tool run?"""
+    """A request for approval of a tool call."""
 
     session_id: str
     agent: str
@@ -81,21 +81,21 @@ class ConfirmationRequest:
     arguments: str
     """The JSON text that the model gave."""
     prompt: str
-    """What to ask; it has text of the model in it: show it as text."""
+    """The question; it contains text from the model: show it as plain text."""
     timeout_s: float
     scope: str = ""
     """The part of the tool that an "always" would cover, such as a program or a host, in the
     model's spelling; empty: all of it."""
     call_id: str = ""
-    """Which call of the model it is."""
+    """The id of the model's call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval(Confirmation):
-    """The approval of a tool call: what a tool asks for, or what a person answers.
+    """The approval of a tool call: as a requirement of a tool, or as a person's answer.
 
-    As the `confirmation` of a tool it says how a person is asked; as the answer of an `Approver`
-    it has `approved` and `by`::
+    As the `confirmation` of a tool it describes the question; as the answer of an `Approver` it has
+    `approved` and `by`::
 
         @function_tool(confirmation=Approval(title="Refund {amount} {currency}"))
         def refund(amount: float, currency: str) -> str: ...
@@ -105,18 +105,19 @@ class Approval(Confirmation):
 
     approved: bool = False
     by: str = ""
-    """Who answered; empty: nobody yet."""
+    """The person who answered; empty: not answered yet."""
     reason: str = ""
     arguments: str | None = None
-    """JSON text: run it with these instead."""
+    """JSON text: run the tool with these arguments instead."""
     always: bool = False
-    """Do not ask this agent again for this tool, or for the same `scope` of it, in this session."""
+    """Do not ask again for this tool of this agent, or for the same `scope` of it, in this
+    session."""
 
     def __post_init__(self) -> None:
         Confirmation.__post_init__(self)
         is_answer = bool(self.by)
         if not is_answer and (self.approved or self.always or self.arguments or self.reason):
-            raise UserError("an Approval that answers needs `by`: who answered")
+            raise UserError("an Approval that answers needs `by`: the person's name")
         if is_answer and self.title is not None:
             raise UserError(
                 "an Approval has either a `title`, as a question, or `by`, as an answer"
@@ -124,7 +125,7 @@ class Approval(Confirmation):
 
 
 class Approver(Protocol):
-    """Asks a person; `RunConfig.approver`.
+    """Asks a person for approval; `RunConfig.approver`.
 
     For example::
 
@@ -135,22 +136,22 @@ class Approver(Protocol):
     """
 
     async def approve(self, request: ConfirmationRequest) -> Approval | Literal["inbox"]:
-        """The answer, or that it is to be sought in the inbox, while the session is suspended; the
-        caller keeps the time-out, and cancels this when it is over."""
+        """The answer, or that the inbox must give it while the session is suspended; the caller
+        enforces the timeout by cancelling this."""
         ...
 
 
 class Escalator(Protocol):
-    """Brings questions of programs and agents before people; `ekiden.inbox.Inbox` is one."""
+    """Asks people questions of programs and agents; `ekiden.inbox.Inbox` is one."""
 
     async def ask_person(self, item: InboxItem) -> InboxAnswer:
         """Store the item and wait for its answer, without limit unless it has a deadline.
 
-        Whoever stops waiting (is cancelled) withdraws it. Raises `InboxItemClosed` if it was
-        cancelled or expired without a default.
+        Cancelling the wait withdraws the item. Raises `InboxItemClosed` if it was cancelled or
+        expired without a default.
         """
         ...
 
     async def post(self, item: InboxItem) -> InboxItem:
-        """Store the item and go on; as it is stored."""
+        """Store the item without waiting; returns it as stored."""
         ...

@@ -14,7 +14,7 @@ from ekiden.core.values.documents import Value, written
 LimitName: TypeAlias = Literal["turns", "tokens", "seconds", "money"]
 LimitScope: TypeAlias = Literal["run", "agent", "handoff", "tenant"]
 ACTIVE: Final[frozenset[str]] = frozenset({"queued", "running"})
-"""Somebody works on it, or will."""
+"""Statuses of a run that a process works on, or will."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Done(Generic[TOutput]):
 
 @dataclass(frozen=True, slots=True)
 class HandedOff:
-    """A turn ended with another agent in charge; the run goes on."""
+    """A turn ended with another agent in charge; the run continues."""
 
     source: str
     target: str
@@ -36,7 +36,7 @@ class HandedOff:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The session is suspended until somebody answers or something happens."""
+    """The session is suspended until an answer or an event."""
 
     reason: str
     kind: Literal["waiting"] = "waiting"
@@ -52,7 +52,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The run cannot go on; what was done is kept, and it can be resumed."""
+    """The run failed; its work is kept, and it can be resumed."""
 
     code: str
     error: str
@@ -61,15 +61,15 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class OutOfBudget:
-    """A limit was reached; what was done is kept, and it can be resumed with a higher one."""
+    """A limit was reached; the work is kept, and it can be resumed with a higher one."""
 
     limit: LimitName
     allowed: float
     used: float
     kind: Literal["out_of_budget"] = "out_of_budget"
     scope: LimitScope = field(default="run", repr=False, compare=False)
-    """Whose limit it is: the run's, the budget of the agent or of the handoff to it, or the
-    tenant's of the day."""
+    """The owner of the limit: the run, the agent or the handoff to it, or the tenant for the
+    day."""
 
 
 Outcome: TypeAlias = Done[TOutput] | Waiting | Refused | Failed | OutOfBudget
@@ -79,8 +79,8 @@ Outcome: TypeAlias = Done[TOutput] | Waiting | Refused | Failed | OutOfBudget
 RunStatus: TypeAlias = Literal[
     "queued", "running", "waiting", "stopped", "done", "refused", "failed", "out_of_budget"
 ]
-"""`queued`: nobody works on it yet; `waiting`: for people; `stopped`: somebody stopped it, and it
-can be resumed. The others are outcomes."""
+"""`queued`: not started yet; `waiting`: for people; `stopped`: stopped on request, and it can be
+resumed. The others are outcomes."""
 
 
 def _usage(counts: Mapping[str, Any] | None) -> Usage:
@@ -103,30 +103,30 @@ class ReachedLimit(Value):
     allowed: float
     used: float
     scope: LimitScope = "run"
-    """Whose limit it is: the run's, the budget of the agent or of the handoff to it, or the
-    tenant's of the day."""
+    """The owner of the limit: the run, the agent or the handoff to it, or the tenant for the
+    day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run(Value):
-    """A run as it stands."""
+    """A run with its current state."""
 
     run_id: str
     session_id: str
     status: RunStatus
     agent: str = ""
-    """Who has the session."""
+    """The agent that has the session."""
     output: Any = None
     """The answer; `null` unless the run is done."""
     outcome: str | None = None
     chain: Sequence[str] = ()
-    """Who had the run, beginning with `user`."""
+    """The agents that had the run, starting with `user`."""
     handoffs: Sequence[str] = ()
     """Ids of the handoffs that were made."""
     usage: Usage = field(default_factory=Usage, metadata=written(Usage.to_json, _usage))
-    """What its model calls used; counts that are zero are left out."""
+    """The usage of its model calls; zero counts are left out."""
     error: RunError | None = None
-    """Why it failed, or what to do about the limit that it reached."""
+    """Why it failed, or what to do about the reached limit."""
     reached: ReachedLimit | None = None
     """The limit at which it is out of budget."""
     questions: Sequence[str] = ()
@@ -136,35 +136,35 @@ class Run(Value):
 
     @property
     def is_active(self) -> bool:
-        """Whether somebody works on it, or will."""
+        """Whether a process works on it, or will."""
         return self.status in ACTIVE
 
     @property
     def is_pending(self) -> bool:
-        """The same, for whoever asks over HTTP."""
+        """The same, for HTTP callers."""
         return self.is_active
 
     @property
     def failure(self) -> RunError:
-        """Why it failed, also where nothing is known of that."""
+        """Why it failed, even if nothing is known about it."""
         return self.error or RunError(code="run.failed", message="the run failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun(Value):
-    """A run that was just stored: from now on it goes on, whoever watches."""
+    """A newly stored run: from now on it continues, watched or not."""
 
     run_id: str
     session_id: str
 
 
 def run_id_of(session_id: str, number: int) -> str:
-    """What the run is called."""
+    """The id of a run."""
     return f"{session_id}:{number}"
 
 
 def parse_run_id(run_id: str) -> tuple[str, int]:
-    """The session and the number of the run; `RunNotFound` if it cannot be an id of one."""
+    """The session and the number of the run; `RunNotFound` for an invalid id."""
     session_id, _, number = run_id.rpartition(":")
     if not session_id or not number.isascii() or not number.isdigit() or len(number) > 9:
         raise RunNotFound(run_id)

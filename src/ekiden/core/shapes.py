@@ -1,6 +1,7 @@
-"""Kinds of values in documents that anybody may have written, checked by pydantic.
+"""Shapes of values in untrusted documents, checked by pydantic.
 
-Import this module inside a function, or from a module that is: pydantic takes long to load.
+Import this module inside a function, or from a module that is imported like that: pydantic is slow
+to load.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ Name: TypeAlias = Annotated[str, AfterValidator(_some)]
 Key: TypeAlias = Annotated[str, AfterValidator(_at_most)]
 Count: TypeAlias = Annotated[int, Ge(0), Lt(_MOST)]
 Amount: TypeAlias = Annotated[float, Ge(0), Lt(_MOST)]
-"""Something that was spent or may be: finite, and not negative."""
+"""An amount spent or allowed: finite, and not negative."""
 Amounts: TypeAlias = dict[str, Amount]
 Object: TypeAlias = dict[str, Any]
 
@@ -54,18 +55,18 @@ def _is_usage(value: Object) -> Object:
 
 
 Used: TypeAlias = Annotated[Amounts, AfterValidator(_is_usage)]
-"""What models used: counts, and a cost."""
+"""The usage of models: counts, and a cost."""
 
 
 def shape(name: str, fields: Mapping[str, Any]) -> Any:
-    """An object that may have these fields, whose names are no names of Python or many alike."""
+    """An object with these fields, whose names are not Python names or are many alike."""
     return TypedDict(name, dict(fields), total=False)  # type: ignore[operator]
 
 
 _WORDS: Final[Mapping[str, str]] = {
     "missing": "it is missing",
     "string_type": "it is not a text",
-    "dict_type": "it is no object",
+    "dict_type": "it is not an object",
     "list_type": "it is not a list",
     "int_type": "it is not a whole number",
     "float_type": "it is not a number",
@@ -75,7 +76,7 @@ _WORDS: Final[Mapping[str, str]] = {
 
 
 def check(kind: Any, value: Any, place: str) -> Any:
-    """The value, if it is of this shape; `SessionImportInvalid` with the place, if not."""
+    """The value, if it has this shape; `SessionImportInvalid` with the place, if not."""
     try:
         _adapter(kind).validate_python(value, strict=True)
     except ValidationError as exc:

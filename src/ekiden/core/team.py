@@ -13,10 +13,10 @@ from ekiden.core.handoff import Handoff
 
 
 class Team:
-    """The agents that can be reached from some starting ones: through their handoffs, as tools, and
-    as those to whom a supervisor gives tasks.
+    """The agents that can be reached from some starting ones: through handoffs, as tools, and as
+    members of supervisors.
 
-    `entry` is who gets a new conversation: the first of `agents` unless named::
+    `entry` gets new conversations: the first of `agents` by default::
 
         team = Team(triage, name="desk")
         await Runner.run(team, "Where is my parcel?")
@@ -49,9 +49,9 @@ class Team:
 
 
 def reachable(agents: Iterable[Agent[Any]]) -> Iterator[Agent[Any]]:
-    """The agents and everyone they may hand to, call as a tool or give tasks, each once.
+    """The agents and all their handoff targets, agent tools and task members, each once.
 
-    Two of one name, and what is no agent, is `UserError`.
+    Two agents of one name, and objects that are not agents, are a `UserError`.
     """
     found: dict[str, Agent[Any]] = {}
     todo = deque(agents)

@@ -23,30 +23,31 @@ if TYPE_CHECKING:
     from ekiden.core.tool_guardrails import ToolInputGuardrail, ToolOutputGuardrail
 
 ToolErrorFunction: TypeAlias = Callable[[RunContextWrapper[Any], Exception], Any]
-"""Turns an exception of a tool into what the model is told; sync or async."""
+"""Turns an exception of a tool into the text for the model; sync or async."""
 
 Enabled: TypeAlias = bool | Callable[[RunContextWrapper[Any], Any], bool | Awaitable[bool]]
-"""Whether something is offered this turn: fixed, or asked with the context and the agent."""
+"""Whether something is offered this turn: a fixed value, or a function of the context and the
+agent."""
 
 
 ScopeFunction: TypeAlias = Callable[[str], str]
 """Names the part of a tool that a call with these arguments (JSON text) belongs to: the program
-that it runs, the host that it asks. Raises for arguments of which it cannot be told."""
+that it runs, the host that it contacts. Raises if the arguments do not tell."""
 
 
 @dataclass(eq=False)
 class FunctionTool(Parameterized, Generic[TContext, TOutput]):
-    """A function that the model may ask for, with its schema; `function_tool` makes one.
+    """A function that the model may call, with its schema; `function_tool` makes one.
 
-    By hand, where the schema comes from elsewhere::
+    By hand, with a schema from another source::
 
         async def ask_remote(ctx: ToolContext, arguments: str) -> str:
             return await remote.call(arguments)
 
         FunctionTool("remote", "Ask the remote side.", remote.schema, ask_remote)
 
-    Of the types in brackets the first is that of the context, the second what `CodeContext.call`
-    gives: known for texts, numbers, lists of texts and dicts, as all else comes back as JSON.
+    The first type in brackets is that of the context, the second the result of `CodeContext.call`:
+    known for texts, numbers, lists of texts and dicts; everything else is returned as JSON.
     """
 
     name: str
@@ -57,21 +58,21 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
     strict_json_schema: bool = True
     is_enabled: Enabled = True
     timeout_seconds: Seconds | None = None
-    """Give up after this long; `None` takes the run's `tool_timeout_s`."""
+    """The timeout; `None` uses the run's `tool_timeout_s`."""
     failure_error_function: ToolErrorFunction | None = None
     """`None`: an exception of the tool ends the run."""
     confirmation: Confirmation | None = None
-    """If set, a person is asked before every call (`RunConfig.approver`)."""
+    """If set, every call needs human approval (`RunConfig.approver`)."""
     confirmation_scope: ScopeFunction | None = None
-    """Which calls a person's "always" covers: those of the same scope; `None`: all."""
+    """Which calls an "always" covers: those of the same scope; `None`: all."""
     tool_input_guardrails: list[ToolInputGuardrail[Any]] | None = None
-    """Asked one after the other before every call; all must allow it."""
+    """Run one after the other before every call; all must allow it."""
     tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None = None
-    """Asked one after the other before the model sees what the tool gave; all must allow it."""
+    """Run one after the other before the model sees the output; all must allow it."""
     agent: Any = None
-    """The `Agent` that the tool calls, if it is one: it belongs to the team."""
+    """The `Agent` that the tool calls, if any: it belongs to the team."""
     spec: ToolSpec = field(init=False, repr=False)
-    """As the model is shown it; made once."""
+    """As the model sees it; created once."""
 
     def __post_init__(self) -> None:
         self._check_name()
@@ -96,11 +97,11 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
 Tool: TypeAlias = FunctionTool
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""What every provider takes as the name of a tool."""
+"""Tool names that every provider accepts."""
 
 
 def check_tool_name(name: object, what: str) -> None:
-    """`UserError`, saying `what` it is for, for a name that the API of a model would refuse."""
+    """`UserError`, saying `what` it is for, for a name that a model's API would refuse."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UserError(
             f"{name!r:.80} cannot be {what} (1 to 64 ASCII letters, digits, _ and -, as every "

@@ -14,13 +14,13 @@ from ekiden.core.privacy.masking import covered_keys
 
 
 class AllowBehavior(TypedDict):
-    """Go on."""
+    """Continue."""
 
     type: Literal["allow"]
 
 
 class RejectContentBehavior(TypedDict):
-    """The model reads `message` instead, and the run goes on."""
+    """The model reads `message` instead, and the run continues."""
 
     type: Literal["reject_content"]
     message: str
@@ -41,7 +41,7 @@ def _allowed() -> ToolGuardrailBehavior:
 
 @dataclass(frozen=True, slots=True)
 class ToolGuardrailFunctionOutput:
-    """What a guardrail decided; `allow`, `reject_content` and `raise_exception` make it."""
+    """A guardrail's decision; `allow`, `reject_content` and `raise_exception` make it."""
 
     output_info: Any = None
     """What the guardrail found; recorded as JSON, for people and programs."""
@@ -49,36 +49,36 @@ class ToolGuardrailFunctionOutput:
 
     @classmethod
     def allow(cls, output_info: Any = None) -> ToolGuardrailFunctionOutput:
-        """Go on as if nothing had been checked."""
+        """Continue as if nothing had been checked."""
         return cls(output_info)
 
     @classmethod
     def reject_content(cls, message: str, output_info: Any = None) -> ToolGuardrailFunctionOutput:
-        """Go on, but the model reads `message`: the tool is not run, or its output not shown."""
+        """Continue, but the model reads `message`: the tool is not run, or its output not shown."""
         return cls(output_info, {"type": "reject_content", "message": message})
 
     @classmethod
     def raise_exception(cls, output_info: Any = None) -> ToolGuardrailFunctionOutput:
-        """End the run with `ToolInputGuardrailTripwireTriggered`, or with that of outputs."""
+        """End the run with `ToolInputGuardrailTripwireTriggered`, or the one of outputs."""
         return cls(output_info, {"type": "raise_exception"})
 
 
 @dataclass(frozen=True, slots=True)
 class ToolInputGuardrailData:
-    """What an input guardrail is given."""
+    """The input of an input guardrail."""
 
     context: ToolContext[Any]
     """The call: ``context.tool_arguments`` is the JSON text, which may be malformed."""
     agent: Any
-    """Who makes the call."""
+    """The calling agent."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutputGuardrailData(ToolInputGuardrailData):
-    """What an output guardrail is given."""
+    """The input of an output guardrail."""
 
     output: Any
-    """What the tool returned; of a tool that failed, what the model would be told of it."""
+    """What the tool returned; if it failed, the text for the model."""
 
 
 ToolInputGuardrailFunction: TypeAlias = Callable[
@@ -91,47 +91,47 @@ ToolOutputGuardrailFunction: TypeAlias = Callable[
 
 @dataclass(frozen=True, slots=True)
 class ToolInputGuardrail(Generic[TContext]):
-    """Looks at a call before it is made; `tool_input_guardrail` makes one of a function."""
+    """Checks a call before it is made; `tool_input_guardrail` makes one from a function."""
 
     guardrail_function: ToolInputGuardrailFunction
-    """Sync or async; a sync one runs on the event loop and must be quick."""
+    """Sync or async; a sync one runs on the event loop and must be fast."""
     name: Name | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     def get_name(self) -> str:
-        """As it is recorded: its own name, or that of the function."""
+        """The recorded name: its own, or that of the function."""
         return self.name or _name_of(self.guardrail_function)
 
     async def run(self, data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
-        """Its decision; raises what the function raises, `UserError` if it decides nothing."""
+        """Its decision; raises the function's exceptions, and `UserError` for an invalid result."""
         return await _decision(self.get_name(), self.guardrail_function(data))
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutputGuardrail(Generic[TContext]):
-    """Looks at what a tool gave before the model does; `tool_output_guardrail` makes one."""
+    """Checks a tool's output before the model sees it; `tool_output_guardrail` makes one."""
 
     guardrail_function: ToolOutputGuardrailFunction
-    """Sync or async; a sync one runs on the event loop and must be quick."""
+    """Sync or async; a sync one runs on the event loop and must be fast."""
     name: Name | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     def get_name(self) -> str:
-        """As it is recorded: its own name, or that of the function."""
+        """The recorded name: its own, or that of the function."""
         return self.name or _name_of(self.guardrail_function)
 
     async def run(self, data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
-        """Its decision; raises what the function raises, `UserError` if it decides nothing."""
+        """Its decision; raises the function's exceptions, and `UserError` for an invalid result."""
         return await _decision(self.get_name(), self.guardrail_function(data))
 
 
 @dataclass(frozen=True, slots=True)
 class ToolInputGuardrailResult:
-    """A guardrail and what it decided on one call."""
+    """A guardrail and its decision on one call."""
 
     guardrail: ToolInputGuardrail[Any]
     output: ToolGuardrailFunctionOutput
@@ -139,7 +139,7 @@ class ToolInputGuardrailResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutputGuardrailResult:
-    """A guardrail and what it decided on the output of one call."""
+    """A guardrail and its decision on the output of one call."""
 
     guardrail: ToolOutputGuardrail[Any]
     output: ToolGuardrailFunctionOutput
@@ -150,7 +150,7 @@ GuardrailStage: TypeAlias = Literal["tool_input", "tool_output"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardrailDecision:
-    """A decision as it is recorded: all of it is JSON."""
+    """A decision as it is recorded: all JSON."""
 
     type: GuardrailStage
     guardrail: str
@@ -163,11 +163,11 @@ class GuardrailDecision:
 
     @property
     def passed(self) -> bool:
-        """Whether it let the call or the output through."""
+        """Whether it allowed the call or the output."""
         return self.behavior == "allow"
 
     def to_json(self, *, sensitive: bool = True) -> dict[str, Any]:
-        """For an event: keys are covered, and what may be secret is left out if not `sensitive`."""
+        """For an event: keys are masked, and possible secrets are left out if not `sensitive`."""
         data: dict[str, Any] = {
             "type": self.type,
             "guardrail": self.guardrail,
@@ -193,7 +193,7 @@ class GuardrailDecision:
 
     @property
     def output(self) -> ToolGuardrailFunctionOutput:
-        """The decision as the guardrail gave it, but for what is not JSON."""
+        """The decision as the guardrail made it, without what is not JSON."""
         behavior: dict[str, Any] = {"type": self.behavior}
         if self.behavior == "reject_content":
             behavior["message"] = self.message or ""
@@ -220,8 +220,8 @@ def tool_input_guardrail(
         @function_tool(tool_input_guardrails=[small_sums])
         async def refund(order: str, cents: int) -> str: ...
 
-    The guardrails of a tool are asked one after the other, until one does not allow the call. What
-    one raises ends the run (`GuardrailFailed`): a check that cannot be made is never passed.
+    The guardrails of a tool run one after the other, until one does not allow the call. An
+    exception ends the run (`GuardrailFailed`): guardrails fail closed.
     """
     if func is not None:
         return ToolInputGuardrail(func, name)
@@ -237,7 +237,7 @@ def tool_output_guardrail(
 def tool_output_guardrail(
     func: ToolOutputGuardrailFunction | None = None, /, *, name: str | None = None
 ) -> Any:
-    """The same for what a tool gives, failures included; the tool has had its effect by then::
+    """The same for a tool's output, failures included; the tool has already run::
 
         @tool_output_guardrail(name="no keys")
         async def no_keys(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
@@ -245,7 +245,7 @@ def tool_output_guardrail(
                 return ToolGuardrailFunctionOutput.reject_content("The output has a key in it.")
             return ToolGuardrailFunctionOutput.allow()
 
-    It is given to ``function_tool(tool_output_guardrails=[no_keys])``.
+    Pass it to ``function_tool(tool_output_guardrails=[no_keys])``.
     """
     if func is not None:
         return ToolOutputGuardrail(func, name)
@@ -257,7 +257,8 @@ def check_guardrails(
     inputs: Sequence[ToolInputGuardrail[Any]] | None,
     outputs: Sequence[ToolOutputGuardrail[Any]] | None,
 ) -> None:
-    """`UserError` for what cannot guard the tool: a check that is never made is worse than none."""
+    """`UserError` for objects that cannot guard the tool: a check that never runs is worse than
+    none."""
     for which, given, kind in (
         ("input", inputs, ToolInputGuardrail),
         ("output", outputs, ToolOutputGuardrail),
@@ -277,18 +278,19 @@ def _name_of(function: object) -> str:
 
 
 async def _decision(name: str, given: object) -> ToolGuardrailFunctionOutput:
-    """What a guardrail gave, awaited, and of a known kind."""
+    """A guardrail's decision, awaited, and of a known kind."""
     if inspect.isawaitable(given):
         given = await given
     if not isinstance(given, ToolGuardrailFunctionOutput):
         raise UserError(
-            f"guardrail {name!r} gave {type(given).__name__}, not a ToolGuardrailFunctionOutput: "
-            "return ToolGuardrailFunctionOutput.allow(), .reject_content(…) or .raise_exception()"
+            f"guardrail {name!r} returned {type(given).__name__}, not a "
+            "ToolGuardrailFunctionOutput: return ToolGuardrailFunctionOutput.allow(), "
+            ".reject_content(…) or .raise_exception()"
         )
     match given.behavior:
         case {"type": "allow" | "raise_exception"} | {"type": "reject_content", "message": str()}:
             return given
     raise UserError(
-        f"guardrail {name!r} gave a behavior that does not exist; there are: allow, "
+        f"guardrail {name!r} returned a behavior that does not exist; there are: allow, "
         "reject_content with a message that is text, raise_exception"
     )

@@ -1,4 +1,4 @@
-"""What guardrails did not let through: who still sees it, and who does not."""
+"""What guardrails blocked: who still sees it, and who does not."""
 
 from __future__ import annotations
 
@@ -309,7 +309,7 @@ async def test_whoever_asked_learns_who_said_no_and_where_but_not_what() -> None
     agent = Agent("a", model=model, tools=[asked.as_tool(tool_name="b", tool_description="Ask b.")])
     await Runner.run(agent, "hello")
     told = model.calls[1].input[-1]["output"]
-    assert "'output_schema' did not let through the answer of agent 'b' (at /note)" in told
+    assert "'output_schema' blocked the answer of agent 'b' (at /note)" in told
     assert "hunter2" not in told
 
 

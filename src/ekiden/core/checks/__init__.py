@@ -1,1 +1,1 @@
-"""Checks of what people write: fields, names, addresses, schemas."""
+"""Checks of user input: fields, names, addresses, schemas."""

@@ -1,4 +1,4 @@
-"""Addresses of agents elsewhere: what may be called."""
+"""Addresses of remote agents: which ones may be called."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 
 
 def card_address(url: object) -> str:
-    """The address of a card, with its path; `UserError` if it may not be called."""
+    """The address of a card, with its path; `UserError` if it must not be called."""
     if not isinstance(url, str):
         raise UserError("the address of a remote agent's card is a URL, as a text")
     fault = address_fault(url)
@@ -26,7 +26,7 @@ def card_address(url: object) -> str:
 
 
 def address_fault(url: str) -> str | None:
-    """Why the address may not be called."""
+    """Why the address must not be called."""
     if not 0 < len(url) <= _MAX_URL or not url.isprintable() or " " in url:
         return "write a URL, such as https://agents.example"
     try:

@@ -16,21 +16,21 @@ _TARGET = re.compile(r"(?P<module>\w+(?:\.\w+)*):(?P<path>\w+(?:\.\w+)*)")
 
 
 class NotImportable(UserError):
-    """Nothing can be had by a name; `problem` says why, without the name."""
+    """A name cannot be imported; `problem` says why, without the name."""
 
     def __init__(self, name: str, problem: str, *, module: ModuleType | None = None) -> None:
         super().__init__(f"{name[:200]} cannot be used: {problem}")
         self.problem = problem
         self.module = module
-        """That which was imported, if it is only the name inside that is not there."""
+        """The imported module, if only the name inside it is missing."""
 
 
 def import_by_name(name: str, *, root: Path | None = None) -> Any:
-    """What ``module:function`` names; modules are looked for in the folder `root` first.
+    """The object that ``module:function`` names; the folder `root` is searched first.
 
-    Installed modules do not import from there, unless a module from there was named before.
-    Whatever goes wrong is `NotImportable`: a name of another form, no such module, one that fails
-    or is another than the project's, nothing of the name in it.
+    Installed modules do not import from there, unless a module from there was named before. Every
+    failure is `NotImportable`: a malformed name, a missing module, one that fails or shadows the
+    project's, a missing name in it.
     """
     parts = _TARGET.fullmatch(name)
     if parts is None:
@@ -64,7 +64,7 @@ def _module(name: str, module: str, root: Path | None) -> ModuleType:
 
 
 def _put_first(root: Path) -> None:
-    """It stays there: functions import what they need when they are called."""
+    """It stays there: functions may import more when they are called."""
     folder = str(root.resolve())
     if not sys.path or sys.path[0] != folder:
         if folder in sys.path:
@@ -73,7 +73,7 @@ def _put_first(root: Path) -> None:
 
 
 def _refuse_other_module(name: str, top: str, root: Path) -> None:
-    """Another module of this name that is loaded would be taken for the project's."""
+    """A loaded module with the same name would be mistaken for the project's."""
     loaded = sys.modules.get(top)
     if loaded is None:
         return

@@ -1,8 +1,8 @@
 """Checks that the fields of a configuration have the types and limits that their class declares.
 
-A class calls `check_fields` in its `__post_init__`, or inherits `Checked`. What a field may be is
-read from its annotation, and from `Allowed` for limits, when the first value that is not the
-default is given; the result is kept for the class.
+A class calls `check_fields` in its `__post_init__`, or inherits `Checked`. The rules come from the
+field's annotation, and from `Allowed` for limits; they are read at the first value that is not the
+default, and cached for the class.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ WholeAmount: TypeAlias = Annotated[int, Allowed(high=inf)]
 
 
 def either(name: str, value: Any, other_name: str, other: Any) -> Any:
-    """The one of two arguments that mean the same which is given; `UserError` if both are."""
+    """The given one of two arguments with the same meaning; `UserError` if both are given."""
     if value and other:
         raise UserError(f"`{name}` and `{other_name}` mean the same: give one of them")
     return other if other else value
 
 
 def check_fields(value: Any, whose: str | None = None) -> None:
-    """`UserError` for the first field that is not what its annotation says.
+    """`UserError` for the first field that does not match its annotation.
 
     The message names the class, or `whose`. A list in a field for a tuple becomes one.
     """
@@ -85,14 +85,14 @@ def check_fields(value: Any, whose: str | None = None) -> None:
 
 
 def check_argument(label: str, hint: Any, value: Any) -> None:
-    """`UserError`, beginning with `label`, unless `value` is what the type `hint` says."""
+    """`UserError`, beginning with `label`, unless `value` matches the type `hint`."""
     rule = _rule(hint)
     if rule.test is not None and not rule.test(value):
         raise UserError(refusal(label, rule.words, value))
 
 
 def refusal(label: str, words: str, value: object) -> str:
-    """The message for a value that is not what `words` say."""
+    """The message for a value that is not what `words` describe."""
     hint = ""
     if isinstance(value, str) and "list of" in words:
         hint = f": write [{value[:40]!r}]"
@@ -104,7 +104,7 @@ def refusal(label: str, words: str, value: object) -> str:
 
 
 def checked_arguments(function: F) -> F:
-    """The function, which refuses arguments that are not what its annotations say."""
+    """Wraps a function so that it refuses arguments that do not match its annotations."""
     parameters = inspect.signature(function).parameters.values()
     names = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
     label = function.__qualname__.removesuffix(".__init__")

@@ -17,7 +17,7 @@ _HOST = re.compile(
     re.ASCII,
 )
 _PRIVATE: Final = frozenset({"internal", "lan", "local", "localhost", "test"})
-"""Top-level domains that nobody can register a name in."""
+"""Top-level domains that are not publicly registered."""
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -43,8 +43,8 @@ class PageOrigin:
     host: HostName
 
     def is_at(self, host: HostName) -> bool:
-        """Whether the page was served by `host`; which scheme a proxy before it spoke is not
-        known, so that the origin's own decides what no port means."""
+        """Whether the page was served by `host`; the scheme of a proxy is unknown, so the origin's
+        own scheme decides the default port."""
         usual = _PORTS[self.scheme]
         return (self.host.name, self.host.port or usual) == (host.name, host.port or usual)
 
@@ -86,7 +86,7 @@ def is_loopback_address(text: str | None) -> bool:
 
 
 def network_of(host: str) -> str:
-    """What an address is counted as: itself, and of IPv6 the network that one subscriber has."""
+    """The key for counting an address: itself, or for IPv6 the network of one subscriber."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -108,7 +108,7 @@ def is_any_address(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownHosts:
-    """By what the server may be called."""
+    """The host names that the server accepts."""
 
     names: frozenset[HostName]
     """Without a port: with any."""
@@ -139,7 +139,7 @@ def _is_among(host: HostName, known: frozenset[HostName]) -> bool:
 
 
 def read_hosts(texts: Iterable[str]) -> KnownHosts:
-    """The hosts of the configuration; `UserError` for one that is none."""
+    """The hosts of the configuration; `UserError` for an invalid one."""
     names: set[HostName] = set()
     below: set[HostName] = set()
     networks: list[IPv4Network | IPv6Network] = []
@@ -150,8 +150,9 @@ def read_hosts(texts: Iterable[str]) -> KnownHosts:
         host = parse_host(text.removeprefix("*."))
         if host is None or (text.startswith("*.") and not _is_a_domain(host.name)):
             raise UserError(
-                f"server.hosts: {text!r:.80} is no host; write names such as desk.example.com, "
-                "patterns such as *.example.com, or networks such as 10.0.0.0/8"
+                f"server.hosts: {text!r:.80} is not a host; write names such as "
+                "desk.example.com, patterns such as *.example.com, or networks such as "
+                "10.0.0.0/8"
             )
         (below if text.startswith("*.") else names).add(host)
     return KnownHosts(names=frozenset(names), below=frozenset(below), networks=tuple(networks))
@@ -162,23 +163,23 @@ def _network(text: str) -> IPv4Network | IPv6Network:
         return ip_network(text)
     except ValueError as exc:
         raise UserError(
-            f"server.hosts: {text!r:.80} is no network ({exc}); write it like 10.0.0.0/8"
+            f"server.hosts: {text!r:.80} is not a network ({exc}); write it like 10.0.0.0/8"
         ) from exc
 
 
 def _is_a_domain(name: str) -> bool:
-    """Whether one owner has all names that end in it: not those of `com`."""
+    """Whether one owner has all names below it: not for `com`."""
     return "." in name or name in _PRIVATE
 
 
 def read_origins(texts: Iterable[str]) -> frozenset[str]:
-    """The origins of the configuration as browsers send them; `UserError` for one that is none."""
+    """The origins of the configuration as browsers send them; `UserError` for an invalid one."""
     found = set()
     for text in texts:
         origin = parse_origin(text.rstrip("/"))
         if origin is None:
             raise UserError(
-                f"server.origins: {text!r:.80} is no origin; write them out, such as "
+                f"server.origins: {text!r:.80} is not an origin; write them out, such as "
                 "https://desk.example.com"
             )
         found.add(origin_text(origin))

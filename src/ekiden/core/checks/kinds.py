@@ -1,7 +1,7 @@
-"""What a value that people write may be: the fields of agent files and of settings.
+"""The kinds of values in agent files and settings.
 
-Each kind reads a plain value, and says in JSON Schema what it takes: what the schema tells an
-editor is what the reader accepts.
+Each kind parses a plain value, and describes it in JSON Schema: the schema for editors matches the
+parser.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ekiden.core.text.suggest import suggestion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowed:
-    """What is to be known of a setting beyond its type, default and description.
+    """Limits and facts of a setting beyond its type, default and description.
 
     For example::
 
@@ -40,8 +40,8 @@ class Allowed:
     env: str | None = None
     """The environment variable, if it is not called after the setting."""
     risk: str | None = None
-    """What a value other than the default does, such as "imports this code", if a person must trust
-    the project's folder first."""
+    """The effect of a value other than the default, such as "imports this code", if the project's
+    folder must be trusted first."""
 
 
 _SHOWN = 60
@@ -51,7 +51,7 @@ _BAD_IN_A_LINE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class RefusedValue(ValueError):
-    """A value that is not taken; its text is the end of a sentence that begins with the key."""
+    """A refused value; its text is the end of a sentence that begins with the key."""
 
     def __init__(self, words: str, code: str = "wrong_type") -> None:
         super().__init__(words)
@@ -64,13 +64,13 @@ class Kind(Protocol):
 
     @property
     def expects(self) -> str:
-        """What it may be, for messages and the documentation: ``true or false``."""
+        """What is allowed, for messages and the documentation: ``true or false``."""
 
     def read(self, value: object, /) -> Any:
-        """The value as the program has it, or `RefusedValue`."""
+        """The parsed value, or `RefusedValue`."""
 
     def schema(self) -> dict[str, Any]:
-        """What `read` takes, in JSON Schema 2020-12."""
+        """What `read` accepts, in JSON Schema 2020-12."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class Text:
     form: re.Pattern[str] | None = None
     """What all of it matches."""
     check: Callable[[str], str | None] | None = None
-    """What is wrong with a text and what to write instead; `None` if nothing is."""
+    """The fault of a text and its remedy; `None` if it is valid."""
     code: str = "bad_value"
     """The code for what `check` finds."""
     optional: bool = False
@@ -256,7 +256,7 @@ def wrong(expects: str, value: object, code: str = "wrong_type") -> RefusedValue
 
 
 def shown(value: object) -> str:
-    """A value for a message: short, and what is nested only by its type."""
+    """A value for a message: short; nested values only by type."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -264,12 +264,12 @@ def shown(value: object) -> str:
     if isinstance(value, int | float):
         if abs(value) < 1e15:
             return repr(value)
-        return f"{float(value):g}" if abs(value) < 1e308 else "a number beyond all bounds"
+        return f"{float(value):g}" if abs(value) < 1e308 else "a number out of bounds"
     return shown_type(value)
 
 
 def shown_type(value: object) -> str:
-    """What kind of value it is, without saying which."""
+    """The type of the value, without the value."""
     match value:
         case None:
             return "null"

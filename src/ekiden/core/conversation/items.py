@@ -43,12 +43,12 @@ class ItemView(Sequence[Item]):
 
 
 def user_message(text: str) -> Item:
-    """What a person said."""
+    """A message from a person."""
     return {"role": "user", "content": text}
 
 
 def assistant_message(text: str) -> Item:
-    """What an agent said."""
+    """A message from an agent."""
     return {
         "type": "message",
         "role": "assistant",
@@ -85,7 +85,7 @@ def to_items(value: str | Iterable[Any]) -> list[Item]:
 
 
 def read_items(value: Iterable[Any], what: str) -> list[Item]:
-    """The items, each as a plain one; `UserError` names the first that is none, and why."""
+    """The items as plain items; `UserError` names the first invalid one, and why."""
     found = []
     for number, each in enumerate(value):
         item = to_item(each)
@@ -97,21 +97,21 @@ def read_items(value: Iterable[Any], what: str) -> list[Item]:
 
 
 def item_fault(item: Mapping[str, Any]) -> str | None:
-    """Why this is no item of a conversation, as the end of a sentence; `None` if it is one."""
+    """Why this is not a conversation item, as the end of a sentence; `None` if it is one."""
     kind = item.get("type")
     if kind is None and "role" not in item:
         return (
             'has neither a `type` nor a `role`: write a message as {"role": "user", "content": "…"}'
         )
     if kind is not None and (not isinstance(kind, str) or not kind):
-        return "has a `type` that is no text"
+        return "has a `type` that is not text"
     if kind in (None, "message"):
         return _message_fault(item)
     for name in _NEEDED.get(kind, ()):
         if not isinstance(item.get(name), str) or not item[name]:
             return f"is a {kind} without `{name}`"
     if kind == "function_call" and not isinstance(item.get("arguments", ""), str):
-        return "is a function_call whose `arguments` are no JSON text"
+        return "is a function_call whose `arguments` are not JSON text"
     if kind == "function_call_output" and "output" not in item:
         return "is a function_call_output without `output`"
     return None
@@ -129,7 +129,7 @@ def _message_fault(item: Mapping[str, Any]) -> str | None:
         if not isinstance(part, dict) or not isinstance(part.get("type"), str):
             return 'has a part of `content` without a `type`, such as {"type": "input_text"}'
         if not isinstance(part.get("text", ""), str | None):
-            return "has a part of `content` whose `text` is no text"
+            return "has a part of `content` whose `text` is not text"
     return None
 
 
@@ -138,7 +138,7 @@ _NEEDED = {"function_call": ("call_id", "name"), "function_call_output": ("call_
 
 
 def is_message(item: Item) -> bool:
-    """Whether the item is something said, rather than a call, an output or reasoning."""
+    """Whether the item is a message, not a call, an output or reasoning."""
     kind = item.get("type")
     return kind == "message" or (kind is None and "role" in item)
 
@@ -171,13 +171,13 @@ _TEXT_PARTS = frozenset({"output_text", "input_text", "text"})
 
 
 _OUTPUT_ONLY = "created_by"
-"""Set by the provider on what it gives; refused in what it is given."""
+"""Fields that the provider sets on its output and refuses in its input."""
 
 
 def to_input_item(value: Any) -> Item:
-    """`value` as an input item: without what providers only put on their output.
+    """`value` as an input item, without output-only fields.
 
-    A plain item that has nothing to lose is returned as it is; nothing is ever changed in place.
+    A plain item without such fields is returned as it is; nothing is changed in place.
     """
     item = to_item(value)
     if _OUTPUT_ONLY in item:

@@ -1,4 +1,4 @@
-"""What agents say to each other on the bus, and who waits for whom."""
+"""Messages between agents on the bus, and who waits for whom."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ MessageType: TypeAlias = Literal[
 Priority: TypeAlias = Literal["low", "normal", "high", "urgent"]
 
 PRIORITIES: Mapping[str, int] = {"low": 1, "normal": 2, "high": 3, "urgent": 4}
-"""The words for priorities and their numbers; higher goes first."""
+"""The names of priorities and their numbers; higher goes first."""
 DEFAULT_TIMEOUT_S = 30.0
 VictimPolicy: TypeAlias = Literal["longest", "youngest", "lowest_priority"]
-"""Who gives up: the one who has waited longest, or shortest, or with the least priority."""
+"""The victim of a deadlock: the longest wait, the shortest wait, or the lowest priority."""
 
 
 def check_policy(policy: str) -> None:
-    """`UserError` for what is no policy."""
+    """`UserError` for an unknown policy."""
     if policy not in get_args(VictimPolicy):
         raise UserError(
-            f"{policy!r:.40} is no way to choose a victim: {', '.join(get_args(VictimPolicy))}"
+            f"{policy!r:.40} is not a victim policy: {', '.join(get_args(VictimPolicy))}"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusLimits(Checked):
-    """`bus`: how much agents may send each other, and who gives up in a deadlock.
+    """`bus`: the limits of messages between agents, and the victim of a deadlock.
 
     For example::
 
@@ -53,14 +53,14 @@ class BusLimits(Checked):
     """
 
     mailbox_bound: Annotated[int, Allowed(low=1)] = 10_000
-    """How many messages an agent's mailbox holds, those that it works on included."""
+    """The most messages in an agent's mailbox, including those in progress."""
     max_subject: Annotated[int, Allowed(low=1, high=100_000)] = 500
-    """How many characters a subject may have."""
+    """The longest subject, in characters."""
     max_payload: Annotated[int, Allowed(low=1)] = 1_000_000
-    """How many bytes a payload or an answer may have as JSON."""
+    """The largest payload or answer, in bytes of JSON."""
     victim: VictimPolicy = "longest"
-    """Who gives up when agents wait for each other in a circle: the one who has waited longest or
-    shortest, or the one with the least important question."""
+    """Which agent gives up when agents wait for each other in a circle: the longest wait, the
+    shortest wait, or the query of the lowest priority."""
 
 
 DEFAULT_LIMITS = BusLimits()
@@ -79,25 +79,25 @@ class AgentMessage:
     type: MessageType = "notify"
     from_agent: str
     to_agent: str | None = None
-    """`None`: everybody (a broadcast)."""
+    """`None`: all agents (a broadcast)."""
     subject: str = ""
     payload: Any = None
     """JSON."""
     priority: int = 2
     """1 low, 2 normal, 3 high, 4 urgent."""
     correlation_id: str | None = None
-    """What it belongs to: the message that it answers, or the task of which it is a part."""
+    """The message that it answers, or the task that it belongs to."""
     timeout_seconds: float = DEFAULT_TIMEOUT_S
     """How long a query waits for its answer."""
     ttl: float | None = None
-    """Seconds after which it is not delivered any more; `None`: it keeps."""
+    """Seconds after which it is not delivered any more; `None`: no limit."""
     id: str = field(default_factory=lambda: new_id("msg"))
     created_at: float = field(default_factory=time)
     """Seconds since 1970."""
     redelivered: bool = False
     """Whether it may have been delivered before."""
     task: str | None = None
-    """The work that it is for: those who wait for each other within one task are one chain."""
+    """The task that it is for: waits within one task form one chain."""
     depth: int = 0
     """How many messages led to it, one after the other; the first has 0, or 1 from a session."""
 
@@ -123,7 +123,7 @@ class AgentMessage:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AgentMessage:
-        """The inverse of `to_json`; what a newer version wrote besides is left out."""
+        """The inverse of `to_json`; fields of a newer version are ignored."""
         return cls(**{name: data[name] for name in cls.__slots__ if name in data})
 
 
@@ -141,21 +141,21 @@ class BlockingContext(Value):
     """Agents, or people as ``person:role``."""
     reason: str = ""
     message_id: str | None = None
-    """The message or inbox item that is to be answered."""
+    """The message or inbox item that it waits for."""
     started_at: float | None = None
     """Seconds since 1970."""
     session_id: str | None = None
 
 
 def priority_number(value: int | str) -> int:
-    """A priority as its number; `UserError` for what is none."""
+    """A priority as its number; `UserError` for an invalid one."""
     if isinstance(value, str):
         number = PRIORITIES.get(value)
         if number is not None:
             return number
     elif type(value) is int and value in (1, 2, 3, 4):
         return value
-    raise UserError(f"{value!r:.40} is no priority: low (1), normal (2), high (3) or urgent (4)")
+    raise UserError(f"{value!r:.40} is not a priority: low (1), normal (2), high (3) or urgent (4)")
 
 
 def agent_queue(agent: str) -> str:
@@ -164,10 +164,10 @@ def agent_queue(agent: str) -> str:
 
 
 def wait_node(agent: str, task: str | None) -> str:
-    """An agent's name in the graph of those who wait for each other.
+    """An agent's name in the graph of waits.
 
-    An agent that does one thing at a time is one node. One that does several is a node for each
-    task, because while it waits in one it can answer in another.
+    A sequential agent is one node. A concurrent agent has a node for each task, because while one
+    waits it can answer in another.
     """
     return agent if task is None else f"{agent}#{task}"
 
@@ -182,11 +182,11 @@ GroupMode: TypeAlias = Literal["any", "all"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """A message as it lies in a mailbox, with what the bus has to know of it."""
+    """A message in a mailbox, with data for the bus."""
 
     message: AgentMessage
     awaits: str | None = None
-    """For a query: the node in the graph of waits that is to answer (see `wait_node`)."""
+    """For a query: the node in the graph of waits that must answer (see `wait_node`)."""
     group: tuple[str, GroupMode] | None = None
     """Queries that are asked together: whether one answer is enough or all are needed."""
 
@@ -201,7 +201,7 @@ class Letter:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Letter:
-        """The inverse of `to_json`; what a newer version wrote besides is left out."""
+        """The inverse of `to_json`; fields of a newer version are ignored."""
         group = body.get("group")
         return cls(
             message=AgentMessage.from_json(body),
@@ -219,12 +219,12 @@ def answer_json(payload: Any) -> dict[str, Any]:
 
 
 def error_json(error: str, *, code: str) -> dict[str, Any]:
-    """The error of whoever was asked."""
+    """The error of the other agent."""
     return {"error": error[:_MAX_ERROR], "code": code}
 
 
 def exception_json(exc: BaseException) -> dict[str, Any]:
-    """An exception of whoever was asked."""
+    """An exception of the other agent."""
     if isinstance(exc, EkidenError):
         return error_json(str(exc), code=exc.code)
     try:
@@ -242,7 +242,7 @@ def deadlock_json(cycle: list[str], *, victim: str) -> dict[str, Any]:
 
 
 def error_of(answer: Mapping[str, Any], query: AgentMessage) -> BusError | None:
-    """What is raised at the asker's for a stored answer; `None` if it is a good one."""
+    """The error for the asker from a stored answer; `None` if it is a success."""
     error = answer.get("error")
     if error is None:
         return None
@@ -255,7 +255,7 @@ def error_of(answer: Mapping[str, Any], query: AgentMessage) -> BusError | None:
 
 
 def timeout_of(query: AgentMessage) -> QueryTimeout:
-    """What is raised when no answer came in time."""
+    """The error for a missing answer."""
     return QueryTimeout(
         query.from_agent, query.to_agent or "", query.timeout_seconds, message_id=query.id
     )

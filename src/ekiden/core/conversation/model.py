@@ -1,4 +1,4 @@
-"""The role of a model, and what goes in and comes out of one call."""
+"""The interface of a model, and the request and response of one call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ekiden.core.conversation.usage import Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """A tool as the model is shown it."""
+    """A tool as the model sees it."""
 
     name: str
     description: str
@@ -25,7 +25,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputSpec:
-    """The JSON that the final answer must be."""
+    """The JSON Schema of the final answer."""
 
     name: str
     json_schema: dict[str, Any]
@@ -34,7 +34,7 @@ class OutputSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings(Checked):
-    """Wishes about how the model answers; `None` leaves it to the provider.
+    """Settings of the model's answers; `None` leaves it to the provider.
 
     For example::
 
@@ -52,7 +52,7 @@ class ModelSettings(Checked):
     """Passed to the provider as it is."""
 
     def resolve(self, override: ModelSettings | None) -> ModelSettings:
-        """These settings with those of `override` that are not `None` on top."""
+        """These settings, overridden by those of `override` that are not `None`."""
         if override is None:
             return self
         changes = {f.name: getattr(override, f.name) for f in fields(override)}
@@ -61,27 +61,27 @@ class ModelSettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """One call of a model."""
+    """One model call."""
 
     instructions: str | None
     input: Sequence[Item]
-    """The conversation the agent sees; read-only."""
+    """The conversation as the agent sees it; read-only."""
     tools: Sequence[ToolSpec] = ()
     """Tools and transfers alike."""
     settings: ModelSettings = field(default_factory=ModelSettings)
     output: OutputSpec | None = None
     stream: bool = False
-    """Whether somebody looks at the deltas; a model that has none may ignore it."""
+    """Whether deltas are wanted; a model without streaming may ignore it."""
     agent: str = ""
     session_id: str = ""
     step: str = ""
-    """The step's key: the same again when a killed call is repeated."""
+    """The step's key: the same when an interrupted call is repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDelta:
-    """A piece of a step that is still under way, and not stored: of an answer, or progress that
-    code published."""
+    """A piece of a current step, which is not stored: of an answer, or progress that code
+    published."""
 
     kind: Literal["text", "reasoning", "arguments", "published"]
     text: str
@@ -89,12 +89,12 @@ class ModelDelta:
     index: int = 0
     """Which output item it belongs to."""
     data: Any = None
-    """With `published`: what was published along with the name."""
+    """With `published`: the published data."""
     session_id: str | None = None
     """With `published`: the session of the code."""
 
     def to_json(self) -> dict[str, Any]:
-        """For programs that look on."""
+        """For observers."""
         data: dict[str, Any] = {"kind": self.kind, "text": self.text}
         if self.kind == "published":
             data |= {"data": self.data, "session_id": self.session_id}
@@ -115,12 +115,12 @@ class ModelResponse:
     usage: Usage = field(default_factory=Usage)
     response_id: str | None = None
     model: str | None = None
-    """The provider's own name of what answered."""
+    """The provider's name for the model that answered."""
     attempt: int = 1
-    """Which attempt gave it: those before failed, and were made again."""
+    """The number of the successful attempt."""
 
     def to_input_items(self) -> list[Item]:
-        """The answer as it is sent back in the next call."""
+        """The answer as input of the next call."""
         return [to_input_item(item) for item in self.output]
 
 
@@ -129,7 +129,7 @@ ModelEvent: TypeAlias = ModelDelta | ModelResponse
 
 @runtime_checkable
 class Model(Protocol):
-    """Anything that answers a conversation.
+    """A model that answers a conversation.
 
     For example::
 
@@ -141,18 +141,18 @@ class Model(Protocol):
     """
 
     def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Any number of deltas, then exactly one `ModelResponse`, then the end.
+        """Yield any number of deltas, then exactly one `ModelResponse`.
 
         Raises `ModelError` when the provider fails for good, `ModelBehaviorError` when its answer
-        cannot be read. Closing the iterator early cancels the call.
+        cannot be parsed. Closing the iterator early cancels the call.
         """
         ...
 
 
 @runtime_checkable
 class PreparedModel(Model, Protocol):
-    """A model that takes a while before its first answer in a process."""
+    """A model that is slow before its first answer in a process."""
 
     async def warm_up(self) -> None:
-        """Import what it needs, so that a time-out of the first request covers the request."""
+        """Import its dependencies, so that the first request's timeout covers only the request."""
         ...

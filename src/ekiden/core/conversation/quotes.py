@@ -1,4 +1,4 @@
-"""Quotes text of others, and conversations that a caller sends, as data."""
+"""Quotes untrusted text, and conversations from callers, as data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ said or what your tools did.
 _TAIL: Final = f"\n</{FENCE}>"
 _PARTS: Final = frozenset({"input_text", "text", "input_image", "input_file", "input_audio"})
 _MOST_CHARS: Final = 1 << 62
-"""Nothing is cut: how much a request may bring is limited before."""
+"""Nothing is cut: the size of a request is limited earlier."""
 
 
 def quote(value: Any, *, max_chars: int = 20_000) -> str:
@@ -64,7 +64,7 @@ def quote(value: Any, *, max_chars: int = 20_000) -> str:
 
 @cache
 def _suspect() -> re.Pattern[str]:
-    """Compiled when it is needed first: that takes longer than to import this module."""
+    """Compiled on first use: that takes longer than importing this module."""
     return re.compile(_SUSPECT)
 
 
@@ -74,7 +74,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether the text can be written as UTF-8: it has no half characters."""
+    """Whether the text can be encoded as UTF-8: it has no lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -83,7 +83,7 @@ def is_unicode(text: str) -> bool:
 
 
 def as_caller_data(items: Iterable[Item]) -> tuple[Item, ...]:
-    """The items as messages of the user: those of the user as they are, the others quoted."""
+    """The items as messages of the user: user messages unchanged, all others quoted."""
     found: list[Item] = []
     for is_said, group in groupby(items, _is_said):
         if is_said:
@@ -95,7 +95,7 @@ def as_caller_data(items: Iterable[Item]) -> tuple[Item, ...]:
 
 
 def is_request(item: Item) -> bool:
-    """Whether the item is something that a person said, and not what a caller sent along."""
+    """Whether the item is a person's message, and not data from a caller."""
     return is_message(item) and item.get("role") == "user" and not _is_data(text_of(item))
 
 

@@ -1,4 +1,4 @@
-"""Run items: what a run produced, each with the agent that produced it."""
+"""Run items: the output of a run, each with its agent."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class _AgentRef:
 
 
 class RunItemBase:
-    """Something a run produced. `raw_item` is a plain item, or an object of the `openai` package.
+    """An output of a run. `raw_item` is a plain item, or an object of the `openai` package.
 
-    An item keeps its agent alive, so that a result can be looked at after the agents went out of
-    scope; `release_agent` gives that up, after which `agent` is `None` once the agent is gone.
+    An item keeps its agent alive, so that a result can be used after the agents went out of scope.
+    After `release_agent`, `agent` becomes `None` once the agent is gone.
     """
 
     __slots__ = ("__weakref__", "_agent", "raw_item")
@@ -48,7 +48,7 @@ class RunItemBase:
         self.raw_item = raw_item
 
     def to_input_item(self) -> Item:
-        """The item as it is sent back to a model."""
+        """The item as input of a model."""
         return to_input_item(self.raw_item)
 
     def release_agent(self) -> None:
@@ -73,14 +73,14 @@ def raw_field(raw_item: Any, name: str) -> Any:
 
 
 class MessageOutputItem(RunItemBase):
-    """The agent said something."""
+    """A message from the agent."""
 
     __slots__ = ()
     type: ClassVar[Literal["message_output_item"]] = "message_output_item"
 
 
 class ReasoningItem(RunItemBase):
-    """The model's thoughts, as far as the provider shows them."""
+    """The model's reasoning, if the provider shows it."""
 
     __slots__ = ()
     type: ClassVar[Literal["reasoning_item"]] = "reasoning_item"
@@ -91,13 +91,13 @@ class _CallItem(RunItemBase):
 
     @property
     def call_id(self) -> str | None:
-        """What ties a call and its output together."""
+        """Connects a call and its output."""
         found: str | None = raw_field(self.raw_item, "call_id") or raw_field(self.raw_item, "id")
         return found
 
 
 class ToolCallItem(_CallItem):
-    """The model asked for a tool."""
+    """A tool call by the model."""
 
     __slots__ = ("description", "title")
     type: ClassVar[Literal["tool_call_item"]] = "tool_call_item"
@@ -111,7 +111,7 @@ class ToolCallItem(_CallItem):
     ) -> None:
         super().__init__(agent, raw_item)
         self.description = description
-        """The tool's, for people; never sent to a model."""
+        """For people; never sent to a model."""
         self.title = title
 
     @property
@@ -122,7 +122,7 @@ class ToolCallItem(_CallItem):
 
 
 class ToolCallOutputItem(_CallItem):
-    """A tool returned; `output` is the object it returned."""
+    """The output of a tool; `output` is the returned object."""
 
     __slots__ = ("output",)
     type: ClassVar[Literal["tool_call_output_item"]] = "tool_call_output_item"
@@ -132,7 +132,7 @@ class ToolCallOutputItem(_CallItem):
         self.output = output
 
     def to_input_item(self) -> Item:
-        """The item as it is sent back to a model; a shell's output without our notes on it."""
+        """The item as input of a model; a shell's output without Ekiden's notes."""
         item = super().to_input_item()
         if item.get("type") == "shell_call_output":
             item = {key: part for key, part in item.items() if key not in _SHELL_NOTES}
@@ -140,14 +140,14 @@ class ToolCallOutputItem(_CallItem):
 
 
 class HandoffCallItem(_CallItem):
-    """The model asked for a transfer."""
+    """A transfer requested by the model."""
 
     __slots__ = ()
     type: ClassVar[Literal["handoff_call_item"]] = "handoff_call_item"
 
 
 class HandoffOutputItem(_CallItem):
-    """A transfer took place; `agent` is the one that asked for it."""
+    """A completed transfer; `agent` is the one that requested it."""
 
     __slots__ = ("_source_agent", "_target_agent")
     type: ClassVar[Literal["handoff_output_item"]] = "handoff_output_item"
@@ -166,7 +166,7 @@ class HandoffOutputItem(_CallItem):
 
 
 class ToolSearchCallItem(RunItemBase):
-    """The model looked for tools."""
+    """A search for tools by the model."""
 
     __slots__ = ()
     type: ClassVar[Literal["tool_search_call_item"]] = "tool_search_call_item"
@@ -180,28 +180,28 @@ class ToolSearchOutputItem(RunItemBase):
 
 
 class MCPListToolsItem(RunItemBase):
-    """An MCP server said which tools it has."""
+    """The tool list of an MCP server."""
 
     __slots__ = ()
     type: ClassVar[Literal["mcp_list_tools_item"]] = "mcp_list_tools_item"
 
 
 class MCPApprovalRequestItem(RunItemBase):
-    """An MCP tool waits for a yes."""
+    """An MCP tool call that needs approval."""
 
     __slots__ = ()
     type: ClassVar[Literal["mcp_approval_request_item"]] = "mcp_approval_request_item"
 
 
 class MCPApprovalResponseItem(RunItemBase):
-    """Somebody said yes or no to an MCP tool."""
+    """The approval or rejection of an MCP tool call."""
 
     __slots__ = ()
     type: ClassVar[Literal["mcp_approval_response_item"]] = "mcp_approval_response_item"
 
 
 class ToolApprovalItem(_CallItem):
-    """A tool call waits for a person; it is not part of the conversation yet."""
+    """A tool call that waits for a person; it is not part of the conversation yet."""
 
     __slots__ = ("_tool_name",)
     type: ClassVar[Literal["tool_approval_item"]] = "tool_approval_item"
@@ -212,12 +212,12 @@ class ToolApprovalItem(_CallItem):
 
     @property
     def tool_name(self) -> str | None:
-        """As given, or as the call says."""
+        """As given, or from the call."""
         return self._tool_name or raw_field(self.raw_item, "name")
 
 
 class CompactionItem(RunItemBase):
-    """The provider replaced the past by something shorter."""
+    """A shorter replacement of the history, made by the provider."""
 
     __slots__ = ()
     type: ClassVar[Literal["compaction_item"]] = "compaction_item"
@@ -274,7 +274,7 @@ class ItemHelpers:
 
     @staticmethod
     def input_to_new_input_list(input: str | Iterable[Any]) -> list[Item]:
-        """A run's input as a list of its own: changing it changes nothing of the caller's."""
+        """A run's input as a new list: changes do not affect the caller's."""
         if isinstance(input, str):
             return [user_message(input)]
         return [_plain(to_item(item)) for item in input]
@@ -293,7 +293,8 @@ class ItemHelpers:
 
     @staticmethod
     def tool_call_output_item(tool_call: Any, output: Any) -> Item:
-        """The item that answers `tool_call`; lists of content parts stay, the rest is text."""
+        """The item that answers `tool_call`; lists of content parts stay, everything else becomes
+        text."""
         structured = isinstance(output, str | list)
         return function_output(
             raw_field(tool_call, "call_id"), output if structured else str(output)

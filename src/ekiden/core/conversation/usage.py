@@ -1,4 +1,4 @@
-"""What model calls cost in tokens."""
+"""Token usage of model calls."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Usage:
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     cost: float = 0.0
-    """In the currency of `RunConfig.prices`; 0 where no prices are known."""
+    """In the currency of `RunConfig.prices`; 0 if no prices are known."""
 
     @property
     def tokens(self) -> int:
-        """All tokens, also where a provider tells no total."""
+        """All tokens, even if a provider gives no total."""
         return max(self.total_tokens, self.input_tokens + self.output_tokens)
 
     def add(self, other: Usage) -> None:
-        """Count `other` in."""
+        """Add `other`."""
         self.requests += other.requests
         self.input_tokens += other.input_tokens
         self.output_tokens += other.output_tokens
@@ -36,7 +36,7 @@ class Usage:
         self.cost += other.cost
 
     def take(self, other: Usage) -> None:
-        """Count `other` no more."""
+        """Subtract `other`."""
         self.requests -= other.requests
         self.input_tokens -= other.input_tokens
         self.output_tokens -= other.output_tokens

@@ -1,1 +1,1 @@
-"""What tells about a person or opens a door: found, and covered before it is stored or shown."""
+"""Personal data and secrets: found, and masked before they are stored or shown."""

@@ -1,10 +1,10 @@
-"""Masks secrets in what is stored and shown.
+"""Masks secrets in stored and shown data.
 
-There are three ways to know a secret: it is one of this process (a variable whose name says so, the
-password of an address, what a settings file gives to servers), it looks like a key, or a word
-before it says what it is (``password=…``). Texts about failures are covered in all three: they
-repeat what the failing code was given. What a tool gives back is the conversation, and stays as it
-is but for secrets of this process, which neither a model nor a reader of the store has any use for.
+A secret is recognised in three ways: it belongs to this process (a variable whose name says so, the
+password of an address, values that a settings file passes to servers), it looks like a key, or the
+word before it names it (``password=…``). Error texts are masked in all three ways, since they
+repeat their input. A tool's output is the conversation: only secrets of this process are masked in
+it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MASK: Final = "[redacted]"
 
 _SHORTEST = 8
 _SHORTEST_TOLD = 16
-"""A shorter one may be a common word, which a conversation cannot do without."""
+"""A shorter one may be a common word, which a conversation needs."""
 _SECRET_NAME = re.compile(
     r"(?:(?:^|_)(?:KEY|TOKEN|SECRET|CREDENTIALS?|PAT)|PASSWORD|PASSWD|PASSPHRASE)$"
 )
@@ -29,7 +29,7 @@ _MAYBE_KEY = re.compile(
     r"sk-|[srp]k_|ek_|AKIA|ASIA|LTAI|AKID|gh[opsru]_|github_pat_|glpat-|xox|xapp-|AIza|ya29\.|hf_"
     r"|npm_|eyJ|://|-----BEGIN|(?i:bearer|authorization|key|token|secret)"
 )
-"""What a text has in it if `find_keys` finds something there: this is much quicker."""
+"""A fast check whether `find_keys` may find something in a text."""
 _SHORTEST_KEY = 16
 _NAMED = re.compile(
     r"""(?<![A-Za-z0-9_-])
@@ -41,27 +41,27 @@ _NAMED = re.compile(
 
 
 def cover(text: str) -> str:
-    """A text about something that failed, without the secrets in it."""
+    """An error text with its secrets masked."""
     return covered_names(covered_keys(_KNOWN.cover(text, any_length=True)))
 
 
 def covered_names(text: str) -> str:
-    """The text without what a word before it calls a token, a password or the like."""
+    """The text without values that the word before them calls a token, a password or the like."""
     return _NAMED.sub(rf"\1{MASK}", text)
 
 
 def covered_keys(value: Any) -> Any:
-    """A value of JSON without what looks like a key or a token; itself if nothing does."""
+    """A JSON value without keys or tokens; itself if there are none."""
     return _within(value, _keys)
 
 
 def without_known(value: Any) -> Any:
-    """A value of JSON without secrets of this process; itself if it has none."""
+    """A JSON value without secrets of this process; itself if it has none."""
     return value if _KNOWN.is_empty() else _within(value, _KNOWN.cover)
 
 
 def keep_secret(values: Iterable[str]) -> None:
-    """From now on these are secrets of this process, unless they look like common words."""
+    """Add secrets of this process, unless they look like common words."""
     _KNOWN.add(values)
 
 
@@ -83,12 +83,12 @@ def _secrets_of(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _is_uncommon(value: str) -> bool:
-    """Whether it is no word such as `postgres`, which texts need that have no secret in them."""
+    """Whether it is not a common word such as `postgres`, which harmless texts need."""
     return len(value) >= _SHORTEST and _TWO_KINDS.match(value) is not None
 
 
 class _Known:
-    """The secrets of this process. The environment is read anew when it has grown or shrunk."""
+    """The secrets of this process. The environment is read again when its size changes."""
 
     def __init__(self) -> None:
         self._added: set[str] = set()
@@ -101,7 +101,7 @@ class _Known:
         self._read = -1
 
     def is_empty(self) -> bool:
-        """Whether there is none that would be covered in a conversation."""
+        """Whether no secret would be masked in a conversation."""
         self._refresh()
         return self._long is None
 

@@ -1,9 +1,9 @@
-"""Numbers that tell about a person: cards, identity numbers, telephones.
+"""Personal numbers: cards, identity numbers, telephones.
 
 Every pattern is tried at one place and has a bounded length, so a text is read in linear time. The
-text is folded already: digits of every script are ``0-9``, dashes are ``-``, spaces are plain. What
-stands beside a number matters only where it is a letter or digit of ASCII: a Chinese character is
-no part of a number.
+text is already normalized: digits of every script are ``0-9``, dashes are ``-``, spaces are plain.
+Neighbours of a number matter only if they are ASCII letters or digits: a Chinese character is not
+part of a number.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NumberSpan: TypeAlias = tuple[NumberKind, int, int]
 NUMBER_KINDS: frozenset[str] = frozenset({"card", "ssn", "cn_id", "tw_id", "phone"})
 
 _CONTEXT = 48
-"""So many characters before a number can say what it is."""
+"""How many characters before a number can say what it is."""
 
 _LONG = re.compile(r"[0-9](?:[ ./()+\-]{0,3}[0-9]){6}")
 _START = re.compile(
@@ -58,7 +58,7 @@ def find_numbers(text: str, kinds: Collection[str]) -> Iterator[NumberSpan]:
 
 
 def _named(text: str, words: Sequence[str], after: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    """The numbers that are only told by the word before them."""
+    """Numbers that are recognised only by the word before them."""
     for end in word_ends(text, words):
         found = after.match(text, end)
         if found is not None:
@@ -109,7 +109,7 @@ def _card(text: str, at: int) -> int | None:
 
 
 def _is_other(text: str, at: int, number: str) -> bool:
-    """Whether digits that pass as a rare kind of card are rather an article's or an order's."""
+    """Whether digits that look like a rare kind of card are rather an article or order number."""
     if not number.isdigit() or len(number) in _USUAL_LENGTHS:
         return False
     weighted = sum(map(int, number[::2])) + 3 * sum(map(int, number[1::2]))

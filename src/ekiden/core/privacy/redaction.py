@@ -1,8 +1,7 @@
-"""Finding and covering what should not be passed on: card numbers, telephones, keys and the like.
+"""Finds and masks sensitive text: card numbers, telephones, keys and the like.
 
-Pure functions of text. They look at what a reader sees: full-width and other digits count as
-digits, and characters without width do not count at all. A text is read in linear time, whoever
-wrote it.
+Pure functions of text. They treat a text as a reader sees it: full-width and other digits count as
+digits, and zero-width characters are ignored. Any text is read in linear time.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ DEFAULT_MASK = "[{kind}]"
 
 
 class SensitiveSpan(NamedTuple):
-    """Something sensitive, and where it is in the text."""
+    """A sensitive part of the text, and its place."""
 
     kind: SensitiveKind
     start: int
@@ -36,9 +35,9 @@ class SensitiveSpan(NamedTuple):
 
 
 def find_sensitive(text: str, *, kinds: Collection[str] = SENSITIVE_KINDS) -> list[SensitiveSpan]:
-    """What is sensitive in `text`, in order, without overlaps; `UserError` for an unknown kind.
+    """The sensitive parts of `text`, in order, without overlaps; `UserError` for an unknown kind.
 
-    What overlaps is one finding, of the kind of the longest::
+    Overlapping parts are one finding, of the kind of the longest::
 
         find_sensitive("电话13812345678请")  # [Found("phone", 2, 13)]
     """
@@ -55,11 +54,11 @@ def find_sensitive(text: str, *, kinds: Collection[str] = SENSITIVE_KINDS) -> li
 def redact_text(
     text: str, *, kinds: Collection[str] = SENSITIVE_KINDS, mask: str = DEFAULT_MASK
 ) -> str:
-    """`text` with what is sensitive replaced by `mask`, in which ``{kind}`` says what it was.
+    """`text` with sensitive parts replaced by `mask`, in which ``{kind}`` names the kind.
 
-    A text that is JSON stays JSON: a number becomes a string, and everything that is not replaced
-    stays as it was written. The result has no findings of these kinds. `UserError` for an unknown
-    kind or a mask that would itself be found.
+    JSON stays JSON: a number becomes a string, and everything else stays as it was written. The
+    result has no findings of these kinds. `UserError` for an unknown kind or a mask that would
+    itself be found.
     """
     check_kinds(kinds)
     check_mask(mask)
@@ -79,7 +78,7 @@ def check_kinds(kinds: Collection[str]) -> None:
 def redact_json(
     text: str, *, kinds: Collection[str] = SENSITIVE_KINDS, mask: str = DEFAULT_MASK
 ) -> str:
-    """As `redact_text`, for a text that is meant to be JSON: a lone number becomes a string too."""
+    """As `redact_text`, for a text that should be JSON: a lone number becomes a string too."""
     check_kinds(kinds)
     check_mask(mask)
     return _redacted(text, kinds, mask, as_json=True)
@@ -87,7 +86,7 @@ def redact_json(
 
 @lru_cache(maxsize=16)
 def check_mask(mask: str) -> None:
-    """`UserError` for a mask that looks like what it covers, or could join with what is beside."""
+    """`UserError` for a mask that looks like sensitive text, or could join with its neighbours."""
     shown = [_masked(kind, mask) for kind in SENSITIVE_KINDS]
     if not mask or any(_NEVER_IN_MASK.search(one) for one in shown):
         raise UserError(
@@ -100,9 +99,9 @@ _SHORTEST = 6
 _NEVER_IN_MASK = re.compile(r"[\d@%\u0000-\u001f]")
 _MAX_PASSES = 8
 _MAX_DEPTH = 4
-"""So deep is JSON in texts of JSON read as JSON."""
+"""How deep JSON inside JSON strings is parsed."""
 _CONTEXT = 48
-"""So many characters of JSON before a value can say what it is."""
+"""How many characters of JSON before a value can say what it is."""
 
 
 def _redacted(text: str, kinds: Collection[str], mask: str, *, as_json: bool = False) -> str:

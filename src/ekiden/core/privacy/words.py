@@ -1,7 +1,6 @@
-"""Words that tell about a person or open a door: e-mail addresses, keys and tokens.
+"""Sensitive words: e-mail addresses, keys and tokens.
 
-As for numbers, the text is folded already and every search is linear: what can be long is read
-once, without going back.
+As for numbers, the text is already normalized and every search is linear, without backtracking.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A question to a person: the one shape of everything that waits for people."""
+"""An inbox item: everything that waits for people has this form."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ InboxKind: TypeAlias = Literal[
 InboxStatus: TypeAlias = Literal["open", "answered", "expired", "cancelled"]
 
 NOBODY = "nobody"
-"""Whose answer the default of an expired item is: no person gave it."""
+"""The name recorded for the default answer of an expired item: no person gave it."""
 UNANSWERED: Mapping[str, str] = {
     "expired": "expired",
     "cancelled": "withdrawn",
-    "unavailable": "nobody was asked",
+    "unavailable": "approval was not possible",
 }
-"""How to say that a question about a tool ended without a person's answer, by its status."""
+"""How a question about a tool ended without a person's answer, by its status."""
 DEFAULT_ROLE = "operator"
 ANSWER = "answer"
 GIVE_BACK = "give back"
-"""What a person can do with a conversation: answer it in words, or give it back."""
+"""The choices for a conversation: answer it in words, or give it back."""
 
 
 Option: TypeAlias = str | Mapping[str, Any]
-"""What can be chosen: a text, or a mapping whose ``label`` is the text."""
+"""A choice: a text, or a mapping whose ``label`` is the text."""
 
 WAITS = "inbox.waits"
-"""The collection of those who wait in a process for an item: by its id, the time in microseconds
-until which the process is known to be there."""
+"""The collection of processes that wait for an item: by its id, the time in microseconds until
+which the process is known to live."""
 
 
 def option_texts(options: Iterable[Option]) -> tuple[str, ...]:
-    """The options as people choose them; `UserError` for what is none."""
+    """The options as people choose them; `UserError` for invalid ones."""
     if isinstance(options, str | Mapping):
         raise UserError("`options` is a list of texts to choose from")
     texts = []
@@ -55,24 +55,24 @@ def option_texts(options: Iterable[Option]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxAnswer(Value):
-    """What a person decided."""
+    """A person's decision."""
 
     choice: str
     """One of the item's options; for a question without options, empty."""
     by: str
-    """Who answered."""
+    """The person who answered."""
     at_us: int
     via: str
-    """From where: ``terminal``, ``http``, ``websocket``, ``console``, ``program``."""
+    """The channel: ``terminal``, ``http``, ``websocket``, ``console``, ``program``."""
     text: str = ""
-    """In their words."""
+    """The person's text."""
     arguments: str | None = None
-    """For a confirmation: run the tool with these instead, as JSON text."""
+    """For an approval: run the tool with these instead, as JSON text."""
     always: bool = False
 
 
 class EscalationStep(NamedTuple):
-    """A place in an escalation chain: whom to ask, and after how long.
+    """A step of an escalation chain: whom to ask, and when.
 
     For example::
 
@@ -81,16 +81,16 @@ class EscalationStep(NamedTuple):
 
     role: Name
     after_s: Seconds
-    """Seconds without an answer after which it is this role that is asked: since the item was
-    posted, or since it came to the role before."""
+    """Seconds without an answer before this role is asked: since the item was posted, or since it
+    reached the previous role."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxItem(Value):
-    """Something that waits for a person.
+    """An item that waits for a person.
 
-    It is stored together with what made it necessary, and answered once. What it has in its texts
-    may come from a model: show it as text.
+    It is stored together with its cause, and answered once. Its texts may come from a model: show
+    them as plain text.
     """
 
     id: str = field(default_factory=lambda: new_id("inb"))
@@ -99,7 +99,7 @@ class InboxItem(Value):
     subject: str
     body: str = ""
     options: tuple[str, ...] = ()
-    """What can be chosen; empty: the answer is free text."""
+    """The choices; empty: the answer is free text."""
     context: Any = None
     """JSON that helps to decide."""
     priority: int = 2
@@ -107,42 +107,42 @@ class InboxItem(Value):
     created_at_us: int = 0
     deadline_us: int | None = None
     default: str | None = None
-    """What is taken for the answer when the deadline is over; `None`: the item just expires."""
+    """The answer when the deadline has passed; `None`: the item just expires."""
     role: str = DEFAULT_ROLE
-    """Who may answer, by role."""
+    """The role of the people who may answer."""
     assignee: str | None = None
-    """The one person whose it is."""
+    """The person it is assigned to."""
     chain: tuple[EscalationStep, ...] = ()
-    """Whom to ask next if nobody answers: the first is next."""
+    """The next roles to ask without an answer, in order."""
     escalate_at_us: int | None = None
     """When it goes to the first of `chain`; `None` in a new item: as that step says."""
     snoozed_until_us: int | None = None
     status: InboxStatus = "open"
     answer: InboxAnswer | None = None
-    """What a person answered; of an `expired` item, the `default` that was taken instead."""
+    """The person's answer; for an `expired` item, the `default`."""
     closed_at_us: int | None = None
     closed_by: str = ""
-    """Who answered or cancelled it; `NOBODY` if its time was over."""
+    """The person who answered or cancelled it; `NOBODY` if it expired."""
     reason: str = ""
     """Why it was cancelled or expired."""
     session_id: str | None = None
-    """The session that waits, and is woken by the answer."""
+    """The waiting session, which the answer resumes."""
     task_id: str | None = None
     correlation_id: str | None = None
-    """What it is about, for the audit; `None`: the session's id."""
+    """Its subject, for the audit; `None`: the session's id."""
     message_id: str | None = None
-    """The message on the bus that waits, and is settled by the answer."""
+    """The waiting message on the bus, which the answer settles."""
     tool: str | None = None
     arguments: str | None = None
-    """For a confirmation: what is to be run, as JSON text. An answer is to exactly these."""
+    """For an approval: the tool's arguments, as JSON text. The answer is for exactly these."""
     notice: bool = False
-    """Nobody waits for the answer: it only has to be seen."""
+    """No session waits for the answer: it only has to be seen."""
     version: int = 0
-    """As it was read; raised with every change."""
+    """The version that was read; raised with every change."""
 
     @property
     def etag(self) -> str:
-        """Differs with each change: the versions of a closed item begin anew."""
+        """Changes with every update: the versions of a closed item start again."""
         return f'"{self.status}-{self.version}"'
 
     def to_json(self) -> dict[str, Any]:
@@ -153,6 +153,6 @@ class InboxItem(Value):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, version: int = 0) -> InboxItem:
-        """The inverse of `to_json`; what a later version added is left out."""
+        """The inverse of `to_json`; fields of a later version are ignored."""
         item: InboxItem = from_json(cls, {**data, "version": version})
         return item

@@ -1,4 +1,4 @@
-"""Questions that an agent's code asks other agents and people."""
+"""Questions from an agent's code to other agents and people."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Ask:
     payload: Any = None
     """JSON."""
     timeout_s: float = DEFAULT_TIMEOUT_S
-    """How long to wait; time in which whoever is asked waits for a person does not count."""
+    """How long to wait; time in which the other agent waits for a person does not count."""
     priority: Priority = "normal"
     budget: Budget | None = None
-    """What the agent may spend on it, of what the asker has left."""
+    """The other agent's budget for it, from what the asker has left."""
     max_turns: int | None = None
-    """How many turns it may take; `None`: as many as the run."""
+    """The most turns; `None`: as many as the run."""
     words: str | None = None
-    """What the agent reads, in the place of a text that tells who asks it what."""
+    """The text for the agent, instead of the default that names the asker."""
 
     def __post_init__(self) -> None:
         check_subject(self.subject)
@@ -71,24 +71,24 @@ class ApprovalRequest:
 
 
 class AskScope(Protocol):
-    """What code that may wait asks through: each question is a remembered step."""
+    """The interface for code that may wait: each question is a recorded step."""
 
     async def ask(
         self, questions: Sequence[Ask], *, mode: Literal["any", "all"]
     ) -> list[tuple[str, Any]]:
-        """The answers, each with who gave it; of `any`, the first one there is."""
+        """The answers, each with its agent; for `any`, the first one."""
         ...
 
     async def tell(self, note: Ask, *, ttl_s: float | None) -> None:
-        """Send a message with the step under way."""
+        """Send a message with the current step."""
         ...
 
     async def request_approval(self, request: ApprovalRequest) -> InboxAnswer:
-        """What a person decided."""
+        """A person's decision."""
         ...
 
 
 def check_subject(subject: object) -> None:
-    """`UserError` for what cannot be the subject of a question."""
+    """`UserError` for an invalid subject."""
     if not isinstance(subject, str) or not subject.strip() or len(subject) > _MAX_SUBJECT:
         raise UserError(f"a question needs a subject of 1 to {_MAX_SUBJECT} characters")

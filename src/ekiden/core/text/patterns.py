@@ -1,4 +1,4 @@
-"""Whether a pattern of `triggers` can be used, and if not, what to write instead."""
+"""Whether a pattern of `triggers` is valid, and if not, what to write instead."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _ADVICE = (
 
 @lru_cache(maxsize=20_000)
 def pattern_fault(pattern: str) -> str | None:
-    """Why `pattern` is refused, with the way out; `None` if it can be used.
+    """Why `pattern` is refused, with the way out; `None` if it is valid.
 
-    Patterns are RE2's: they take time in proportion to the text, whoever wrote them.
+    Patterns use RE2: matching takes linear time, for any pattern.
     """
     import re2
 
@@ -39,7 +39,7 @@ def pattern_fault(pattern: str) -> str | None:
 
 
 def matches_everything(pattern: str) -> bool:
-    """Whether a pattern that can be used matches even where there is no text."""
+    """Whether a valid pattern matches even an empty text."""
     import re2
 
     return bool(re2.compile(pattern, _options()).search(""))

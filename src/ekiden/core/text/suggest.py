@@ -1,4 +1,4 @@
-"""The known word that somebody who wrote an unknown one probably meant."""
+"""Suggestions for misspelt words."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 _MAX_WORD = 80
-"""Longer words are no typing errors, and comparing them takes long."""
+"""Longer words are not typing errors, and comparing them is slow."""
 _CUTOFF = 0.72
 _SEPARATORS = re.compile(r"[\s_.-]+")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """The word of `known` nearest to `word`, or `None` when none is near.
+    """The word of `known` closest to `word`, or `None` if none is close.
 
-    Case and separators do not count, so that ``handoffDescription`` finds
-    ``handoff_description``; else a few letters may differ. Among equals the first in the
-    alphabet is given, whatever the order of `known`::
+    Case and separators do not count, so that ``handoffDescription`` finds ``handoff_description``;
+    otherwise a few letters may differ. Ties go to the first in the alphabet, whatever the order of
+    `known`::
 
         did_you_mean("tirage", ["billing", "triage"])  # "triage"
     """
@@ -34,7 +34,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """The end of a message: ``; did you mean 'triage'?``, or nothing when no word is near."""
+    """The end of a message: ``; did you mean 'triage'?``, or nothing if no word is close."""
     found = did_you_mean(word, known)
     return "" if found is None else f"; did you mean {found!r}?"
 

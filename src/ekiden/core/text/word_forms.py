@@ -1,9 +1,9 @@
-"""Inflected forms of one word become one: crashes, crashed and crashing become crash.
+"""Unifies inflected forms of a word: crashes, crashed and crashing become crash.
 
-A light stemmer of endings alone, for English and, where the same endings do, its neighbours that
-are written with Latin letters, and for languages in Cyrillic. It knows no words and does not tell
-the language: two forms are the same if they give the same stem, and what it makes of a word by
-itself means nothing. Words in other scripts, and those with a digit, stay as they are.
+A light stemmer that knows only endings, for English and similar languages in Latin letters, and for
+languages in Cyrillic. It knows no words and does not detect the language: two forms are the same if
+they have the same stem, and a stem alone means nothing. Words in other scripts, and those with a
+digit, are unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WHOLE = frozenset({"news", "always", "lens", "does", "embed", "embeds"})
 
 @lru_cache(maxsize=16_384)
 def stem(word: str) -> str:
-    """What the forms of `word`, which is in lower case, have in common."""
+    """The common stem of the forms of `word`, which is in lower case."""
     if len(word) < 4 or word in _WHOLE:
         return word
     if _LATIN.fullmatch(word):

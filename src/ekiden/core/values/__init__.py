@@ -1,1 +1,1 @@
-"""Values as they are stored: JSON, ids, times."""
+"""Stored values: JSON, ids, times."""

@@ -1,4 +1,4 @@
-"""Values as JSON, and back: frozen dataclasses, each field described once."""
+"""Values to JSON, and back: frozen dataclasses, each field described once."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ T = TypeVar("T")
 Convert = Callable[[Any], Any]
 
 _PLAIN = frozenset({str, int, float, bool, NoneType})
-"""Types that are JSON themselves; most values are of one, and to ask further takes long."""
+"""Types that are JSON themselves; most values have one, and further checks are slow."""
 
 
 def _describe(schema: dict[str, Any], kind: type) -> None:
-    """Tell in the JSON Schema of a value what its class says: names, and what each field is."""
+    """Add the class's descriptions to the JSON Schema of a value: names, and each field."""
     texts = field_texts(kind)
     properties = schema["properties"]
     for name, key, may_go in _written(kind):
@@ -47,7 +47,7 @@ def _describe(schema: dict[str, Any], kind: type) -> None:
 
 @cache
 def field_texts(kind: type) -> dict[str, str]:
-    """By name, the texts below the fields of a class and of those above it."""
+    """By name, the docstrings of the fields of a class and its base classes."""
     found: dict[str, str] = {}
     for each in reversed(kind.__mro__):
         if is_dataclass(each):
@@ -64,7 +64,7 @@ def field_texts(kind: type) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """Something that is told to people and programs, as JSON with the names of its fields."""
+    """Base class of values for people and programs, as JSON with the names of their fields."""
 
     __pydantic_config__: ClassVar[Any] = {"json_schema_extra": _describe}
 
@@ -75,12 +75,12 @@ class Value:
 
 
 def named(name: str, **options: Any) -> Any:
-    """A field that JSON has under another name, because the name is one of Python's words."""
+    """A field with another name in JSON, because the name is a Python keyword."""
     return field(**options, metadata={"json": name})
 
 
 def left_out(**options: Any) -> Any:
-    """A field that JSON leaves out where it is `None`."""
+    """A field that JSON omits if it is `None`."""
     return field(default=None, **options, metadata={"left_out": True})
 
 
@@ -110,10 +110,10 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(type: Any, data: Any) -> Any:
-    """The value of this type that JSON tells.
+    """The value of this type from JSON.
 
-    What another version adds is left aside, and what it leaves out has its default, or is `None`
-    if it has none, so that a program can talk with a server that is older or newer.
+    Fields of another version are ignored, and missing ones get their default, or `None` without
+    one, so that a program can talk to an older or newer server.
     """
     return _converter(type)(data)
 

@@ -12,7 +12,7 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _VALID = re.compile(r"[A-Za-z0-9_\-.:@]{1,128}")
 NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""What no name and no id has: control characters, line breaks and lone surrogates."""
+"""Not allowed in names and ids: control characters, line breaks and lone surrogates."""
 _GENERATED = re.compile(r"[a-z]+_[0-9a-z]{20}(?![0-9a-z])")
 _TENANT = re.compile(r"[a-z0-9](?:[a-z0-9_]{0,30}[a-z0-9])?")
 
@@ -31,7 +31,7 @@ def generated_part(value: str) -> str:
 
 
 def check_id(value: str, *, what: str) -> str:
-    """`value` unchanged, or `UserError` when it could not be an id of ours or of a caller's."""
+    """`value` unchanged, or `UserError` if it is not a valid id."""
     if not _VALID.fullmatch(value) or value in (".", ".."):
         raise UserError(
             f"{value[:80]!r} is not a valid {what}: use 1 to 128 letters, digits and _ - . : @"
@@ -40,7 +40,7 @@ def check_id(value: str, *, what: str) -> str:
 
 
 def check_line(value: object, *, what: str, longest: int = 500) -> str:
-    """`value` unchanged, or `UserError` when it is not one line of text that can name something."""
+    """`value` unchanged, or `UserError` if it is not one line of text that can be a name."""
     if not isinstance(value, str) or not 0 < len(value) <= longest:
         raise UserError(f"{what} is a text of 1 to {longest} characters, not {value!r:.80}")
     if NOT_IN_NAMES.search(value) is not None:
@@ -52,5 +52,5 @@ def check_line(value: object, *, what: str, longest: int = 500) -> str:
 
 
 def is_tenant(name: object) -> bool:
-    """Whether a tenant can be called so."""
+    """Whether it is a valid tenant name."""
     return isinstance(name, str) and _TENANT.fullmatch(name) is not None

@@ -1,4 +1,4 @@
-"""JSON as it is stored: compact, UTF-8, and safe for every string that Python can hold."""
+"""JSON for storage: compact, UTF-8, and safe for every Python string."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ loads = json.loads
 
 
 def _encoder(*, is_ascii: bool) -> tuple[Callable[[Any], str], Callable[[Any], str]]:
-    """How a value becomes compact JSON: quickly, if it is JSON and has no circles, and as `json`
-    does it, with the errors that it raises.
+    """Encodes a value as compact JSON: fast for acyclic JSON, else like `json`, with its errors.
 
-    `json` makes a new encoder for every value, which for a small one takes as long as encoding it;
-    where Python's own C part is there, one is kept.
+    `json` makes a new encoder for every value, which for a small value takes as long as encoding
+    it; with Python's C implementation, one encoder is kept.
     """
     careful = json.JSONEncoder(ensure_ascii=is_ascii, separators=(",", ":"), allow_nan=False).encode
     make: Any = getattr(_parts, "c_make_encoder", None)
@@ -36,16 +35,15 @@ quick_ascii, _ascii = _encoder(is_ascii=True)
 """To ASCII, for what is JSON anyway: it does not look for circles."""
 
 MAX_DEPTH = 200
-"""So many lists and objects may stand one in the other in a value that somebody gives to be stored:
-what goes further cannot be copied everywhere where it would have to be."""
+"""How deep a value that callers store may be nested: a deeper one cannot be copied everywhere."""
 
 
 def dumps(value: Any) -> str:
-    """`value` as compact JSON text that any database takes.
+    """`value` as compact JSON text that any database accepts.
 
-    Text stays readable UTF-8. A lone surrogate, which a model can produce with a broken escape
-    and which no database stores, is kept as its escape. Raises `TypeError` or `ValueError` for
-    what is not JSON.
+    Text stays readable UTF-8. A lone surrogate, which a model can produce with a broken escape and
+    which no database stores, is kept as its escape. Raises `TypeError` or `ValueError` for what is
+    not JSON.
     """
     try:
         text = _encode(value)
@@ -61,7 +59,7 @@ def dumps(value: Any) -> str:
 
 
 def is_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
-    """Whether more than `most` lists and objects stand one in the other; for what is JSON."""
+    """Whether more than `most` lists and objects are nested; for JSON values."""
     level = [value] if isinstance(value, _NESTED) else []
     for _ in range(most):
         level = [
