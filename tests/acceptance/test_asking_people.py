@@ -36,7 +36,7 @@ def waiting(process: subprocess.Popen[str]) -> str:
     for line in process.stderr:
         if line.strip().startswith("answer with: "):
             item = line.split("inbox answer ")[1].split()[0]
-        if "Ctrl-C leaves it so" in line:
+        if "Ctrl-C leaves it suspended" in line:
             return item
     raise AssertionError("the process ended without waiting")
 

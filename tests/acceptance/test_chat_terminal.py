@@ -229,7 +229,7 @@ def test_several_lines_are_one_message(chat: Open) -> None:
         terminal.press("Enter")
         terminal.wait_for("Order 1043 is packing")
         terminal.say("/rewind")
-        screen = terminal.wait_for("Go back to before which message?")
+        screen = terminal.wait_for("Rewind to before which message?")
         assert "› 2  pasted lines about 1043" in screen
         terminal.press("Escape")
         terminal.press("C-d")

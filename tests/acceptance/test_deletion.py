@@ -203,7 +203,7 @@ async def test_where_nobody_can_be_asked(desk: Desk) -> None:
             desk.project, "run", "--session", "s1", REQUEST, input=b"y\n"
         )
     assert ran.code == 0
-    refused(desk, server, ran.out, by="nobody", reason="nobody could be asked here")
+    refused(desk, server, ran.out, by="nobody", reason="approval is not possible here")
 
 
 @pytest.mark.slow

@@ -77,7 +77,7 @@ def _second(desk: Ekiden) -> int:
         (["rewind", "nobody", "--to", "1"], "no session"),
         (["import", "missing.json"], "cannot read"),
         (["import", "missing.json", "--user", ""], "--user is empty"),
-        (["prune"], "say which sessions to remove"),
+        (["prune"], "name the sessions to delete"),
         (["prune", "--older-than", "soon"], "no time"),
         (["prune", "--older-than", "2999-01-01"], "future"),
         (["search", "x", "--user", ""], "user"),

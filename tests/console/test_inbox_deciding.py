@@ -188,7 +188,9 @@ def test_questions_are_answered_in_words_chosen_snoozed_assigned_and_withdrawn(
     expect(dialog.get_by_role("combobox")).to_have_value("UPS")
     console.role("button", "Send the answer").click()
     expect(console.role("heading", "broken")).to_be_visible()
-    expect(console.role("article", "Question")).to_contain_text("If you give it back, desk continues")
+    expect(console.role("article", "Question")).to_contain_text(
+        "If you give it back, desk continues"
+    )
     console.role("button", "Give back …").click()
     page.get_by_label("Your answer").fill("Send a new one.")
     console.role("button", "Send the answer").click()
@@ -281,7 +283,7 @@ def test_all_that_ask_the_same_are_answered_at_once_and_a_tool_for_the_whole_ses
     expect(subjects(console)).to_have_count(4)
     subjects(console).first.click()
     console.page.get_by_label("exactly the same (3 here)").check()
-    console.page.get_by_label("Do not ask this agent again").check()
+    console.page.get_by_label("Do not ask again for this tool").check()
     console.role("button", "Approve", exact=True).click()
     expect(subjects(console)).to_have_count(1)
     expect(console.page.locator(".toast")).to_contain_text("3 approved")

@@ -197,7 +197,7 @@ async def test_old_sessions_are_pruned(ekiden: Ekiden) -> None:
     assert (await ekiden.sessions.prune(keep=1, status=["waiting"])).sessions == 1
     assert [each.session_id async for each in ekiden.sessions.list()] == ["t"]
     assert (await ekiden.sessions.prune(older_than=datetime.now(UTC))).sessions == 1
-    with pytest.raises(UserError, match="say which sessions to remove"):
+    with pytest.raises(UserError, match="name the sessions to delete"):
         await ekiden.sessions.prune()
     with pytest.raises(UserError, match="future"):
         await ekiden.sessions.prune(older_than=datetime.now(UTC) + timedelta(days=1))

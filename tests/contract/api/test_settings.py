@@ -52,9 +52,9 @@ async def test_one_setting_is_told(ekiden: Ekiden) -> None:
 
 async def test_only_the_main_tenant_sees_settings(tmp_path: Path) -> None:
     settings = LocalSettings(load_settings(tmp_path), tenant="other")
-    with pytest.raises(NotServed, match="whoever runs the server"):
+    with pytest.raises(NotServed, match="only the operator of the server"):
         await settings.get("app")
-    with pytest.raises(NotServed, match="whoever runs the server"):
+    with pytest.raises(NotServed, match="only the operator of the server"):
         await settings.list().page()
 
 

@@ -87,7 +87,7 @@ async def test_what_is_no_json_object_is_no_edit(typed: str) -> None:
     person = Person("edit\n", typed, "n\n")
     answer = await TerminalApprover(ask=person).approve(request())
     assert (answer.approved, answer.arguments) == (False, None)
-    assert person.asked[-1].line.startswith("that is no JSON object")
+    assert person.asked[-1].line.startswith("that is not a JSON object")
 
 
 @pytest.mark.parametrize("nothing", ["\n", None])

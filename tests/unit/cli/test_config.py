@@ -184,7 +184,7 @@ def test_a_value_that_does_not_count_is_remarked_upon(
     assert "it has no effect here: project .ekiden/settings.json:2" in capsys.readouterr().err
     monkeypatch.setenv("EKIDEN_MODEL", "openai:f")
     config("set", "model", "openai:h")
-    assert "environment EKIDEN_MODEL comes first" in capsys.readouterr().err
+    assert "environment EKIDEN_MODEL takes precedence" in capsys.readouterr().err
 
 
 def test_other_settings_that_are_wrong_are_remarked_upon(capsys: Captured) -> None:
@@ -192,7 +192,7 @@ def test_other_settings_that_are_wrong_are_remarked_upon(capsys: Captured) -> No
     user.mkdir()
     (user / "settings.json").write_text('{"modle": 1}')
     assert config("set", "model", "openai:b") == 0
-    assert "other settings are wrong" in capsys.readouterr().err
+    assert "other settings are invalid" in capsys.readouterr().err
     assert config("set", "model", "openai:c", "--json") == 0
     assert json.loads(capsys.readouterr().out)["origin"] is None
 

@@ -93,7 +93,7 @@ def test_handoffs_and_records_below_a_session_are_found(ekiden: Ekiden) -> None:
 def test_a_run_begins_no_session_for_an_id_that_was_shortened(ekiden: Ekiden) -> None:
     code, _, err = ekiden("run", "hello", "--session", "ses_06gys83")
     assert code == 2
-    assert "beginning of 2 sessions" in err
+    assert "prefix of 2 sessions" in err
 
 
 def test_what_is_the_beginning_of_none_is_not_found(ekiden: Ekiden) -> None:

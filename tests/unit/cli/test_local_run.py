@@ -249,7 +249,9 @@ async def test_a_run_that_ended_badly_elsewhere_says_so(capsys: Captured) -> Non
     async with asyncio.timeout(60):
         assert await task == Exit.FAILED
     told.read()
-    assert "error[run.failed]: ValueError: the shelf fell down; continue with: resume it" in told.err
+    assert (
+        "error[run.failed]: ValueError: the shelf fell down; continue with: resume it" in told.err
+    )
 
 
 async def test_a_store_that_is_away_is_told_of(
@@ -283,7 +285,7 @@ def test_options_make_patience() -> None:
     assert WaitPolicy.of(wait=False, timeout_s=5, store="x.db") == WaitPolicy(
         stays=True, timeout_s=5
     )
-    with pytest.raises(UsageError, match="nobody could answer in memory:"):
+    with pytest.raises(UsageError, match="no other process can answer in memory:"):
         WaitPolicy.of(wait=True, timeout_s=None, store="memory:")
 
 

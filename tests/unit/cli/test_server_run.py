@@ -145,7 +145,7 @@ async def test_ctrl_c_at_the_question_leaves_the_session_waiting(client: AsyncCl
     task = asyncio.create_task(watched(client, Thinking()))
     await asked.wait()
     task.cancel()
-    with pytest.raises(Interrupted, match="the session waits on"):
+    with pytest.raises(Interrupted, match="the session still waits"):
         await task
     assert (await client.runs.get("s:1")).status == "waiting"
 
@@ -177,7 +177,7 @@ async def test_a_session_that_somebody_else_runs_is_waited_for(
         await watched(client, None, "and me", waits=False)
     waiting = asyncio.create_task(watched(client, None, "and me"))
     err = ""
-    while "waiting for session s, which somebody else runs" not in err:
+    while "waiting for session s, which another process runs" not in err:
         await asyncio.sleep(0.01)
         err += capsys.readouterr().err
     (tmp_path / "go").touch()

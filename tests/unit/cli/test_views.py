@@ -32,7 +32,7 @@ WORKER = WorkerRecord(
 
 def test_nobody_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     print_workers(WorkerOverview(workers=[], unserved=[]))
-    assert "no worker is there" in capsys.readouterr().out
+    assert "no worker is running" in capsys.readouterr().out
 
 
 def test_each_has_a_line_and_whom_nobody_runs_is_told_below(

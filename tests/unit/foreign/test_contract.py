@@ -413,7 +413,7 @@ async def test_a_turn_that_says_nothing_and_an_unknown_object_are_clear_errors()
 
     with pytest.raises(ForeignAgentError, match="without an answer, a handoff or a question"):
         await Runner.run(foreign_agent(Adapter(says_nothing), "mute"), "Speak.")
-    with pytest.raises(UserError, match="is of no framework that is known"):
+    with pytest.raises(UserError, match="is not of a known framework"):
         foreign_agent(object(), "thing")
 
 

@@ -34,7 +34,7 @@ async def test_a_session_is_made_with_its_priority(given: int | str, number: int
 
 @each_case("given", ["soon", 0, 5, True, "", 3.0])
 def test_what_is_no_priority_is_told(given: Any) -> None:
-    with pytest.raises(UserError, match="is no priority: low"):
+    with pytest.raises(UserError, match="is not a priority: low"):
         Session("s", store=MemoryStore(), priority=given)
 
 

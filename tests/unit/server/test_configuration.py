@@ -78,7 +78,7 @@ def test_hosts_are_names_patterns_and_networks(host: str, is_known: bool) -> Non
 
 
 def test_an_address_of_a_page_is_told_to_be_no_host() -> None:
-    with pytest.raises(UserError, match="is no host; write names such as"):
+    with pytest.raises(UserError, match="is not a host; write names such as"):
         read_hosts(["https://desk.example.com"])
 
 

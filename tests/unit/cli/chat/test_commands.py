@@ -86,7 +86,7 @@ async def test_routing_is_analysed_and_nothing_is_run() -> None:
 async def test_the_chain_of_handoffs_is_shown() -> None:
     chat = chat_of(*_desk())
     await talk(chat, "/agents handoff-chain")
-    assert "there are no messages yet" in screen_of(chat).text
+    assert "no messages yet" in screen_of(chat).text
     await talk(chat, "money", "/agents handoff-chain")
     assert "user → door → cashier" in screen_of(chat).text
     assert screen_of(chat).replies[-1].record["handoffs"][0]["reason"] == "money"
@@ -95,7 +95,7 @@ async def test_the_chain_of_handoffs_is_shown() -> None:
 async def test_the_trace_lists_what_happened_in_order() -> None:
     chat = chat_of(*_desk())
     await talk(chat, "/agents trace")
-    assert "there are no messages yet" in screen_of(chat).text
+    assert "no messages yet" in screen_of(chat).text
     await talk(chat, "the price", "money", "/agents trace")
     text = screen_of(chat).text
     assert text.index("the price") < text.index("· price") < text.index("⇢ door → cashier")
@@ -107,7 +107,7 @@ async def test_the_trace_lists_what_happened_in_order() -> None:
 async def test_the_session_is_shown_before_and_after_something_was_said() -> None:
     chat = chat_of(*_desk())
     await talk(chat, "/session")
-    assert "there are no messages yet" in screen_of(chat).text
+    assert "no messages yet" in screen_of(chat).text
     await talk(chat, "hello", "/session")
     assert "session: s" in screen_of(chat).text
     assert screen_of(chat).replies[-1].record["session_id"] == "s"
@@ -132,7 +132,7 @@ async def test_a_session_that_is_not_there_leaves_the_chat_where_it_is() -> None
     assert await talk(chat, "hello", "/session resume nowhere") == Exit.NOT_FOUND
     assert chat.session.session_id == "s"
     assert await talk(chat, "/session resume", "/session show nowhere") == Exit.NOT_FOUND
-    assert "say which session" in screen_of(chat).errors[-2][1]
+    assert "name the session" in screen_of(chat).errors[-2][1]
 
 
 async def test_a_session_can_be_picked_from_a_list() -> None:
@@ -353,7 +353,7 @@ async def test_a_setting_that_the_environment_overrides_is_said_not_to_count(
     monkeypatch.setenv("EKIDEN_ROUTING_STRATEGY", "semantic")
     chat = _Project(tmp_path).chat()
     await talk(chat, "/agents config routing.strategy rule")
-    assert "does not count here" in screen_of(chat).text
+    assert "has no effect here" in screen_of(chat).text
 
 
 async def test_commands_do_not_disturb_each_other() -> None:

@@ -84,7 +84,7 @@ async def test_a_turn_that_waits_says_for_what_and_how_to_answer() -> None:
     )
     record = screen_of(chat).replies[-1].record
     assert [each["id"] for each in record["waiting_for"]] == [item.id]
-    assert "a message of yours takes the question back" in chat.status().details
+    assert "a new message withdraws the question" in chat.status().details
 
 
 async def test_the_inbox_lists_this_session_first() -> None:
@@ -144,7 +144,7 @@ async def test_an_answer_to_another_session_says_who_goes_on() -> None:
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [
-        ("/inbox show", "cli.usage", "say which question: /inbox show ID"),
+        ("/inbox show", "cli.usage", "name the item: /inbox show ID"),
         ("/inbox answer", "cli.usage", "/inbox answer ID CHOICE [TEXT]"),
         ("/inbox answer {id}", "cli.usage", "give your answer: /inbox answer {id} yes|no"),
         ("/inbox answer {id} maybe", "inbox.answer_invalid", "yes"),

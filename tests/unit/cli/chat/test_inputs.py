@@ -64,12 +64,12 @@ def test_the_longest_name_that_fits_is_the_command(line: str, name: str, argumen
         ("agnets", "did you mean /agents?"),
         ("sesion list", "did you mean /session?"),
         ("qiut", "did you mean /quit?"),
-        ("usr/bin/env is missing", "Two slashes send a text"),
-        ("", "/help lists what there is"),
+        ("usr/bin/env is missing", "To send a text that begins with a slash"),
+        ("", "/help lists the commands"),
         ("agents shwo billing", "did you mean /agents show?"),
         ("session 中文", "there are: list, new, resume, show, export"),
-        ("clear everything", "takes nothing behind it"),
-        ("x" * 5000, "/help lists what there is"),
+        ("clear everything", "takes no arguments"),
+        ("x" * 5000, "/help lists the commands"),
     ],
 )
 def test_what_there_is_not_is_refused_with_the_way_out(line: str, hint: str) -> None:

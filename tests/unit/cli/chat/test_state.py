@@ -65,9 +65,9 @@ async def test_variables_of_the_user_and_the_app_are_shown_beside() -> None:
 async def test_before_anything_was_said_there_is_no_state_and_no_cost() -> None:
     chat = chat_of(clerk())
     await talk(chat, "/state", "/cost", "/state at noon", "/state at ٣")
-    assert "there is no state" in str(screen_of(chat).errors)
+    assert "no state" in str(screen_of(chat).errors)
     assert "there were no model calls" in screen_of(chat).text
-    assert str(screen_of(chat).errors).count("say after which event") == 2
+    assert str(screen_of(chat).errors).count("give the event") == 2
 
 
 async def test_the_cost_is_shown_with_what_nobody_knows() -> None:

@@ -80,14 +80,14 @@ def test_all_are_listed_and_the_exit_code_still_tells_whether_somebody_is_enough
     refused = desk("agents", "match", "troubleshooting", "--all", "--min-score", "1")
     assert refused.code == 5
     assert table(refused.out)[1][:2] == ["technical", "0.90"]
-    assert "the nearest is technical with 0.90\n" in refused.err
+    assert "the closest is technical with 0.90\n" in refused.err
 
 
 def test_the_nearest_is_named_with_what_it_lacks(desk: Desk) -> None:
     refused = desk("agents", "match", "refunds,troubleshooting,order-tracking")
     assert refused.code == 5
     assert refused.out == ""
-    assert "the nearest is billing with 0.33, which lacks troubleshooting, order-" in refused.err
+    assert "the closest is billing with 0.33, which lacks troubleshooting, order-" in refused.err
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_a_command_line_that_makes_no_sense_is_refused(desk: Desk, arguments: li
 def test_a_team_that_says_nothing_of_what_it_can_do(bare: Desk) -> None:
     refused = bare("agents", "match", "refunds")
     assert refused.code == 5
-    assert "none says what it can do" in refused.err
+    assert "none lists its `capabilities`" in refused.err
 
 
 def test_many_capabilities_and_long_names_are_not_all_shown(desk: Desk) -> None:

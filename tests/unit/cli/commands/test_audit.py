@@ -174,8 +174,8 @@ def test_a_verification_says_what_it_looked_at(desk: Desk, store: Path) -> None:
     lines = verified.out.splitlines()
     assert lines[:2] == [
         "2 sessions, 1 with a chain; 4 audited events verified",
-        "not chained: 4 audited events, which an earlier version wrote, or which were written "
-        "with events switched off; 1 session without any chain",
+        "not chained: 4 audited events, written by an earlier version or with events "
+        "switched off; 1 session without any chain",
     ]
     assert lines[-3].startswith("checked: the hash chain of each session; ")
     assert lines[-2].startswith("not checked: whether whole sessions were deleted")

@@ -131,7 +131,7 @@ def test_the_work_can_be_left_to_others(counter: Desk) -> None:
     done = start(counter, "billing", "--no-run")
     assert (done.code, done.out) == (0, "s.h1: triage → billing transferring\n")
     assert done.err == (
-        "billing has the session and did not work on it yet; "
+        "billing has the session but has not worked on it yet; "
         f"continue with: ekiden session resume s --team {TEAM}\n"
     )
     resumed = counter("session", "resume", "s", "--team", TEAM)

@@ -327,5 +327,5 @@ def test_who_answers_a_conversation_is_told_to_give_words(office: Desk) -> None:
     post(office, question("h1", kind="handoff", options=("answer", "give back")))
     empty = office("inbox", "answer", "h1", "ans", "--json")
     assert empty.code == 2
-    assert "give them with --text" in empty.error["message"]
+    assert "give it with --text" in empty.error["message"]
     assert office("inbox", "answer", "h1", "give").out == "h1 answered: give back\n"

@@ -56,9 +56,7 @@ def test_what_is_remembered_is_listed_shown_searched_and_forgotten(anna: Desk) -
     assert "1.00" in anna("memory", "search", "blue", "--user", "anna").out
     [tagged] = lines(anna("memory", "search", "bills", "--user", "anna", "--json-lines").out)
     assert tagged["metadata"] == {"tags": ["bills"]}
-    assert anna("memory", "search", "zebra", "--user", "anna").out == (
-        "no memory matches\n"
-    )
+    assert anna("memory", "search", "zebra", "--user", "anna").out == ("no memory matches\n")
     assert (
         anna("memory", "forget", "colour", "--yes", "--user", "anna").out == "colour is forgotten\n"
     )

@@ -97,7 +97,7 @@ def test_the_text_can_come_from_standard_input(desk: Desk) -> None:
     ("arguments", "input", "told"),
     [
         ([""], b"", "empty"),
-        (["@auto"], b"", "nothing to say after @auto"),
+        (["@auto"], b"", "there is no text after @auto"),
         (["-"], b"caf\xe9", "not UTF-8"),
         (["caf\udce9"], b"", "not UTF-8"),
         (["@auto --strategy=magic hi"], b"", "there is no strategy 'magic'"),

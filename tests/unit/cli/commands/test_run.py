@@ -11,7 +11,7 @@ from tests.unit.cli.commands.conftest import Desk
 def test_a_name_alone_is_no_request(desk: Desk, text: str) -> None:
     refused = desk("run", text)
     assert refused.code == 2
-    assert "nothing to say after @" in refused.err
+    assert "there is no text after @" in refused.err
 
 
 def test_several_words_are_explained(desk: Desk) -> None:
@@ -123,7 +123,7 @@ def test_somebody_who_stays_gives_up_in_time(asking: Desk) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--wait", "--store", "memory:"), "nobody could answer in memory:"),
+        (("--wait", "--store", "memory:"), "no other process can answer in memory:"),
         (("--wait-timeout", "0"), "--wait-timeout"),
         (("--approve", "nobody"), "--approve"),
     ],

@@ -98,4 +98,4 @@ def test_bad_input_is_refused_with_what_to_do(
     assert "--context is an object of JSON" in capsys.readouterr().err
     assert not (tmp_path / "s.db").exists()
     assert main(["message", "send", "orders", "hi", "--wait", "0", "--store", "s.db"]) == 4
-    assert "nobody has answered it yet" in capsys.readouterr().err
+    assert "there is no answer yet" in capsys.readouterr().err

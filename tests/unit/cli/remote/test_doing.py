@@ -150,7 +150,7 @@ def test_sessions_are_looked_after(ekiden: Callable[..., Told], tmp_path: Path) 
     assert ekiden("session", "export", "s2", "-o", str(file)).code == 0
     assert ekiden("session", "export", "s2", "-o", str(file)).code == 2
     told = ekiden("session", "import", str(file), "--id", "s4")
-    assert "s4 is imported" in told.out
+    assert "imported s4" in told.out
     assert ekiden("session", "import", str(file), "--id", "s5", "--json").json["events"] == 1
     assert ekiden("session", "import", str(file), "--user", "").code == 2
     assert ekiden("session", "delete", "s4", "--yes").out == "s4 is deleted\n"
@@ -207,7 +207,7 @@ def test_handoffs_are_made_and_undone(ekiden: Callable[..., Told]) -> None:
 def test_the_audit_is_exported_and_compared(ekiden: Callable[..., Told], tmp_path: Path) -> None:
     ekiden("run", "hi", "--session", "a1")
     file = tmp_path / "audit.jsonl"
-    assert "records are in" in ekiden("audit", "export", "-o", str(file)).err
+    assert "records to" in ekiden("audit", "export", "-o", str(file)).err
     assert ekiden("audit", "verify", "--against", str(file), "--json").json["compared"] > 0
     assert ekiden("audit", "verify", "--against", str(tmp_path / "nothing")).code == 2
 
@@ -281,7 +281,7 @@ def test_a_chat_is_held_line_by_line(ekiden: Callable[..., Told], form: list[str
     told = _chat(ekiden, lines, "--session", name, *form)
     assert "you said: hello there" in told.out
     both = told.out + told.err
-    assert "is for chats without --server" in both
+    assert "works only without --server" in both
     assert "agent.unknown" in both
     assert "there are no messages yet" in both
     assert "never read" not in both
