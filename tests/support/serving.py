@@ -16,7 +16,7 @@ from ekiden.core.team import Team
 from ekiden.project import load_project
 from ekiden.project.service import Service
 from ekiden.server import ServerConfig, create_app
-from ekiden.server.access.access import Gate
+from ekiden.server.access.access import Authorizer
 
 
 @asynccontextmanager
@@ -25,7 +25,7 @@ async def application(
     *,
     store: str = "memory:",
     team: Team | None = None,
-    gate: Gate | None = None,
+    gate: Authorizer | None = None,
     config: ServerConfig | None = None,
     workers: int = 100,
 ) -> AsyncIterator[FastAPI]:

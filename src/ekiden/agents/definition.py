@@ -108,26 +108,26 @@ class HandoffDefinition:
     include_context: bool = True
     policy: PolicyName = "graceful"
     condition: str | None = None
-    """That of the trigger, where the file leaves it to that."""
+    """Default: the condition of the trigger."""
     trigger: HandoffTrigger | None = None
-    """What makes the handoff; not a condition that only says when it is offered."""
+    """The trigger of the handoff; not a condition that only controls when it is offered."""
     allow_return: bool | Literal["always"] = False
     capabilities: tuple[str, ...] = ()
     confirm: Confirmation | None = None
-    """A template that is the default one of tools stands for that of handoffs."""
+    """The default template of tools stands for that of handoffs."""
     timeout_s: float = DEFAULT_TIMEOUT_S
     restrict_tools: bool = False
     budget: Budget | None = None
     completes: Completion = "answer"
     filters: tuple[str, ...] = ()
-    """Names, or name and argument, of ready filters: ``keep_last(20)``."""
+    """Names, or name and argument, of built-in filters: ``keep_last(20)``."""
     line: int = 1
     column: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """Another agent that a file names, and where."""
+    """Another agent that a file names, and its place."""
 
     name: str
     line: int = 1
@@ -146,7 +146,7 @@ class GuardrailDefinition:
     tool_input_validator: str | None = None
     tool_output_validator: str | None = None
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
-    """Where each value stands in the file, by JSON Pointer: ``/output_schema/type``."""
+    """The place of each value in the file, by JSON Pointer: ``/output_schema/type``."""
 
     @property
     def functions(self) -> list[str]:
@@ -170,9 +170,9 @@ class MemoryDefinition:
     backend: str | None = None
     scope: MemoryScope = "user"
     top_k: int | None = None
-    """`None`: as the settings say."""
+    """`None`: as in the settings."""
     threshold: float | None = None
-    """The same."""
+    """`None`: as in the settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +208,7 @@ class RemoteDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentDefinition:
-    """Everything that a file says of an agent."""
+    """The content of an agent file."""
 
     name: str
     instructions: str
@@ -223,12 +223,12 @@ class AgentDefinition:
     tools: tuple[str, ...] = ()
     """`tools.allow`."""
     tool_places: Mapping[str, Place] = field(default_factory=dict)
-    """Where in the file each tool is allowed."""
+    """The place of each allowed tool in the file."""
     require_confirmation: tuple[str, ...] = ()
     confirmation_places: Mapping[str, Place] = field(default_factory=dict)
-    """Where in the file each of `require_confirmation` stands."""
+    """The place of each entry of `require_confirmation` in the file."""
     confirmation: Confirmation | None = None
-    """Template and time-out; `None` takes the defaults."""
+    """Template and timeout; `None` uses the defaults."""
     triggers: Triggers = field(default_factory=Triggers)
     capabilities: tuple[Capability, ...] = ()
     available: bool = True
@@ -239,21 +239,21 @@ class AgentDefinition:
     can_ask: tuple[Peer, ...] = ()
     can_tell: tuple[Peer, ...] = ()
     can_ask_people: tuple[str, ...] = ()
-    """Roles; `DEFAULT_ROLE` is whoever the settings name."""
+    """Roles; `DEFAULT_ROLE` is the role of the settings."""
     conditions: tuple[WrittenCondition, ...] = ()
-    """All that stand in the file, also in handoffs that have other faults."""
+    """All conditions in the file, including those of faulty handoffs."""
     guardrails: GuardrailDefinition | None = None
     memory: MemoryDefinition | None = None
     supervisor: SupervisorDefinition | None = None
     a2a: RemoteDefinition | None = None
     line: int = 1
-    """Where in the file the name stands."""
+    """The line of the name in the file."""
     column: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Problem:
-    """Something in a file that a person should change.
+    """A fault in a file that a person should mend.
 
     For example::
 

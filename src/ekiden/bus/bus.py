@@ -34,9 +34,9 @@ _DEFAULTS = BusSettings()
 
 
 class Bus:
-    """Carries what agents say to each other: every message is stored before it is delivered.
+    """A message bus between agents: every message is stored before it is delivered.
 
-    All buses on one store, in whatever processes, are one bus. It belongs to one event loop::
+    All buses on one store, in any process, are one bus. A `Bus` object belongs to one event loop::
 
         async def sales(message: AgentMessage) -> Any:
             return {"customer": message.payload["customer"], "name": "Sato"}
@@ -71,10 +71,10 @@ class Bus:
         await self.close()
 
     async def close(self) -> None:
-        """Serve nobody any more: handlers are cancelled, and what they had is given back.
+        """Stop serving: handlers are cancelled, and their messages are returned to the mailbox.
 
-        Whoever waits for an answer here gets `BusError`, and its query is cancelled. The store
-        stays open, unless it is the bus's own. A second call does nothing.
+        Callers that wait for an answer here get `BusError`, and their queries are cancelled. The
+        store stays open, unless the bus opened it. A second call does nothing.
         """
         self._closed = True
         exchange, self._exchange = self._exchange, None
@@ -84,30 +84,30 @@ class Bus:
             await self.store.close()
 
     def agent(self, name: str) -> BusClient:
-        """Speaks in the name of this agent; `SenderForged` when another one's code uses it."""
+        """A client that acts as this agent; `SenderForged` when another agent's code uses it."""
         return BusClient(check_agent(name), self._at_work)
 
     # Sending
 
     async def send(self, message: AgentMessage) -> str:
-        """Store a message and go on; its id. It is delivered when somebody serves the agent, unless
-        its `ttl` is over.
+        """Store a message and return its id. It is delivered when a process serves the agent,
+        unless its `ttl` has passed.
 
-        A message whose id was used before changes nothing. `MailboxFull`, at once or after
-        `timeout_seconds` as `on_full` says; `SenderForged`; `UserError` for what is no message.
+        A message with a known id changes nothing. `MailboxFull`, at once or after `timeout_seconds`
+        depending on `on_full`; `SenderForged`; `UserError` for an invalid message.
         """
         return await self._at_work().send(message)
 
     async def query(self, message: AgentMessage) -> AgentMessage:
-        """The one answer to a query: a message of the type ``response``.
+        """Send a query and return its answer: a message of the type ``response``.
 
-        A query whose id was used before is not delivered again: its answer is waited for, or, if
-        it is there, given. So whoever was killed while it waited asks again with the same id.
+        A query with a known id is not delivered again: the call waits for its answer, or returns
+        it. So a caller that was killed while waiting asks again with the same id.
 
-        Raises `AgentUnavailableError` at once if nobody serves the agent, `QueryTimeout` after
-        `timeout_seconds`, `QueryFailed` with the error of whoever was asked, `DeadlockError` if
-        this wait was given up because agents wait for each other, `MailboxFull`, `SenderForged`,
-        `UserError`, and `ValueError` for a message of another type.
+        Raises `AgentUnavailableError` at once if no process serves the agent, `QueryTimeout` after
+        `timeout_seconds`, `QueryFailed` with the other agent's error, `DeadlockError` if this wait
+        was given up because agents wait for each other, `MailboxFull`, `SenderForged`, `UserError`,
+        and `ValueError` for a message of another type.
         """
         exchange = self._at_work()
         if getattr(message, "type", None) != "query":
@@ -128,17 +128,18 @@ class Bus:
     async def respond(self, query: AgentMessage, payload: Any = None) -> Settled:
         """Answer a query for which the handler returned `LATER`.
 
-        What came of it: ``settled``; ``late`` if nobody waits any more, and then the answer is
-        stored all the same; or ``no`` if it was answered before, which changes nothing. Only the
-        agent that was asked can answer: `SenderForged` for the code of another one, and for a
-        program that does not serve it. `MessageNotFound`, `UserError`.
+        Returns ``settled``; ``late`` if the asker no longer waits, and the answer is still stored;
+        or ``no`` if it was answered before, which changes nothing. Only the agent that was asked
+        can answer: `SenderForged` for another agent's code, and for a program that does not serve
+        it. `MessageNotFound`, `UserError`.
         """
         return await self._at_work().respond(query, payload, by=None)
 
     async def broadcast(self, message: AgentMessage) -> Broadcast:
-        """Store one message for each agent that somebody serves now, but the sender.
+        """Store one message for each agent that is served now, except the sender.
 
-        `SenderForged`, `UserError`. An agent whose mailbox is full is left out, and named.
+        `SenderForged`, `UserError`. An agent with a full mailbox is skipped, and named in the
+        result.
         """
         return await self._at_work().broadcast(message)
 
@@ -159,30 +160,30 @@ class Bus:
     async def escalate(
         self, message: AgentMessage, *, blocking: bool = True, options: Sequence[Option] = ()
     ) -> InboxAnswer | InboxItem:
-        """Bring a message of the type ``escalate`` before people: those whose role is its
-        `to_agent`, or the one of the settings.
+        """Send a message of the type ``escalate`` to people: to the role in its `to_agent`, or the
+        one of the settings.
 
-        With `blocking` the answer is waited for, without limit unless the message has a `ttl`;
-        whoever is cancelled meanwhile withdraws the question. Otherwise the item is given as it is
-        stored. One message is one item: whoever was killed while it waited escalates the message
-        again, under the same id, and gets the answer. An option is a text, or a mapping with a
-        ``label``. `InboxItemClosed`; `UserError` if the bus knows no people.
+        With `blocking` the call waits for the answer, without limit unless the message has a `ttl`;
+        cancelling it withdraws the question. Otherwise the stored item is returned. One message is
+        one item: a caller that was killed while waiting escalates the message again, under the same
+        id, and gets the answer. An option is a text, or a mapping with a ``label``.
+        `InboxItemClosed`; `UserError` if the bus has no inbox.
         """
         return await self._at_work().escalate(message, blocking=blocking, options=options)
 
     # Serving
 
     def serve(self, agent: str, handler: Handler, *, concurrency: int = 1) -> Serving:
-        """Let the handler work on the agent's messages, so many at a time.
+        """Handle the agent's messages with `handler`, up to `concurrency` at a time.
 
-        What the handler returns is the answer to a query, as JSON; with `LATER` it is given later,
-        with `respond`. If it raises, a query is answered with the error at once, and any other
-        message is tried again later, and is dead after `max_attempts`. A message is delivered at
-        least once: after its process died it comes again, with `redelivered` set and the same id.
+        The handler's result is the answer to a query, as JSON; with `LATER` the answer follows with
+        `respond`. If it raises, a query is answered with the error at once; any other message is
+        retried later, and is dead after `max_attempts`. A message is delivered at least once: after
+        its process died it is delivered again, with `redelivered` set and the same id.
 
-        A handler is not cancelled when whoever asked gives up: it may be in the middle of
-        something, and its answer is stored as late. It is cancelled after `handler_timeout_s`, and
-        when the service is closed. To be used with ``await`` or ``async with``::
+        A handler is not cancelled when the asker gives up: it may have side effects, and its answer
+        is stored as late. It is cancelled after `handler_timeout_s`, and when the service is
+        closed. Use it with ``await`` or ``async with``::
 
             async with bus.serve("sales", sales, concurrency=8):
                 ...
@@ -194,22 +195,22 @@ class Bus:
         return [] if self._exchange is None else sorted(self._exchange.services)
 
     async def agents(self) -> list[str]:
-        """The agents that anybody serves now, by name."""
+        """The agents that any process serves now, by name."""
         return await self._at_work().agents()
 
     # Looking
 
     async def blocked(self) -> list[BlockingContext]:
-        """Who waits, for whom and why: those of all processes, and those who wait for people."""
+        """The waiting agents of all processes, what they wait for and why; including waits for
+        people."""
         return await blocked(self.store)
 
     async def deadlocks(self, *, limit: int = 50) -> list[Deadlock]:
-        """Deadlocks that are there now, and those that were broken, the newest first."""
+        """Current deadlocks, then past ones, newest first."""
         return await deadlocks(self.store, limit=limit)
 
     async def message(self, message_id: str) -> MessageRecord:
-        """A message and what became of it; `MessageNotFound`, also when it was removed because it
-        ended long ago (`keep_s`)."""
+        """A message and its delivery; `MessageNotFound`, also after it was removed (`keep_s`)."""
         return await read_message(self.store, message_id)
 
     async def messages(
@@ -223,10 +224,10 @@ class Bus:
         limit: int = 50,
         cursor: str | None = None,
     ) -> MessagePage:
-        """One page of messages with their answers, the oldest first.
+        """One page of messages with their answers, oldest first.
 
-        `correlation_id` finds what correlates with it, and the message with that id. A message
-        stays for `keep_s` after its end. `UserError` for a malformed cursor.
+        `correlation_id` finds messages with this correlation id, and the message with this id. A
+        message is kept for `keep_s` after its end. `UserError` for a malformed cursor.
         """
         query = MessageQuery(
             sender=sender,
@@ -240,21 +241,21 @@ class Bus:
     async def dead_letters(
         self, *, agent: str | None = None, limit: int = 100
     ) -> list[MessageRecord]:
-        """Messages that were given up after too many deliveries, the oldest first."""
+        """Messages that were given up after too many deliveries, oldest first."""
         return await dead_letters(self.store, agent=agent, limit=limit)
 
     async def requeue(self, ids: Collection[str]) -> int:
-        """Deliver messages again that are dead or expired, as if for the first time; how many.
-        `MessageNotFound`, before any is delivered, for an id that no message has.
+        """Deliver dead or expired messages again, as if for the first time; returns their number.
+        `MessageNotFound`, before any is delivered, for an unknown id.
 
-        Nobody waits for the answer to such a query any more.
+        The asker of such a query no longer waits for its answer.
         """
         if isinstance(ids, str):
             raise UserError("`requeue` takes a list of ids, not one")
         return await self._at_work().requeue(list(ids))
 
     async def depths(self) -> dict[str, int]:
-        """How many messages each mailbox holds, those that are worked on included."""
+        """How many messages each mailbox holds, including those in progress."""
         return await depths(self.store)
 
     def _at_work(self) -> Exchange:

@@ -21,7 +21,7 @@ from ekiden.storage.messages import Settled
 
 
 class BusClient:
-    """Speaks on the bus in the name of one agent, and of no other; see `Bus.agent`.
+    """Acts on the bus as one agent; see `Bus.agent`.
 
     For example::
 
@@ -51,8 +51,8 @@ class BusClient:
         correlation_id: str | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> str:
-        """Store a message for an agent and go on; its id. It waits until somebody serves the agent,
-        or for `ttl` seconds. As `Bus.send`; `timeout_s` is for waiting for room."""
+        """Store a message for an agent and return its id. It waits until a process serves the
+        agent, or for `ttl` seconds. As `Bus.send`; `timeout_s` is for waiting for room."""
         exchange = self._exchange()
         message = AgentMessage(
             type=type,
@@ -77,7 +77,7 @@ class BusClient:
         timeout_s: float = DEFAULT_TIMEOUT_S,
         priority: Priority | int = "normal",
     ) -> Any:
-        """What another agent answers: JSON. Raises as `Bus.query` does."""
+        """Query another agent; returns its answer as JSON. Raises as `Bus.query` does."""
         exchange = self._exchange()
         message = AgentMessage(
             type="query",
@@ -93,10 +93,10 @@ class BusClient:
         return await exchange.asking.ask(message, payload)
 
     async def ask_all(self, questions: Sequence[Ask]) -> list[Any]:
-        """The answers to questions that are asked at the same time, in their order.
+        """Ask several questions at the same time; returns the answers in their order.
 
-        `AgentUnavailableError` at once, and nobody is asked, if nobody serves one of them. The
-        first failure is raised when all have answered.
+        `AgentUnavailableError` at once, before any query is sent, if one of the agents is not
+        served. The first failure is raised when all have answered.
         """
         if not questions:
             return []
@@ -104,9 +104,10 @@ class BusClient:
         return await exchange.asking.ask_all([self._query(exchange, each) for each in questions])
 
     async def ask_any(self, questions: Sequence[Ask]) -> tuple[str, Any]:
-        """Who gave the first good answer, and what; the other queries are cancelled.
+        """Ask several agents; returns the first good answer and its agent, and cancels the other
+        queries.
 
-        Agents that nobody serves are left out. If there is no good answer the last failure is
+        Agents that are not served are left out. If there is no good answer the last failure is
         raised.
         """
         if not questions:
@@ -118,7 +119,7 @@ class BusClient:
         return asked.to_agent or "", answer
 
     async def respond(self, query: AgentMessage, payload: Any = None) -> Settled:
-        """Answer a query later, in this agent's name; as `Bus.respond`."""
+        """Answer a query later, as this agent; see `Bus.respond`."""
         return await self._exchange().respond(query, payload, by=self.name)
 
     async def broadcast(
@@ -130,7 +131,7 @@ class BusClient:
         ttl: float | None = None,
         type: MessageType = "broadcast",
     ) -> Broadcast:
-        """Send to every other agent that somebody serves now; as `Bus.broadcast`."""
+        """Send to every other agent that is served now; see `Bus.broadcast`."""
         exchange = self._exchange()
         message = AgentMessage(
             type=type,
@@ -177,7 +178,7 @@ class BusClient:
         priority: Priority | int = "normal",
         role: str | None = None,
     ) -> InboxAnswer | InboxItem:
-        """Ask people, by their role, or tell them; as `Bus.escalate`."""
+        """Ask or notify people, by their role; see `Bus.escalate`."""
         exchange = self._exchange()
         message = AgentMessage(
             type="escalate",

@@ -21,7 +21,7 @@ _LONGEST_CURSOR = 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRecord:
-    """A message and what became of it."""
+    """A message and its delivery."""
 
     message: AgentMessage
     state: MessageState
@@ -37,7 +37,7 @@ class MessageRecord:
     ended_at: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As people and programs read it."""
+        """As JSON."""
         return {
             "message": self.message.to_json(),
             "state": self.state,

@@ -11,11 +11,11 @@ from ekiden.core.profile import Capability
 def missing_capabilities(
     required: Iterable[str], capabilities: Iterable[Capability]
 ) -> tuple[str, ...]:
-    """Which of `required` none of `capabilities` has as its name or among its tags.
+    """The names in `required` that none of `capabilities` has as its name or among its tags.
 
-    They are given as they were asked for, in order and each once; ``tag:name`` is met by a tag
-    only. Proficiency does not count, and nothing is guessed by meaning. `UserError` for an empty
-    name, and for one text in place of several::
+    They are returned as given, in order and each once; ``tag:name`` is met by a tag only.
+    Proficiency does not count, and meaning is not compared. `UserError` for an empty name, and for
+    one text instead of several::
 
         missing_capabilities(["refunds", "tag:money", "visa"], billing.capabilities)  # ("visa",)
     """

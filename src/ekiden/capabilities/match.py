@@ -23,24 +23,24 @@ class Fit(Value):
     """
 
     required: str
-    """As it was asked for."""
+    """As requested."""
     capability: str
     """The name of the agent's capability that meets it."""
     proficiency: float
     """Of the agent in that capability."""
     by: By
     similarity: float | None = None
-    """By meaning: how near the two are, up to 1."""
+    """By meaning: the similarity of the two, up to 1."""
 
     @property
     def score(self) -> float:
-        """What it counts, 0 to 1: the proficiency, by meaning times the similarity."""
+        """Its weight, 0 to 1: the proficiency, times the similarity for a match by meaning."""
         return self.proficiency * (1.0 if self.similarity is None else self.similarity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match(Value):
-    """How good an agent is for what is required.
+    """How well an agent fits the requirements.
 
     For example::
 
@@ -50,15 +50,15 @@ class Match(Value):
 
     agent: str
     score: float
-    """0 to 1: the mean of the fits' scores over everything required; what is missing counts 0."""
+    """0 to 1: the mean of the fits' scores over all requirements; a missing one counts 0."""
     matched: tuple[str, ...] = ()
-    """The required names that it has, in the order asked."""
+    """The required names that it has, in the requested order."""
     missing: tuple[str, ...] = ()
-    """What it lacks, in the order asked."""
+    """The required names that it lacks, in the requested order."""
     by: By = "name"
-    """The least sure way in which one of them was found."""
+    """The least certain method by which one of them was found."""
     fits: tuple[Fit, ...] = ()
-    """What it has of the required, in the order asked."""
+    """The fits, in the requested order."""
     available: bool = True
     load: float = 0.0
-    """How much it has to do, in whatever unit the caller counts."""
+    """Its workload, in the caller's unit."""

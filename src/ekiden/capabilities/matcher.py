@@ -25,16 +25,15 @@ that mean the same are nearer than this, and one in thirty of those that do not.
 
 
 class CapabilityMatcher:
-    """Agents with their capabilities, found by what a task requires.
+    """Finds agents by the capabilities that a task requires.
 
-    A required name is met by a capability of that name; where an agent has none, by the best one
-    that has it among its tags; ``tag:name`` asks for tags only. A name that is neither name nor tag
-    of any registered agent is compared by meaning if there is an `embedder`: what is nearer than
-    `min_similarity` counts with its proficiency times the similarity. Case, width, and spaces,
-    underscores and hyphens do not count.
+    A required name is met by a capability of that name, or else by the best capability with that
+    tag; ``tag:name`` matches tags only. A name that no registered agent has as name or tag is
+    compared by meaning if there is an `embedder`: a similarity above `min_similarity` counts as
+    proficiency times similarity. Case, width, spaces, underscores and hyphens do not count.
 
-    `availability` and `load` are asked by agent's name when something is looked for, and then win
-    over what was registered. To be used from one thread::
+    `availability` and `load` are called with an agent's name during a search, and override the
+    registered values. Use it from one thread::
 
         matcher = CapabilityMatcher.of(team)
         match = matcher.best(["refunds", "tag:money"], exclude=["triage"])
@@ -72,7 +71,7 @@ class CapabilityMatcher:
         availability: Callable[[str], bool] | None = None,
         load: Callable[[str], float] | None = None,
     ) -> Self:
-        """One that knows `agents`, a team for example.
+        """A matcher for `agents`, such as a team.
 
         Routers and agents of scope `system` are left out, as routing does. `UserError` for two
         agents of one name.
@@ -92,7 +91,7 @@ class CapabilityMatcher:
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """The names of those registered, in the alphabet's order."""
+        """The names of the registered agents, sorted."""
         return tuple(sorted(self._holdings.capabilities))
 
     def register(
@@ -103,10 +102,10 @@ class CapabilityMatcher:
         available: bool = True,
         load: float = 0.0,
     ) -> None:
-        """Let `agent` have these capabilities, in place of what was registered.
+        """Register the capabilities of `agent`, replacing earlier ones.
 
-        Of two with one name the more proficient counts. `UserError`, and nothing has changed, for a
-        proficiency that is not from 0 to 1, an empty name, or a load that is negative or no number.
+        Of two capabilities with one name the more proficient counts. `UserError`, without any
+        change, for a proficiency outside 0 to 1, an empty name, or a negative or invalid load.
         """
         if not isinstance(agent, str) or not agent.strip():
             raise UserError(f"an agent's name is a text that is not empty, not {agent!r:.80}")
@@ -116,7 +115,7 @@ class CapabilityMatcher:
         self._changed()
 
     def unregister(self, agent: str) -> None:
-        """Forget an agent; `UnknownAgent` if there is none of that name."""
+        """Remove an agent; `UnknownAgent` if there is none of that name."""
         self._check_known(agent)
         self._holdings.remove(agent)
         del self._available[agent], self._load[agent]
@@ -125,9 +124,9 @@ class CapabilityMatcher:
     def set_status(
         self, agent: str, *, available: bool | None = None, load: float | None = None
     ) -> None:
-        """Note whether an agent can take work, and how much it has; `None` leaves it as it is.
+        """Set whether an agent can take work, and its load; `None` leaves a value unchanged.
 
-        `UnknownAgent`, and `UserError` for a load that is negative or no number.
+        `UnknownAgent`, and `UserError` for a negative or invalid load.
         """
         self._check_known(agent)
         if load is not None:
@@ -137,7 +136,7 @@ class CapabilityMatcher:
             self._available[agent] = bool(available)
 
     def capabilities_of(self, agent: str) -> tuple[Capability, ...]:
-        """What was registered for an agent; `UnknownAgent` if nothing was."""
+        """The registered capabilities of an agent; `UnknownAgent` if there are none."""
         self._check_known(agent)
         return self._holdings.capabilities[agent]
 
@@ -150,16 +149,15 @@ class CapabilityMatcher:
         limit: int | None = None,
         available_only: bool = False,
     ) -> list[Match]:
-        """Those whose score is `min_score` or more, the best first, `limit` of them at most.
+        """The agents with a score of at least `min_score`, best match first, at most `limit`.
 
-        The score is the mean proficiency over what is required, each name counted once; what is
-        missing counts 0. Of equals the available come first, then those with less load, then by
-        name. Where nothing is required, everybody has a score of 1. `exclude` are names of agents,
-        which need not be registered.
+        The score is the mean proficiency over the requirements, each name counted once; a missing
+        one counts 0. Ties are ordered by availability, then lower load, then name. Without
+        requirements every agent has a score of 1. `exclude` are names of agents, registered or not.
 
-        With an embedder this blocks while it computes vectors that it does not have yet; `prepare`
-        does that in a thread beforehand. `UserError` for an empty name, one text in place of
-        several, or a `min_score` that is not from 0 to 1.
+        With an embedder this blocks while it computes missing vectors; `prepare` does that in a
+        thread beforehand. `UserError` for an empty name, one text instead of several, or a
+        `min_score` outside 0 to 1.
         """
         _check_share("min_score", min_score)
         if limit is not None and limit < 1:
@@ -183,7 +181,7 @@ class CapabilityMatcher:
         exclude: Iterable[str] = (),
         min_score: float = MIN_SCORE,
     ) -> Match | None:
-        """The first of those that `find` gives and that are available, if there is one."""
+        """The first available agent of `find`, if there is one."""
         found = self.find(
             required, exclude=exclude, min_score=min_score, limit=1, available_only=True
         )
@@ -192,7 +190,7 @@ class CapabilityMatcher:
     async def prepare(self, required: Iterable[str]) -> None:
         """Compute in a thread the vectors that `find` with the same names will need.
 
-        Does nothing without an embedder, or when all of them are names or tags of somebody.
+        Does nothing without an embedder, or when all names are known names or tags.
         """
         strange = [each.key for each in requirements(required) if self._is_strange(each)]
         if self._meaning is None or not strange:

@@ -154,7 +154,7 @@ class _Here:
     project: Project
     store: Store
     config: RunConfig
-    patience: WaitPolicy
+    wait_policy: WaitPolicy
 
     async def watch(self, session: Session, start: Start | None) -> int:
         """Show the run that `start` begins; `None`: the session's current one."""
@@ -190,7 +190,7 @@ class _Here:
             resume=resume,
             ended=lambda row: ended(project.team, session, row, config=self.config),
         )
-        return await Watch(run=run, observer=observer).watch(self.patience)
+        return await Watch(run=run, observer=observer).watch(self.wait_policy)
 
 
 def _project(flags: RunFlags) -> Project:
@@ -221,10 +221,12 @@ async def _opened(flags: RunFlags, project: Project, *, create: bool) -> AsyncIt
         settings=project.settings,
     )
     address = flags.place.address(project.settings.store)
-    patience = WaitPolicy.of(wait=flags.wait, timeout_s=flags.wait_timeout, store=address)
+    wait_policy = WaitPolicy.of(wait=flags.wait, timeout_s=flags.wait_timeout, store=address)
     async with open_store(address, create=create) as store, project:
         tell_notes(project, as_json=flags.as_json)
-        yield _Here(flags=flags, project=project, store=store, config=config, patience=patience)
+        yield _Here(
+            flags=flags, project=project, store=store, config=config, wait_policy=wait_policy
+        )
 
 
 async def _begin_at_server(flags: RunFlags, message: OpeningMessage) -> int:
@@ -255,7 +257,7 @@ async def _begin_at_server(flags: RunFlags, message: OpeningMessage) -> int:
                 **flags.limits.options(),
             ),
         )
-        return await Watch(run=run, observer=observer).watch(_patience(flags))
+        return await Watch(run=run, observer=observer).watch(_wait_policy(flags))
 
 
 async def _resume_at_server(flags: RunFlags, session_id: str) -> int:
@@ -293,7 +295,7 @@ async def _resume_at_server(flags: RunFlags, session_id: str) -> int:
             waits=not flags.no_wait,
             start=lambda on_busy: AsyncStream(resumed(on_busy)),
         )
-        return await Watch(run=run, observer=observer).watch(_patience(flags))
+        return await Watch(run=run, observer=observer).watch(_wait_policy(flags))
 
 
 def _observer(flags: RunFlags, url: str) -> RunView:
@@ -305,5 +307,5 @@ def _observer(flags: RunFlags, url: str) -> RunView:
     )
 
 
-def _patience(flags: RunFlags) -> WaitPolicy:
+def _wait_policy(flags: RunFlags) -> WaitPolicy:
     return WaitPolicy.of(wait=flags.wait, timeout_s=flags.wait_timeout)

@@ -74,7 +74,7 @@ class _Subscribed:
             failures += 1
             if failures == 1:
                 began = clock.time()
-            is_tried = not self.is_begun or clock.time() - began >= self.wire.manners.patience_s
+            is_tried = not self.is_begun or clock.time() - began >= self.wire.manners.reconnect_s
             if failures > self.wire.manners.retries and is_tried:
                 raise error
             await asyncio.sleep(self.wire.manners.pause_s(failures, error))

@@ -48,7 +48,7 @@ class Manners:
         return most * random.uniform(0.5, 1.0)
 
     @property
-    def patience_s(self) -> float:
+    def reconnect_s(self) -> float:
         """How long a stream that was cut off tries to go on: a server that is started anew is away
         for some seconds. A minute, unless the pauses are shorter or longer than usual."""
         return _PAUSES * self.backoff_s if self.retries else 0.0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """How well an agent can do what is called for, and on what terms it would."""
+    """An offer: how well an agent can do the work, and its terms."""
 
     score: float
     """0 to 1."""
@@ -29,7 +29,7 @@ BidFunction: TypeAlias = Callable[[Collaboration], Awaitable[Offer | None]]
 
 
 def capability_bid(agent: Agent[Any], *, min_score: float = 0.5) -> BidFunction:
-    """Bids with the score of the agent's own capabilities, if that is `min_score` or more."""
+    """Bids with the score of the agent's own capabilities, if that is at least `min_score`."""
     from ekiden.capabilities import CapabilityMatcher
 
     matcher = CapabilityMatcher()
@@ -38,7 +38,7 @@ def capability_bid(agent: Agent[Any], *, min_score: float = 0.5) -> BidFunction:
 
 
 def matcher_bid(matcher: CapabilityMatcher, agent: str, *, min_score: float = 0.5) -> BidFunction:
-    """Bids with the score that the matcher gives the agent now; nothing while it is busy."""
+    """Bids with the matcher's current score of the agent; no bid while it is busy."""
 
     async def bid(call: Collaboration) -> Offer | None:
         terms = call.terms

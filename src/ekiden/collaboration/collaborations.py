@@ -11,7 +11,7 @@ from ekiden.collaboration.bids import BidFunction, capability_bid
 from ekiden.collaboration.execution import Executions, Executor
 from ekiden.collaboration.ledger import Ledger
 from ekiden.collaboration.lookup import CollaborationReader
-from ekiden.collaboration.message_checks import MessageGate
+from ekiden.collaboration.message_checks import MessageChecker
 from ekiden.collaboration.party import Party
 from ekiden.collaboration.protocol.moves import Phase
 from ekiden.collaboration.protocol.record import Collaboration
@@ -37,11 +37,10 @@ DAY_S = 86_400.0
 
 
 class Collaborations:
-    """Agents that agree on work with each other, over a bus.
+    """Agreements on work between agents, over a bus.
 
-    A collaboration is a stored record: any process that uses the store can go on with it. What is
-    agreed is executed by `resume` or `run` of a `Collaborations` that has an executor, in whatever
-    process. For example::
+    A collaboration is a stored record: any process on the store can continue it. `resume` or `run`
+    of a `Collaborations` with an executor executes agreements, in any process. For example::
 
         collaborations = Collaborations(bus, executor=handoffs)
         sales = collaborations.as_agent("sales")
@@ -60,7 +59,7 @@ class Collaborations:
     ) -> None:
         self._bus = bus
         self._ledger = Ledger(bus.store, settings, mailbox_bound=bus.settings.mailbox_bound)
-        self._gate = MessageGate(self._ledger)
+        self._gate = MessageChecker(self._ledger)
         self._reader = CollaborationReader(self._ledger)
         self._executions = (
             None if executor is None else Executions(self._ledger, executor, new_id("executor"))
@@ -68,28 +67,28 @@ class Collaborations:
 
     @property
     def settings(self) -> CollaborationSettings:
-        """Those that it was made with."""
+        """The settings passed to the constructor."""
         return self._ledger.settings
 
     def as_agent(self, name: str) -> Party:
-        """A handle that acts in this agent's name; `SenderForged` if another one's code runs."""
+        """A handle that acts as this agent; `SenderForged` if another agent's code runs."""
         return Party(name, self._ledger, self._gate, known=self._bus.agents)
 
     # Messages
 
     async def submit(self, message: AgentMessage) -> Collaboration:
-        """Do what a signed message says that came by another way than a handle.
+        """Process a signed message that came from outside the handles.
 
-        What is forged, changed, too old, or was said before is refused and put on record:
-        `SignatureInvalid`, `MessageReplayed`, `MessageExpired`, `MessageMalformed`,
-        `SenderForged`. Otherwise as the methods of `Party`.
+        Forged, changed, expired or repeated messages are refused and recorded: `SignatureInvalid`,
+        `MessageReplayed`, `MessageExpired`, `MessageMalformed`, `SenderForged`. Otherwise as the
+        methods of `Party`.
         """
         return await self._gate.submit(message)
 
     async def receive(self, agent: str, message: AgentMessage) -> Incoming:
-        """What a message says that lay in the agent's mailbox, if it is what it seems.
+        """Verify and read a message from the agent's mailbox.
 
-        What is not is refused as with `submit`, and put on record.
+        An invalid one is refused as with `submit`, and recorded.
         """
         return await self._reception(agent).receive(message)
 
@@ -101,11 +100,11 @@ class Collaborations:
         bid: BidFunction | None = None,
         otherwise: Otherwise | None = None,
     ) -> Callable[[AgentMessage], Awaitable[Any]]:
-        """What `Bus.serve` needs for an agent that takes part in collaborations.
+        """The `Bus.serve` handler of an agent that takes part in collaborations.
 
-        Messages of the protocol are verified and then given to `respond`; calls to `bid`, for which
-        an `Agent` with capabilities bids by itself. `otherwise` gets all other messages. An answer
-        that comes too late, because the collaboration moved on, is dropped. For example::
+        Messages of the protocol are verified and then passed to `respond`; calls go to `bid`; an
+        `Agent` with capabilities bids by itself. `otherwise` gets all other messages. A late
+        answer, after the collaboration moved on, is dropped. For example::
 
             async def respond(incoming: Incoming) -> None:
                 if incoming.move == "request":
@@ -127,7 +126,7 @@ class Collaborations:
     # Reading
 
     async def get(self, collaboration_id: str) -> Collaboration:
-        """The collaboration as it stands; `CollaborationNotFound`."""
+        """The collaboration's current state; `CollaborationNotFound`."""
         return await self._ledger.look(collaboration_id)
 
     async def list(
@@ -138,16 +137,16 @@ class Collaborations:
         after: str = "",
         limit: int = 100,
     ) -> Sequence[Collaboration]:
-        """Oldest first, behind the id `after`: those of one agent, in some phases."""
+        """Collaborations after the id `after`, oldest first: of one agent, in some phases."""
         return await self._reader.list(agent=agent, phases=phases, after=after, limit=limit)
 
     # Work
 
     async def resume(self) -> Sequence[Collaboration]:
-        """Do everything that is due now: expire what is over, execute what is agreed.
+        """Do everything that is due now: expire overdue ones, execute agreements.
 
-        That includes what a process had begun that died since, once its lease is over, and a look
-        at what was not over yet. Gives the collaborations that came to an end by it.
+        That includes work of a process that died, once its lease has expired, and another check of
+        unfinished handoffs. Returns the collaborations that ended.
         """
         ended = [each for each in await expire_due(self._ledger) if each.is_closed]
         if self._executions is None:
@@ -163,7 +162,7 @@ class Collaborations:
         return [*ended, *(each for each in done if each is not None)]
 
     async def run(self) -> None:
-        """`resume` for ever, as things become due; cancel it to stop."""
+        """`resume` forever, as things become due; cancel it to stop."""
         running: set[str] = set()
         async with asyncio.TaskGroup() as group:
 
@@ -185,7 +184,8 @@ class Collaborations:
                 await self._ledger.store.wait_for_change(await self._pause_s(next_us))
 
     async def cleanup(self, older_than_s: float = DAY_S) -> int:
-        """Remove collaborations that were closed so long ago; how many. Open ones stay."""
+        """Remove collaborations that were closed this long ago; returns their number. Open ones
+        stay."""
         if not older_than_s >= 0:
             raise UserError(f"`older_than_s` is 0 or more, not {older_than_s!r:.40}")
         return await cleanup(self._ledger.store, older_than_s=older_than_s)

@@ -38,16 +38,15 @@ _NOT_OVER: Final[dict[str, Any]] = {}
 
 
 class Executor(Protocol):
-    """Does what was agreed: in Ekiden, a handoff through the controller."""
+    """Executes an agreement: in Ekiden, a handoff through the controller."""
 
     async def execute(self, collaboration: Collaboration) -> Any:
-        """Do it, and give a `HandoffResult` or anything that is JSON.
+        """Execute it, and return a `HandoffResult` or any JSON.
 
-        An exception, and a result that failed, close the collaboration as failed. It is called
-        again with the same collaboration if the process dies before the result is stored, or if it
-        gave a `HandoffResult` that is not final, until that is: make the effect depend on
-        ``collaboration.id``. It is cancelled when the collaboration is cancelled or expires
-        meanwhile. `StoreUnavailable` leaves it to be done later.
+        An exception, and a failed result, close the collaboration as failed. It is called again
+        with the same collaboration if the process dies before the result is stored, or until a
+        returned `HandoffResult` is final: make the effect idempotent by ``collaboration.id``. It is
+        cancelled when the collaboration is cancelled or expires. `StoreUnavailable` postpones it.
         """
         ...
 

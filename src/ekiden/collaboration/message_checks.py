@@ -33,7 +33,7 @@ def check_actor(name: str) -> None:
         raise SenderForged(name, actual=actual)
 
 
-class MessageGate:
+class MessageChecker:
     """Lets messages in that are signed, fresh, new, and said by whom they say."""
 
     def __init__(self, ledger: Ledger) -> None:

@@ -16,7 +16,7 @@ from ekiden.collaboration.drafts import (
 )
 from ekiden.collaboration.ledger import Ledger
 from ekiden.collaboration.lookup import CollaborationReader
-from ekiden.collaboration.message_checks import MessageGate, check_actor
+from ekiden.collaboration.message_checks import MessageChecker, check_actor
 from ekiden.collaboration.protocol.moves import Move, Phase
 from ekiden.collaboration.protocol.record import Collaboration, Terms
 from ekiden.collaboration.protocol.wire import agent_name
@@ -26,12 +26,11 @@ from ekiden.core.errors.collaboration import NotAParticipant
 
 
 class Party:
-    """What one agent can do in collaborations; `Collaborations.as_agent` gives it.
+    """The moves of one agent in collaborations; `Collaborations.as_agent` returns it.
 
-    Every method that says something returns the collaboration as it is then, and raises
-    `ProtocolError` for what does not fit its phase, `NotAParticipant`, `CollaborationNotFound`,
-    `MailboxFull`, and `SenderForged` if another agent's code runs. What is said with a `key` is
-    said once: with the same key again, nothing happens. For example::
+    Every move returns the updated collaboration, and raises `ProtocolError` for the wrong phase,
+    `NotAParticipant`, `CollaborationNotFound`, `MailboxFull`, and `SenderForged` if another agent's
+    code runs. A move with a `key` is idempotent: the same key again changes nothing. For example::
 
         sales = collaborations.as_agent("sales")
         offer = await sales.propose("purchasing", {"price": 90, "pieces": 10})
@@ -43,7 +42,7 @@ class Party:
         self,
         name: str,
         ledger: Ledger,
-        gate: MessageGate,
+        gate: MessageChecker,
         *,
         known: Callable[[], Awaitable[Iterable[str]]] | None = None,
     ) -> None:
@@ -67,10 +66,10 @@ class Party:
         deadline_s: float | None = None,
         key: str | None = None,
     ) -> Collaboration:
-        """Ask `target` to take work over: it acknowledges, rejects, or makes a counter-proposal.
+        """Ask `target` to take over work: it acknowledges, rejects, or makes a counter-proposal.
 
-        `context` goes along to whoever executes the agreement: ``{"session_id": …}`` names the
-        session that is to be handed over.
+        `context` is passed to the executor of the agreement: ``{"session_id": …}`` names the
+        session to hand over.
         """
         terms = {"task": some_text("task_description", task_description)}
         if requirements is not None:
@@ -78,7 +77,7 @@ class Party:
         return await self._open("request", terms, [target], context, deadline_s, None, key)
 
     async def acknowledge(self, collaboration_id: str, *, key: str | None = None) -> Collaboration:
-        """Take over what is requested, as it was requested."""
+        """Accept a request as it is."""
         record = await self._ledger.load(collaboration_id)
         return await self._say(
             record, "acknowledge", first_terms(record), answers=record.messages[0].id, key=key
@@ -97,9 +96,9 @@ class Party:
         deadline_s: float | None = None,
         key: str | None = None,
     ) -> Collaboration:
-        """Ask who can do what needs these capabilities, and do not wait for the bids.
+        """Call for bids for these capabilities, without waiting for the bids.
 
-        `participants` are those who are asked; without them, all agents that are known.
+        `participants` are the agents to ask; by default all known agents.
         """
         terms: dict[str, Any] = {"required": _names(required), "task": short_text("task", task)}
         if requirements is not None:
@@ -119,7 +118,7 @@ class Party:
         deadline_s: float | None = None,
         key: str | None = None,
     ) -> Collaboration:
-        """`call`, and then `collect`: `ranked_bids` of what comes back are those to choose from."""
+        """`call`, and then `collect`: choose from `ranked_bids` of the result."""
         called = await self.call(
             required,
             task=task,
@@ -132,15 +131,15 @@ class Party:
         return await self.collect(called.id)
 
     async def collect(self, collaboration_id: str) -> Collaboration:
-        """Wait until all who were called have answered, or the deadline for bids is over."""
+        """Wait until all called agents have answered, or the deadline for bids has passed."""
         return await self._reader.collected(await self.get(collaboration_id))
 
     async def bid(
         self, collaboration_id: str, score: float, *, offer: Any = None, key: str | None = None
     ) -> Collaboration:
-        """Say yes to a call: `score` from 0 to 1 says how well it can be done, `offer` (JSON) on
-        what terms. If the initiator awards it, both have agreed. After the deadline it is stored
-        and does not count."""
+        """Bid in a call: `score` from 0 to 1 says how well the agent can do it, `offer` (JSON) on
+        what terms. If the initiator awards it, both have agreed. A bid after the deadline is stored
+        but does not count."""
         if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
             raise UserError(f"a bid's `score` is a number from 0 to 1, not {score!r:.40}")
         record = await self._ledger.load(collaboration_id)
@@ -154,7 +153,7 @@ class Party:
     async def decline(
         self, collaboration_id: str, *, reason: str = "", key: str | None = None
     ) -> Collaboration:
-        """Say no to a call, or take a bid back that was not awarded yet."""
+        """Decline a call, or withdraw a bid that was not awarded yet."""
         record = await self._ledger.load(collaboration_id)
         body = {"reason": short_text("reason", reason)}
         return await self._say(record, "decline", body, answers=record.messages[0].id, key=key)
@@ -162,7 +161,7 @@ class Party:
     async def award(
         self, collaboration_id: str, bidder: str, *, key: str | None = None
     ) -> Collaboration:
-        """Choose a bid: the call with the bidder's offer is agreed; all bidders are told."""
+        """Accept a bid: the call with the bidder's offer is agreed; all bidders are told."""
         record = await self._ledger.load(collaboration_id)
         body = {"bidder": agent_name(bidder, what="`bidder`")}
         return await self._say(record, "award", body, answers=_bid_of(record, bidder), key=key)
@@ -175,7 +174,7 @@ class Party:
         deadline_s: float | None = None,
         key: str | None = None,
     ) -> Collaboration:
-        """Negotiate with a bidder: the call with its offer lies on the table as its proposal."""
+        """Negotiate with a bidder: the call with its offer becomes its proposal."""
         record = await self._ledger.load(collaboration_id)
         limit_s = self._ledger.settings.negotiation_s if deadline_s is None else deadline_s
         body = {
@@ -196,7 +195,7 @@ class Party:
         max_rounds: int | None = None,
         key: str | None = None,
     ) -> Collaboration:
-        """Put terms (JSON) before `target`; nobody has accepted them yet, nor has this agent."""
+        """Propose terms (JSON) to `target`; neither side has accepted them yet."""
         return await self._open("propose", terms, [target], context, deadline_s, max_rounds, key)
 
     async def counter(
@@ -208,8 +207,8 @@ class Party:
         reason: str = "",
         key: str | None = None,
     ) -> Collaboration:
-        """Put other terms in place of those of the other side, which `answers` may name by version
-        or digest. `RoundsExhausted`, `NotYourTurn`, `TermsSuperseded`."""
+        """Replace the other side's terms by others; `answers` may name theirs by version or digest.
+        `RoundsExhausted`, `NotYourTurn`, `TermsSuperseded`."""
         record = await self._ledger.load(collaboration_id)
         told = named_terms(record, answers)
         body = {
@@ -231,9 +230,9 @@ class Party:
     async def accept(
         self, collaboration_id: str, terms: int | str, *, key: str | None = None
     ) -> Collaboration:
-        """Accept the terms on the table, named by version or digest; when both have, it is agreed.
+        """Accept the current terms, named by version or digest; when both sides have, it is agreed.
 
-        `TermsSuperseded` if these are not on the table any more.
+        `TermsSuperseded` if these terms are no longer current.
         """
         record = await self._ledger.load(collaboration_id)
         if terms is None:
@@ -249,8 +248,7 @@ class Party:
         counter: Any = None,
         key: str | None = None,
     ) -> Collaboration:
-        """Say no to the terms on the table, and nothing comes of it; or, with `counter`, say what
-        terms would do."""
+        """Reject the current terms, which ends it; or, with `counter`, say which terms would do."""
         if counter is not None:
             return await self.counter(collaboration_id, counter, reason=reason, key=key)
         record = await self._ledger.load(collaboration_id)
@@ -261,7 +259,7 @@ class Party:
     async def cancel(
         self, collaboration_id: str, *, reason: str = "", key: str | None = None
     ) -> Collaboration:
-        """End it, in whatever phase before completion; a call can be ended by its initiator."""
+        """End it, in any phase before completion; only its initiator can end a call."""
         record = await self._ledger.load(collaboration_id)
         body = {"reason": short_text("reason", reason)}
         return await self._say(record, "cancel", body, answers=record.messages[-1].id, key=key)
@@ -269,7 +267,7 @@ class Party:
     # Reading
 
     async def get(self, collaboration_id: str) -> Collaboration:
-        """A collaboration in which this agent takes part; `NotAParticipant`."""
+        """A collaboration of this agent; `NotAParticipant`."""
         check_actor(self.name)
         found = await self._ledger.look(collaboration_id)
         if self.name not in found.participants:
@@ -279,7 +277,7 @@ class Party:
     async def list(
         self, *, phases: Sequence[Phase] | None = None, after: str = "", limit: int = 100
     ) -> Sequence[Collaboration]:
-        """Those in which this agent takes part, oldest first, behind the id `after`."""
+        """Collaborations of this agent after the id `after`, oldest first."""
         check_actor(self.name)
         return await self._reader.list(agent=self.name, phases=phases, after=after, limit=limit)
 
@@ -290,7 +288,7 @@ class Party:
         *,
         timeout_s: float = 30.0,
     ) -> Collaboration:
-        """Wait until the condition holds (without one: until it is closed) or it is closed.
+        """Wait until the condition holds, or it is closed.
 
         `TimeoutError` after `timeout_s`.
         """

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from ekiden.collaboration.bids import BidFunction
 from ekiden.collaboration.ledger import Ledger
-from ekiden.collaboration.message_checks import MessageGate
+from ekiden.collaboration.message_checks import MessageChecker
 from ekiden.collaboration.party import Party
 from ekiden.collaboration.protocol.moves import Move
 from ekiden.collaboration.protocol.record import Collaboration, ProtocolMessage
@@ -30,19 +30,19 @@ from ekiden.core.errors.collaboration import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
-    """A message that an agent got, and with which it may answer."""
+    """A message to an agent, with the means to answer it."""
 
     message: ProtocolMessage
     collaboration: Collaboration
-    """As it is now: others may have moved on since the message was sent."""
+    """The current state: others may have moved on since the message was sent."""
     party: Party
-    """Acts in the name of the agent that got it."""
+    """Acts as the receiving agent."""
     is_answered: bool = False
-    """Delivered again, though the agent answered it before."""
+    """Delivered again, although the agent answered it before."""
 
     @property
     def move(self) -> Move:
-        """What the sender did."""
+        """The sender's move."""
         return self.message.move
 
 
@@ -57,7 +57,7 @@ _TOO_LATE = (ProtocolError, TermsSuperseded, AnsweredAlready)
 class Reception:
     """Verifies what arrives for one agent, and has it answered."""
 
-    def __init__(self, party: Party, ledger: Ledger, gate: MessageGate) -> None:
+    def __init__(self, party: Party, ledger: Ledger, gate: MessageChecker) -> None:
         self._party = party
         self._ledger = ledger
         self._gate = gate

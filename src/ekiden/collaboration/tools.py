@@ -26,10 +26,9 @@ def negotiation_tools(
 ) -> list[FunctionTool]:
     """`propose`, `counter`, `accept`, `reject`, `request_handoff` and `show_negotiation`.
 
-    They work with `with_agents` and nobody else. The session in which a model proposes or requests
-    something is noted in the collaboration's context as ``session_id``, for whoever executes what
-    is agreed. What the other side says is shown as JSON that cannot be taken for anything else.
-    For example::
+    They work only with `with_agents`. The session in which a model proposes or requests something
+    is noted in the collaboration's context as ``session_id``, for the executor. The other side's
+    messages are shown as quoted JSON. For example::
 
         Agent("sales", tools=negotiation_tools(collaborations, with_agents=["purchasing"]))
     """

@@ -17,7 +17,7 @@ _PAGE = 100
 
 
 async def run_due(store: Store, *, now_us: int | None = None) -> int:
-    """Expire the collaborations of a store whose time is over; how many timers were seen to."""
+    """Expire overdue collaborations of a store; returns how many timers were handled."""
     return len(await expire_due(Ledger(store, CollaborationSettings()), now_us=now_us))
 
 

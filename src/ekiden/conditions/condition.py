@@ -59,7 +59,7 @@ _REMEMBERED = 1024
 class Condition:
     """An expression over facts, made by `compile_condition`.
 
-    It is safe to use from several threads. Two of the same text are equal.
+    It is safe to use from several threads. Two conditions with the same text are equal.
     """
 
     text: str
@@ -70,7 +70,7 @@ class Condition:
     _traced: Code = field(compare=False, repr=False)
 
     def evaluate(self, facts: Mapping[str, Any], *, now: float | None = None) -> Evaluation:
-        """What the condition gives for `facts`, with the trace. Never raises.
+        """Evaluate the condition for `facts`, with a trace. Never raises.
 
         `now` is the present time in seconds since 1970, by default the machine's.
         """
@@ -100,9 +100,9 @@ class Condition:
 
 
 def compile_condition(text: str) -> Condition:
-    """The condition that `text` says; the same text is read only once.
+    """The condition in `text`; the same text is parsed only once.
 
-    `ConditionError`, with the place and what to write instead, if it says none. For example::
+    `ConditionError`, with the place and what to write instead, if it is invalid. For example::
 
         condition = compile_condition("confidence < 0.5 and error_count > 3")
         condition.evaluate({"confidence": 0.3, "error_count": 5}).value  # True

@@ -28,7 +28,7 @@ _MAX_EXPLANATION: Final = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """What one part of a condition gave."""
+    """The value of one part of a condition."""
 
     text: str
     """The part as it is written."""
@@ -36,12 +36,12 @@ class Trace:
     """JSON; long texts and structures are shortened, and no value is null."""
     start: int
     end: int
-    """Where the part stands in the condition, in characters."""
+    """The end of the part in the condition, in characters."""
     note: str = ""
     """Why it has no value, or is false without a comparison: ``missing: user.tier``."""
 
     def to_json(self) -> dict[str, Any]:
-        """The part for an event; a value that is long even so becomes the start of its JSON."""
+        """The part for an event; a value that is still long becomes the start of its JSON."""
         written = dumps(self.value)
         shown = {
             "text": short_text(self.text),
@@ -64,12 +64,13 @@ class ConditionSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """What a condition gave for some facts; later changes of the facts do not show in the trace."""
+    """The result of a condition for some facts; later changes of the facts do not affect the
+    trace."""
 
     value: bool
     """Whether the condition holds."""
     result: Any
-    """What the whole expression gave, as it is; `None` if it has no value."""
+    """The value of the whole expression, unchanged; `None` if it has no value."""
     _source: ConditionSource = field(repr=False)
     _seen: Sequence[Any] = field(repr=False)
 
@@ -82,14 +83,14 @@ class Evaluation:
     def trace(self) -> tuple[Trace, ...]:
         """One entry for every part that was evaluated, in the order of the text.
 
-        A whole comes before its parts; literals have none, and neither have parts that did not
-        matter, as the second in ``false and x``.
+        A whole comes before its parts; literals have no entry, and neither have skipped parts, such
+        as the second in ``false and x``.
         """
         return tuple(self._entries())
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The dotted names that were asked for and are not among the facts."""
+        """The dotted names that were needed but are not among the facts."""
         names = {
             seen.name: None
             for part, seen in zip(self._source.parts, self._seen, strict=True)
@@ -110,7 +111,7 @@ class Evaluation:
         return {**shown, "left_out": left_out} if left_out > 0 else shown
 
     def explain(self) -> str:
-        """One line for people: each part that was decided, with its values and what it gave.
+        """One line for people: each decided part, with its values and result.
 
         Such as ``confidence < 0.5 → 0.3 < 0.5 → true; error_count > 3 → 1 > 3 → false``.
         """

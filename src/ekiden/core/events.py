@@ -191,5 +191,5 @@ class RunObserver(Protocol):
         ...
 
 
-ONLOOKERS: list[RunObserver] = []
+OBSERVERS: list[RunObserver] = []
 """The current observers; without any, a run has no overhead."""

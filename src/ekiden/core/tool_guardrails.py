@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypedDict, cast, overload
 from ekiden.core.checks.fields import Name, check_fields
 from ekiden.core.context import TContext, ToolContext
 from ekiden.core.errors import UserError
-from ekiden.core.privacy.masking import covered_keys
+from ekiden.core.privacy.masking import masked_keys
 
 
 class AllowBehavior(TypedDict):
@@ -175,9 +175,9 @@ class GuardrailDecision:
             "behavior": self.behavior,
         }
         if sensitive and self.message is not None:
-            data["message"] = covered_keys(self.message)
+            data["message"] = masked_keys(self.message)
         if sensitive and self.info is not None:
-            data["info"] = covered_keys(self.info)
+            data["info"] = masked_keys(self.info)
         return data
 
     @classmethod

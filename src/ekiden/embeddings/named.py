@@ -27,17 +27,16 @@ def embedder_for(
     base_url: str | None = None,
     api_key: str | None = None,
 ) -> Embedder:
-    """The embedder that `name` means.
+    """The embedder with this `name`.
 
     ``local`` computes in this process (the extra ``local``), and ``hashing`` does so without
-    knowing any language; ``openai:text-embedding-3-small`` and ``gemini:gemini-embedding-001``
-    ask a vendor. A server of your own is ``openai:model@http://host/v1``, or `base_url`. For
-    example::
+    language knowledge; ``openai:text-embedding-3-small`` and ``gemini:gemini-embedding-001`` call a
+    vendor. Your own server is ``openai:model@http://host/v1``, or `base_url`. For example::
 
         embedder_for("openai:text-embedding-3-small", dimension=512)
 
-    Nothing is called yet. `UserError` for a name or a dimension that cannot be, and for a missing
-    key or package.
+    Nothing is called yet. `UserError` for an invalid name or dimension, and for a missing key or
+    package.
     """
     check_embedder_name(name)
     provider, _, rest = name.partition(":")

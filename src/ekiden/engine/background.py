@@ -11,7 +11,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import EkidenError
 from ekiden.core.profile import MemorySettings
 from ekiden.core.team import Team
-from ekiden.engine.fleet import Beside
+from ekiden.engine.fleet import BackgroundWork
 from ekiden.engine.housekeeping import Housekeeping, Timekeeping
 from ekiden.engine.registry import Enlisting
 from ekiden.engine.stops import StopHere, Stops
@@ -80,7 +80,7 @@ class Crew(Protocol):
         ...
 
 
-def beside(
+def background_work(
     station: StoreWorker,
     fleet: Crew,
     *,
@@ -90,7 +90,7 @@ def beside(
     also_stops: StopHere | None = None,
     rarely: bool = False,
     keeps_time: bool = True,
-) -> list[Beside]:
+) -> list[BackgroundWork]:
     """Keep time, tidy up, deliver memories, stop what is to be stopped, be on the list of workers.
 
     `rarely`: the store is one of many, and is looked at less often. Without `keeps_time` somebody

@@ -104,9 +104,9 @@ class OwnAnswers:
 class BusServer:
     """Serves the agents of a team on the bus of a store.
 
-    A message is a new session of the agent it is for, and `ready`: a `Worker` of the same store
-    runs it. What the agent answers a question is its answer on the bus, however long it takes, and
-    whether or not this process is still there then::
+    A message becomes a new `ready` session of its agent: a `Worker` of the same store runs it. The
+    agent's output is its answer on the bus, however long it takes, even if this process has ended
+    by then::
 
         async with Bus(store) as bus, BusServer(bus, store, team):
             await Worker(store, team).run()

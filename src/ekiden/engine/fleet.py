@@ -18,7 +18,7 @@ _log = logging.getLogger("ekiden.worker")
 _FEW = 20
 """With more stores than that, each is looked at less often."""
 
-Beside = Callable[[], Coroutine[Any, Any, None]]
+BackgroundWork = Callable[[], Coroutine[Any, Any, None]]
 """Something that goes on, for one store, as long as it is served."""
 
 _NARROWEST, _WIDEST = 2, 8
@@ -110,10 +110,10 @@ class SessionQueue:
         self.may_have = True
 
     def start(self, *work: Coroutine[Any, Any, None]) -> None:
-        """Let this go on until `end_beside`."""
+        """Let this go on until `end_background`."""
         self._tasks += [asyncio.create_task(each) for each in work]
 
-    async def end_beside(self) -> None:
+    async def end_background(self) -> None:
         """Stop what goes on beside the sessions."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
@@ -134,7 +134,7 @@ class ServedStores(Protocol):
     def finished(self) -> int: ...
     @property
     def is_stopping(self) -> bool: ...
-    def add(self, station: StoreWorker, *beside: Beside) -> None: ...
+    def add(self, station: StoreWorker, *beside: BackgroundWork) -> None: ...
     async def remove(self, station: StoreWorker) -> None: ...
     def stop(self) -> None: ...
     async def run(
@@ -186,7 +186,7 @@ class Fleet:
         """Whether no further session is taken."""
         return self.stopping.is_set()
 
-    def add(self, station: StoreWorker, *beside: Beside) -> None:
+    def add(self, station: StoreWorker, *beside: BackgroundWork) -> None:
         """Serve the station; what is to go on `beside` its sessions must not fail."""
         station.stopping = self.stopping
         line = self._lines[station] = SessionQueue(station, beside)
@@ -203,7 +203,7 @@ class Fleet:
         await asyncio.gather(
             *(station.stop_session(each, left_as="ready") for each in list(station.under_way))
         )
-        await line.end_beside()
+        await line.end_background()
         self._finished_before += station.finished
 
     def stop(self) -> None:
@@ -226,7 +226,7 @@ class Fleet:
                 await self._work(group, until_idle)
         finally:
             self._is_running = False
-            await asyncio.gather(*(line.end_beside() for line in self._lines.values()))
+            await asyncio.gather(*(line.end_background() for line in self._lines.values()))
 
     async def _work(self, group: asyncio.TaskGroup, until_idle: bool) -> None:
         looked: int | None = None

@@ -19,9 +19,9 @@ async def submit(
     session: Session,
     run_config: RunConfig | None = None,
 ) -> None:
-    """Store a message for the session, which is created if need be, and return at once.
+    """Store a message for the session, which is created if necessary, and return at once.
 
-    The session is then `ready`: a `Worker` claims it and takes it to an outcome. `SessionBusy` when
+    The session is then `ready`: a `Worker` claims it and runs it to an outcome. `SessionBusy` when
     a run has the session for longer than the configuration waits::
 
         await submit(team, "Where is my parcel?", session=Session("s1", store=store))

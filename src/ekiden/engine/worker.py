@@ -9,7 +9,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.checks.fields import checked_arguments
 from ekiden.core.profile import check_labels
 from ekiden.core.team import Team
-from ekiden.engine.background import beside
+from ekiden.engine.background import background_work
 from ekiden.engine.fleet import Fleet
 from ekiden.engine.housekeeping import Timekeeping
 from ekiden.engine.served_agents import served_agents
@@ -23,12 +23,11 @@ __all__ = ["Audience", "Worker"]
 
 
 class Worker:
-    """Claims `ready` sessions and advances each to an outcome, `concurrency` of them at a time.
+    """Claims `ready` sessions and runs each to an outcome, up to `concurrency` at a time.
 
-    It takes the sessions that an agent of its team has and leaves the others to other workers.
-    Any number of workers may use one store: a session is claimed by one of them, and a session
-    whose worker died is taken over when its lease has run out; those of a worker whose `run` is
-    cancelled, at once::
+    It takes the sessions of its team's agents and leaves the others to other workers. Any number of
+    workers may use one store: each session is claimed by one of them. The session of a dead worker
+    is taken over when its lease expires; those of a worker whose `run` is cancelled, at once::
 
         await submit(team, "Where is my parcel?", session=Session("s1", store=store))
         await Worker(store, team).run(until_idle=True)
@@ -73,7 +72,7 @@ class Worker:
         self._fleet = Fleet(concurrency=concurrency)
         self._fleet.add(
             self._station,
-            *beside(
+            *background_work(
                 self._station,
                 self._fleet,
                 retention=retention or Retention(),
@@ -85,24 +84,23 @@ class Worker:
 
     @property
     def finished(self) -> int:
-        """Sessions advanced to an outcome by this worker."""
+        """Sessions that this worker has run to an outcome."""
         return self._station.finished
 
     def stop(self) -> None:
-        """Take no further session and end when those under way are done."""
+        """Take no further session, and end when the current ones are done."""
         self._fleet.stop()
 
     async def cancel(self, session_id: str) -> bool:
-        """Stop working on the session, which stays as it is and can be resumed; whether this worker
-        had it."""
+        """Stop working on the session, which is unchanged and can be resumed; returns whether this
+        worker had it."""
         return await self._station.stop_session(session_id)
 
     async def run(self, *, until_idle: bool = False) -> None:
-        """Work until `stop`; with `until_idle` also end when nothing is left to do now: no session
-        is ready or under way here, and none pauses before it tries something again.
+        """Work until `stop`; with `until_idle` also end when nothing is left to do: no session is
+        ready or running here, and none waits for a retry.
 
-        A database that cannot be reached is waited for; what else is wrong with the store is
-        `StoreError`.
+        An unreachable database is waited for; other store failures are a `StoreError`.
         """
         if not await once_reachable(self._store.open, self._store, self._fleet.stopping):
             return

@@ -29,7 +29,7 @@ def resolve_tool_name_collisions(
     *,
     collision_policy: CollisionPolicy = "error",
 ) -> tuple[list[Tool], list[AnyHandoff]]:
-    """The tools and handoffs as they may be shown to a model, in order.
+    """The tools and handoffs as they can be offered to a model, in order.
 
     When a name is used twice, ``error`` raises `UserError`; ``warn`` logs it and keeps the last.
     """
@@ -80,9 +80,9 @@ def _is_derived(entry: AnyHandoff) -> bool:
 
 
 async def get_handoffs(agent: Agent[Any], context: RunContextWrapper[Any]) -> list[AnyHandoff]:
-    """The handoffs of `agent` that are enabled now, in order; a plain agent is `handoff(agent)`.
+    """The enabled handoffs of `agent`, in order; a plain agent is `handoff(agent)`.
 
-    Async checks run side by side; if one raises, the others are cancelled and its error is raised.
+    Async checks run concurrently; if one raises, the others are cancelled and its error is raised.
     """
     offers = [
         edge if isinstance(edge, Handoff) else default_handoff(edge) for edge in agent.handoffs
@@ -94,7 +94,7 @@ async def get_handoffs(agent: Agent[Any], context: RunContextWrapper[Any]) -> li
 
 
 def default_handoff(target: Agent[Any]) -> AnyHandoff:
-    """`handoff(target)`, the same object again while the target's name and description stand."""
+    """`handoff(target)`; the same object while the target's name and description are unchanged."""
     if not isinstance(target, Agent):
         raise UserError(
             f"handoffs must be agents or handoff(...) objects, found {type(target).__name__}"

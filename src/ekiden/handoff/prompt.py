@@ -43,12 +43,11 @@ def received_block(
     chain: Sequence[str] = (),
     max_chars: int = 20_000,
 ) -> str:
-    """The part of a system prompt that tells an agent what it was handed.
+    """The part of a system prompt that tells an agent what was handed to it.
 
-    `context`, `payload` and `metadata` may be any JSON. Every value is JSON on one line in which no
-    character is left that could end the fence, begin a line or hide text, so a hostile value stays
-    inside its quotes. A value longer than `max_chars` is cut, and says so. Equal arguments give an
-    equal block.
+    `context`, `payload` and `metadata` may be any JSON. Every value is JSON on one line, without
+    characters that could end the fence, begin a line or hide text, so a hostile value stays quoted.
+    A value longer than `max_chars` is cut, with a note. Equal arguments give an equal block.
     """
     rows = {
         "from": from_agent,

@@ -179,23 +179,23 @@ def handoff(
 ) -> Handoff[TContext, Agent[TContext]]:
     """A handoff to `agent`.
 
-    `on_handoff`, sync or async, is called when the model asks for the transfer: with the context,
+    `on_handoff`, sync or async, is called when the model requests the transfer: with the context,
     and with the arguments as an `input_type` if there is one. `input_filter` changes what the
     target sees; without a filter, ``include_context=False`` shows it only the person's last message
     and the transfer. `is_enabled`, a bool or a function of the context and the source agent, is
-    asked anew each turn::
+    evaluated each turn::
 
         triage = Agent("triage", handoffs=[handoff(billing, input_filter=keep_last(20))])
 
-    `agent` may also be an async function, which then is an agent that is code, or ``"*"``: the
-    member of the team that is best at the `capabilities`. The other arguments are the terms of the
-    handoff: see `HandoffTerms`. A `trigger` makes it happen without the model, which then is not
-    offered it, unless ``when="manual"`` says so; ``confirm=True``, or ``needs_approval=True``, asks
-    a person first. `tool_name` and `tool_description` are short for the two overrides.
+    `agent` may also be an async function, which becomes an agent that is code, or ``"*"``: the
+    member of the team that best matches the `capabilities`. The other arguments are the policy of
+    the handoff: see `HandoffTerms`. A `trigger` makes it happen without the model, which is then
+    not offered it, unless ``when="manual"``. ``confirm=True``, or ``needs_approval=True``, requires
+    human approval. `tool_name` and `tool_description` are short for the two overrides.
 
-    Raises `UserError` for what is no agent, for an `on_handoff` that cannot be called so, for
-    an `input_type` that has no strict JSON schema and for terms that do not fit; `ConditionError`
-    for a condition that cannot be read.
+    Raises `UserError` for an invalid agent, an `on_handoff` with a wrong signature, an `input_type`
+    without a strict JSON schema, and contradictory arguments; `ConditionError` for an invalid
+    condition.
     """
     terms = make_terms(
         when=when,
@@ -252,8 +252,8 @@ def make_terms(
     confirm: bool | Confirmation = False,
     **others: Any,
 ) -> HandoffTerms:
-    """The terms, with what follows from a trigger and from ``confirm=True``; conditions are read
-    here, so that a bad one is found when the team is made."""
+    """The handoff's policy, completed from a trigger and from ``confirm=True``; conditions are
+    parsed here, so that errors appear when the team is created."""
     trigger: HandoffTrigger | None = others.get("trigger")
     if when is None:
         when = "manual" if trigger is None or trigger.type == "explicit" else "auto"
@@ -311,7 +311,7 @@ def code_target(function: Callable[[Any], Awaitable[Any]]) -> Agent[Any]:
 
 
 def person(role: str, *, description: str | None = None) -> Agent[Any]:
-    """People of a role as a member of the team: what they are handed waits for one of them.
+    """People of a role as a member of the team: a handoff to them waits for one of them.
 
     For example::
 

@@ -7,7 +7,7 @@ from weakref import WeakSet
 
 from ekiden.core.errors import UserError
 from ekiden.hub.reader import LiveReader
-from ekiden.hub.retry import OnOutage, Patience
+from ekiden.hub.retry import OnOutage, StoreRetry
 from ekiden.hub.stream import EventStream
 from ekiden.hub.subscription import EVERYTHING, EventFeed, Subscription
 
@@ -15,13 +15,12 @@ _LONGEST_ID = 200
 
 
 class EventHub:
-    """Shows the events of a store to all who want to see them as they happen.
+    """Shows the events of a store to all subscribers as they happen.
 
-    However many subscribers there are, one task reads the store for those who are up to date; who
-    is behind, because it began with an old id or is slow, reads pages from the store until it has
-    caught up. Every subscriber gets every event that it asks for once, in the same order, also
-    across restarts: it goes on after the last id it got. A store that cannot be reached is tried
-    again until it can; `on_outage` is told. A hub belongs to one event loop::
+    One task reads the store for all subscribers that are up to date; a subscriber that is behind
+    reads pages from the store until it has caught up. Every subscriber gets every event of its
+    filter once, in the same order, even across restarts: it continues after its last id. An
+    unreachable store is retried; `on_outage` is called. A hub belongs to one event loop::
 
         async with EventHub(store) as hub:
             async for found in hub.subscribe(after=last_id):
@@ -33,7 +32,7 @@ class EventHub:
     ) -> None:
         """`retry_s`: how long the first retry waits; each further one twice as long, up to 5 s."""
         self._store = store
-        self._patience = Patience(first_s=retry_s, tell=on_outage)
+        self._patience = StoreRetry(first_s=retry_s, tell=on_outage)
         self._reader = LiveReader(store, self._patience)
         self._streams: WeakSet[EventStream] = WeakSet()
         self._closed = False
@@ -41,12 +40,11 @@ class EventHub:
     def subscribe(
         self, *, after: str | None = None, where: Subscription = EVERYTHING, follow: bool = True
     ) -> EventStream:
-        """The events that `where` asks for, after the one with the id `after`.
+        """The events that match `where`, after the one with the id `after`.
 
-        ``after=""`` begins with the first event; without `after` there is only what comes from now
-        on, which is from the first `anext` or from ``async with``. With ``follow=False`` the stream
-        ends with the last event that is there when it begins. An id that is none is `UserError`,
-        when the stream begins.
+        ``after=""`` starts with the first event; without `after` there are only new events, from
+        the first `anext` or from ``async with``. With ``follow=False`` the stream ends with the
+        last event stored at its start. An invalid id is a `UserError`, when the stream starts.
         """
         if self._closed:
             raise UserError("the event hub is closed: make another one")
@@ -61,7 +59,7 @@ class EventHub:
     async def close(self) -> None:
         """End all streams and stop reading; a second call does nothing.
 
-        A stream's `position` stays, to go on with.
+        A stream's `position` remains, to continue from.
         """
         self._closed = True
         for stream in tuple(self._streams):

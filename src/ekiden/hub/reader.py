@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from ekiden.core.errors import StoreUnavailable
-from ekiden.hub.retry import Patience
+from ekiden.hub.retry import StoreRetry
 from ekiden.hub.subscription import EventFeed, HubEvent
 from ekiden.storage.base import EventPage
 
@@ -79,7 +79,7 @@ class Window:
 class LiveReader:
     """Follows the feed of one store."""
 
-    def __init__(self, store: EventFeed, patience: Patience) -> None:
+    def __init__(self, store: EventFeed, patience: StoreRetry) -> None:
         self._store = store
         self._patience = patience
         self._task: asyncio.Task[None] | None = None

@@ -14,7 +14,7 @@ OnOutage: TypeAlias = Callable[[StoreUnavailable | None], None]
 _LONGEST_S = 5.0
 
 
-class Patience:
+class StoreRetry:
     """Shared by everybody who reads one store, so that an outage is told once."""
 
     def __init__(self, *, first_s: float, tell: OnOutage | None) -> None:

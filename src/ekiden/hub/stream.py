@@ -8,15 +8,15 @@ from typing import Self
 
 from ekiden.core.errors import UserError
 from ekiden.hub.reader import LiveReader, events_of, read_page
-from ekiden.hub.retry import Patience
+from ekiden.hub.retry import StoreRetry
 from ekiden.hub.subscription import EventFeed, HubEvent, Subscription
 
 
 class EventStream:
-    """The events that a subscription asks for, in the one order in which everybody gets them.
+    """The events of a subscription, in one order for all subscribers.
 
-    An async iterator for one task at a time. A call of `anext` that is cancelled loses nothing: the
-    next one goes on. `async with` begins it at once, instead of at the first event, and closes it::
+    An async iterator for one task at a time. Cancelling `anext` loses nothing: the next call
+    continues. `async with` starts it at once, instead of at the first event, and closes it::
 
         async with hub.subscribe() as stream:
             async for found in stream:
@@ -27,7 +27,7 @@ class EventStream:
         self,
         store: EventFeed,
         reader: LiveReader,
-        patience: Patience,
+        patience: StoreRetry,
         *,
         after: str | None,
         where: Subscription,
@@ -52,9 +52,9 @@ class EventStream:
 
     @property
     def position(self) -> str | None:
-        """The id to go on with: that of the last event that was given or passed over.
+        """The id to continue from: that of the last event that was returned or skipped.
 
-        `None` as long as it is not known where "now" is.
+        `None` until the position of "now" is known.
         """
         return self._after if self._place is None else self._place
 
@@ -84,7 +84,7 @@ class EventStream:
         self.close()
 
     def close(self) -> None:
-        """End the stream, also for a task that waits for its next event."""
+        """End the stream, even for a task that waits for its next event."""
         self._closed = True
         if self._pending is not None and not self._pending.done():
             self._pending.set_result(None)

@@ -32,21 +32,21 @@ class EventFeed(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubEvent:
-    """An event, and where it stands among all events of the store."""
+    """An event, with its position among all events of the store."""
 
     id: str
-    """Whoever subscribes after it gets exactly what came later; opaque, and valid in every process
-    that uses the store."""
+    """A subscription after this id gets exactly the later events; opaque, and valid in every
+    process that uses the store."""
     event: Event
 
     def to_json(self) -> dict[str, Any]:
-        """The event as people and programs read it, with its `id`."""
+        """The event as JSON, with its `id`."""
         return {"id": self.id, **self.event.to_json()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """Which events to see: those that fit every part; a part that is `None` does not restrict.
+    """A filter for events: all parts must match; `None` matches all.
 
     For example::
 
@@ -54,12 +54,12 @@ class Subscription:
     """
 
     sessions: Collection[str] | None = None
-    """Those of these sessions, and those of no session that are about one of them."""
+    """Events of these sessions, and events about one of them."""
     agents: Collection[str] | None = None
-    """Those of these agents, and handoffs and messages from and to them."""
+    """Events of these agents, and handoffs and messages from and to them."""
     types: Collection[EventType] | None = None
     inbox: bool = False
-    """Only questions to people and what became of them."""
+    """Only inbox items and their changes."""
 
     def __post_init__(self) -> None:
         for name in ("sessions", "agents", "types"):
@@ -71,7 +71,7 @@ class Subscription:
             object.__setattr__(self, name, frozenset(given))
 
     def matches(self, event: Event) -> bool:
-        """Whether the event is one of those to be seen."""
+        """Whether the event matches."""
         return (
             (self.types is None or event.type in self.types)
             and (not self.inbox or event.type == "inbox")

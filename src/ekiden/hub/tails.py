@@ -39,9 +39,9 @@ class SessionEvents(Protocol):
 
 
 class Tail:
-    """One session's events after a number, then as they come; deltas of answers between them.
+    """One session's events after a number, then live; with deltas of answers between them.
 
-    An async iterator for one task; a call of `anext` that is cancelled loses nothing::
+    An async iterator for one task; cancelling `anext` loses nothing::
 
         async with tails.follow("customer-42", after=3) as tail:
             async for shown in tail:
@@ -86,7 +86,7 @@ class Tail:
         raise StopAsyncIteration
 
     async def soon(self, quiet_s: float) -> Shown | None:
-        """The next, or `None` if nothing came for so many seconds, or it is closed."""
+        """The next one, or `None` if nothing came for this many seconds, or it is closed."""
         try:
             async with asyncio.timeout(quiet_s):
                 return await anext(self, None)
@@ -95,12 +95,12 @@ class Tail:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing is given any more."""
+        """Whether it is closed."""
         return self._closed
 
     def begin_after(self, number: int) -> None:
-        """Of what was shown already, leave out what is not of the run that begins after `number`,
-        deltas too."""
+        """Of what was already received, drop everything that does not belong to the run that starts
+        after `number`, deltas too."""
         self.after = number
         self._is_behind = False  # A gap will be noticed.
         while self._ready:
@@ -112,7 +112,7 @@ class Tail:
     def offer(self, shown: Shown) -> None:
         """Something happened in the session.
 
-        Deltas that come while the store is asked would stand in the wrong place: they are left out.
+        Deltas that arrive during a read of the store would be in the wrong place: they are dropped.
         """
         if len(self._ready) >= _MOST_WAITING:
             self._ready.clear()
@@ -122,17 +122,17 @@ class Tail:
         self.wake()
 
     def look_again(self) -> None:
-        """There may be something new in the store."""
+        """The store may have new events."""
         self._is_behind = True
         self.wake()
 
     def wake(self) -> None:
-        """Whoever waits looks again."""
+        """Wake the waiting reader."""
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
     def close(self) -> None:
-        """Nothing more is given, also to a task that waits."""
+        """End it, even for a waiting task."""
         self._closed = True
         self._tails.leave(self)
         self.wake()
@@ -173,7 +173,7 @@ class Tail:
 
 
 class SessionTails:
-    """Everybody who follows single sessions of one store in this process; of one event loop."""
+    """All followers of single sessions of one store in this process; for one event loop."""
 
     def __init__(self, store: SessionEvents, hub: EventHub) -> None:
         self.store = store
@@ -187,13 +187,13 @@ class SessionTails:
         self._closed = False
 
     def follow(self, session_id: str, *, after: int = 0) -> Tail:
-        """The events of the session that are numbered above `after`; enter it to begin."""
+        """The session's events after number `after`; enter it to start."""
         return Tail(self, session_id, after)
 
     async def prepared(self, session_id: str) -> Tail:
-        """A tail that has begun already, for a run that is about to begin: no delta is missed.
+        """A started tail for a run that is about to start: no delta is missed.
 
-        Tell it with `begin_after` the number of the last event before the run.
+        Call `begin_after` with the number of the last event before the run.
         """
         tail = Tail(self, session_id, 0, is_behind=False)
         await self.listen(tail)
@@ -201,9 +201,9 @@ class SessionTails:
 
     @contextmanager
     def showing(self, session_id: str) -> Iterator[None]:
-        """The session is run in this process, which shows what happens as it happens.
+        """The session runs in this process, which shows its events live.
 
-        Meanwhile what the feed tells of it is left out: it may be ahead of the deltas.
+        Meanwhile the feed's events of it are ignored: they may be ahead of the deltas.
         """
         self._shown[session_id] = self._shown.get(session_id, 0) + 1
         try:
@@ -216,11 +216,11 @@ class SessionTails:
                 tail.look_again()
 
     def wants(self, session_id: str) -> bool:
-        """Whether anybody follows the session."""
+        """Whether the session has followers."""
         return bool(self._followed.get(session_id))
 
     def show(self, session_id: str, shown: Shown) -> None:
-        """Whoever runs the session in this process shows what happens."""
+        """Show an event or a delta of a session that runs in this process."""
         tails = self._followed.get(session_id)
         if tails is None:
             return
@@ -231,16 +231,16 @@ class SessionTails:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing will be given any more."""
+        """Whether it is closed."""
         return self._closed
 
     def end(self, session_id: str) -> None:
-        """Whoever worked on the session here has left it: those who follow it come to their end."""
+        """This process no longer works on the session: its followers end."""
         for tail in tuple(self._followed.get(session_id, ())):
             tail.close()
 
     async def listen(self, tail: Tail) -> None:
-        """Begin to hand events to `tail`; from then on none is missed."""
+        """Start passing events to `tail`; from then on none is missed."""
         if self._closed:
             tail.close()
             return
@@ -251,7 +251,7 @@ class SessionTails:
         await self._has_begun.wait()
 
     def leave(self, tail: Tail) -> None:
-        """`tail` is closed."""
+        """Remove `tail`, which is closed."""
         tails = self._followed.get(tail.session_id)
         if tails is not None:
             tails.discard(tail)

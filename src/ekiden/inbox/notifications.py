@@ -7,7 +7,7 @@ from typing import Any
 from ekiden.core.conversation.messages import answer_json, error_json
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.events import Event
-from ekiden.core.privacy.masking import covered_keys
+from ekiden.core.privacy.masking import masked_keys
 from ekiden.core.questions.inbox_item import NOBODY, InboxItem
 from ekiden.core.values.documents import to_json
 from ekiden.inbox.life import Change
@@ -52,7 +52,7 @@ def change_details(change: Change) -> dict[str, Any]:
         "kind": item.kind,
         "from": item.from_agent,
         "role": item.role,
-        "subject": covered_keys(item.subject),
+        "subject": masked_keys(item.subject),
         "priority": item.priority,
         "by": change.by or {"kind": "agent", "name": item.from_agent},
         "via": change.via,
@@ -61,10 +61,10 @@ def change_details(change: Change) -> dict[str, Any]:
     if item.status != "open":
         details[ITEM_DIGEST] = json_digest(item.to_json())
     if answer is not None:
-        details |= {"choice": answer.choice, "text": covered_keys(answer.text)[:_MAX_TEXT]}
+        details |= {"choice": answer.choice, "text": masked_keys(answer.text)[:_MAX_TEXT]}
         details |= {"always": answer.always, "edited": change.edited}
         if answer.arguments is not None:
-            details["arguments"] = covered_keys(answer.arguments)[:_MAX_TEXT]
+            details["arguments"] = masked_keys(answer.arguments)[:_MAX_TEXT]
     optional = {
         "task": item.task_id or item.session_id,
         "correlation": item.correlation_id or item.session_id,
@@ -72,7 +72,7 @@ def change_details(change: Change) -> dict[str, Any]:
         "assignee": item.assignee,
         "snoozed_until_us": item.snoozed_until_us,
         "deadline_us": item.deadline_us,
-        "reason": covered_keys(item.reason) or None,
+        "reason": masked_keys(item.reason) or None,
     }
     return details | {name: value for name, value in optional.items() if value is not None}
 

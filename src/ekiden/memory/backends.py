@@ -28,7 +28,7 @@ _absent: dict[tuple[str, int], _Absent] = {}
 
 
 def register_backend(name: str, factory: BackendFactory) -> None:
-    """Let memories name this back end; one of the same name is replaced.
+    """Register a back end under its name; replaces one of the same name.
 
     For example::
 
@@ -41,7 +41,7 @@ def register_backend(name: str, factory: BackendFactory) -> None:
 
 
 def known_backends() -> Collection[str]:
-    """The names that can be given."""
+    """The names of the registered back ends."""
     return sorted({*_integrated(), *_registered, "store"})
 
 
@@ -53,8 +53,8 @@ def elsewhere(name: str | None) -> str | None:
 def backend(name: str, *, dimensions: int) -> MemoryBackend:
     """The process's back end of that name; `UnknownBackend`.
 
-    If it cannot be made, since a key or an extra is missing, it is one that is away and says why:
-    what is to be sent waits, and the store answers. It is tried again with every call.
+    If it cannot be created, since a key or an extra is missing, it acts as unavailable and says
+    why: changes wait, and the store answers. Every call tries again.
     """
     at = (name, dimensions)
     if at not in _open:
@@ -69,7 +69,7 @@ def backend(name: str, *, dimensions: int) -> MemoryBackend:
 
 
 async def close_backends() -> None:
-    """Let go of the connections of all back ends that were used; a later use opens them again."""
+    """Close the connections of all used back ends; a later use opens them again."""
     for each in list(_open.values()):
         try:
             await each.close()

@@ -15,17 +15,17 @@ from typing import Any, Protocol, TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteEntry:
-    """A memory as a back end gets it."""
+    """A memory for a back end."""
 
     key: str
     """Unique in its space; any text of up to 512 characters, not only ASCII."""
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """JSON; what a back end cannot keep it may leave out."""
+    """JSON; a back end may leave out what it cannot store."""
     vector: Sequence[float]
     """Of length 1."""
     model: str
-    """Which embedder made the vector: those of two must never be compared."""
+    """The embedder of the vector: vectors of two embedders must never be compared."""
     version: int
     """Grows with every change of the entry: microseconds since 1970."""
 
@@ -42,11 +42,11 @@ class RemoteHit:
 class MemoryBackend(Protocol):
     """Copies of memories by space and key, found by vector.
 
-    A space is ASCII: letters, digits, ``.`` and ``-``, at most 80 characters; it says nothing of
-    whose it is. Every call stays inside one space. Whatever goes wrong is `BackendUnavailable`,
-    never a foreign exception; `retry=False` on it for what will never go well (a wrong key, a
-    wrong dimension). Calls are given up (cancelled) after about two seconds for `search` and ten
-    for the others. All of them may come twice, and from several tasks at once. For example::
+    A space is ASCII: letters, digits, ``.`` and ``-``, at most 80 characters; it does not reveal
+    its owner. Every call stays inside one space. Every failure is `BackendUnavailable`, never a
+    foreign exception; with `retry=False` if a retry cannot help (a wrong key, a wrong dimension).
+    Calls are cancelled after about two seconds for `search` and ten for the others. Calls may be
+    repeated and concurrent. For example::
 
         register_backend("shelf", lambda options: Shelf(options.dimensions))
         memory = Memory(store, user="mira", settings=MemorySettings(type="vector", backend="shelf"))
@@ -54,41 +54,41 @@ class MemoryBackend(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in settings, such as ``pinecone``."""
+        """Its name in settings, such as ``pinecone``."""
         ...
 
     async def upsert(self, space: str, entries: Sequence[RemoteEntry]) -> None:
-        """Keep the entries in the place of those with the same key; at most 100, of one model."""
+        """Store the entries, replacing those with the same key; at most 100, of one model."""
         ...
 
     async def delete(self, space: str, keys: Sequence[str]) -> None:
-        """Remove these, at most 100; one that is not there is fine."""
+        """Delete these, at most 100; missing ones are ignored."""
         ...
 
     async def clear(self, space: str) -> None:
-        """Remove all of the space; one that is not there is fine."""
+        """Delete the whole space; a missing one is ignored."""
         ...
 
     async def search(
         self, space: str, vector: Sequence[float], *, model: str, limit: int
     ) -> Sequence[RemoteHit]:
-        """The nearest entries with a vector of this model, the nearest first; none of an unknown
+        """The nearest entries with a vector of this model, nearest first; none for an unknown
         space."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections; a second call does nothing, and a later use opens them again."""
+        """Close connections; a second call does nothing, and a later use opens them again."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendOptions:
-    """What a back end is made with."""
+    """The options of a back end."""
 
     dimensions: int
     """The length of the vectors it will get."""
     environ: Mapping[str, str]
-    """Where it finds keys and addresses, such as ``PINECONE_API_KEY``."""
+    """The source of keys and addresses, such as ``PINECONE_API_KEY``."""
 
 
 BackendFactory: TypeAlias = Callable[[BackendOptions], MemoryBackend]

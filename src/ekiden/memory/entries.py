@@ -35,7 +35,7 @@ def entry_of(
     return SearchEntry(space=space, key=key, text=text, body=body)
 
 
-def recollection(
+def memory_record(
     entry: SearchEntry, *, score: float | None = None, found_by: FoundBy | None = None
 ) -> MemoryRecord:
     """What the entry says."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ekiden.core.memory import FoundBy, MemoryRecord
-from ekiden.memory.entries import recollection
+from ekiden.memory.entries import memory_record
 from ekiden.storage.base import SearchEntry, SearchHit
 
 _EVERY_RARE = 0.9
@@ -70,5 +70,5 @@ def fused(
     least = min((hit.score for hit in meaning), default=0.0)
     kept.sort(key=lambda each: each.place(least))
     return [
-        recollection(each.entry, score=each.score, found_by=each.found_by) for each in kept[:top_k]
+        memory_record(each.entry, score=each.score, found_by=each.found_by) for each in kept[:top_k]
     ]

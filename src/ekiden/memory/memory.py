@@ -14,7 +14,7 @@ from ekiden.core.memory import MemoryRecord, Recall
 from ekiden.core.profile import MemorySettings
 from ekiden.embeddings.base import Embedder
 from ekiden.memory.backends import backend, elsewhere
-from ekiden.memory.entries import entry_of, recollection
+from ekiden.memory.entries import entry_of, memory_record
 from ekiden.memory.fusion import fused
 from ekiden.memory.limits import (
     checked_content,
@@ -56,10 +56,10 @@ _Found: TypeAlias = list[MemoryRecord]
 
 
 class Memory:
-    """One user's memories in an app, or those of the app itself; a `LongTermMemory`.
+    """The memories of one user in an app, or of the app itself; a `LongTermMemory`.
 
-    Everything is in the store, also the vectors. With `settings.backend` a vendor has copies and is
-    asked for meanings; when it is away, the store answers. For example::
+    Everything is in the store, including vectors. With `settings.backend` a vendor holds copies and
+    searches by meaning; when it is unavailable, the store answers. For example::
 
         memory = Memory(store, app="shop", user="u-17", settings=MemorySettings(type="vector"))
         await memory.store("colour", "Her favourite colour is blue.")
@@ -118,7 +118,7 @@ class Memory:
     async def get(self, key: str) -> MemoryRecord | None:
         """See `LongTermMemory.get`."""
         found = await self._store.find_entries(self.space, keys=[checked_key(key)], limit=1)
-        return recollection(found[0]) if found else None
+        return memory_record(found[0]) if found else None
 
     async def retrieve(
         self, query: str, top_k: int | None = None, threshold: float | None = None
@@ -151,7 +151,7 @@ class Memory:
     async def list(self, *, after: str = "", limit: int = 100) -> Sequence[MemoryRecord]:
         """See `LongTermMemory.list`."""
         found = await self._store.find_entries(self.space, after=after, limit=limit)
-        return [recollection(entry) for entry in found]
+        return [memory_record(entry) for entry in found]
 
     async def clear(self) -> int:
         """See `LongTermMemory.clear`."""
@@ -160,8 +160,8 @@ class Memory:
             return await self._store.delete_entries(space)
 
     async def deliver(self) -> Delivery:
-        """Tell the back end what it is still to be told, of all users, until nothing is left that
-        goes; see `ekiden.memory.outbox`."""
+        """Send the back end all pending changes, of all users, as far as possible; see
+        `ekiden.memory.outbox`."""
         mirror, total = self._mirrored(), Delivery()
         while mirror is not None:
             one = await deliver(self._store, mirror, model=model_of(self._meanings()))

@@ -28,7 +28,7 @@ from ekiden.core.errors import StaleDocument
 from ekiden.core.errors.memory import BackendUnavailable
 from ekiden.core.values.ids import new_id
 from ekiden.memory.base import RemoteEntry
-from ekiden.memory.entries import recollection
+from ekiden.memory.entries import memory_record
 from ekiden.memory.remote_copy import SEND_TIMEOUT_S, RemoteCopy
 from ekiden.storage.base import (
     Batch,
@@ -57,14 +57,14 @@ _LOOKS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """What came of a delivery."""
+    """The result of a delivery."""
 
     delivered: int = 0
     """Messages that the back end has."""
     waiting: int = 0
-    """Those that were tried and wait for the next time."""
+    """Messages that failed and wait for a retry."""
     problem: str | None = None
-    """Why, of the first that did not go."""
+    """The first failure."""
 
 
 def queue_of(backend: str) -> str:
@@ -89,7 +89,7 @@ async def mirrors_of(store: Store, space: str) -> Sequence[str]:
 
 
 async def all_mirrors(store: Store) -> Sequence[str]:
-    """The back ends that have copies of anything."""
+    """The back ends that hold copies."""
     names: set[str] = set()
     after = ""
     while page := await store.list_documents(_MIRRORS, after=after, limit=500):
@@ -190,10 +190,10 @@ async def _replace(
 async def deliver(
     store: Store, mirror: RemoteCopy, *, model: str, patience_s: float = SEND_TIMEOUT_S
 ) -> Delivery:
-    """Send up to a hundred messages that are due; those that do not go are tried again later.
+    """Send up to a hundred due messages; failed ones are retried later.
 
-    Only vectors of `model` are sent: entries that have none yet are announced again when they get
-    one. `patience_s` is for every call of the back end.
+    Only vectors of `model` are sent: entries without one are announced again when they get one.
+    `patience_s` is the timeout of every call.
     """
     taken = await _taken(store, mirror.name)
     groups: dict[str, list[QueueMessage]] = {}
@@ -350,7 +350,7 @@ def _version(found: dict[str, SearchEntry], key: str) -> tuple[object, ...] | No
 
 
 def _mirrored(entry: SearchEntry) -> RemoteEntry:
-    said = recollection(entry)
+    said = memory_record(entry)
     return RemoteEntry(
         key=entry.key,
         text=said.content,

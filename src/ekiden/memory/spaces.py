@@ -14,13 +14,12 @@ DEFAULT_APP = "ekiden"
 def space_of(scope: MemoryScope, *, app: str | None, user: str | None) -> str:
     """The space of the user's memories in the app, or of the app's own; `NoMemory` without a user.
 
-    Without a name, the app is the one that the command's settings name where nobody changes them,
-    ``ekiden``: so `ekiden memory` finds what a program's agents remember.
+    Without a name, the app is ``ekiden``, the default of the command's settings: so `ekiden memory`
+    finds what a program's agents remember.
 
-    All agents that work for a user in an app share what is remembered: that is what it is for, as
-    one hands to the next. An id counts as it is written, in capitals or not, and whatever signs it
-    has: the name is a hash of all parts, each with its length before it, so no id can be chosen
-    that runs into another part.
+    All agents that work for a user in an app share their memories. An id counts exactly as written,
+    including case: the name is a hash of all parts, each with its length, so no id can collide with
+    another part.
     """
     app = app or DEFAULT_APP
     if scope == "user":

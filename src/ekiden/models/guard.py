@@ -12,12 +12,12 @@ _OFF = frozenset({"", "0", "false", "no", "off"})
 
 
 def real_models_blocked() -> bool:
-    """Whether ``EKIDEN_BLOCK_MODELS`` forbids models that are not on this machine."""
+    """Whether ``EKIDEN_BLOCK_MODELS`` forbids remote models."""
     return os.environ.get("EKIDEN_BLOCK_MODELS", "").strip().lower() not in _OFF
 
 
 def check_not_blocked(base_url: str) -> None:
-    """`UserError` when models are blocked and `base_url` is not on this machine."""
+    """`UserError` when remote models are blocked and `base_url` is not on this machine."""
     if real_models_blocked() and not is_loopback(base_url):
         raise UserError(
             f"EKIDEN_BLOCK_MODELS is set, and {origin(base_url)} is not on this machine: "

@@ -178,17 +178,16 @@ def resolve_model(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     retries: int | RetryPolicy = 3,
 ) -> Model:
-    """The model that `name` means.
+    """The model with this `name`.
 
-    `name` is ``provider:model``, or ``provider:model@http://host/v1`` for a server of your own, or
+    `name` is ``provider:model``, or ``provider:model@http://host/v1`` for your own server, or
     ``local:file.gguf`` (``local:`` for the best found) for a model in this process. The provider of
-    ``gpt-…``, ``claude-…`` and ``gemini-…`` need not be named.
-    The URL is, in this order: the one in the name, `base_url`, the provider's environment
-    variable, the provider's own address. `timeout_s` bounds each attempt; `retries` says how
-    often an attempt that failed for a passing reason is repeated.
+    ``gpt-…``, ``claude-…`` and ``gemini-…`` may be omitted. The URL is, in this order: the one in
+    the name, `base_url`, the provider's environment variable, the provider's default. `timeout_s`
+    limits each attempt; `retries` is the number of retries after a transient failure.
 
-    Nothing is called yet. Raises `UserError` for an unknown provider, a missing key or package,
-    or a URL that cannot be one.
+    Nothing is called yet. Raises `UserError` for an unknown provider, a missing key or package, or
+    an invalid URL.
     """
     prefix, colon, rest = (full_model_name(name) or name).partition(":")
     if not (prefix and colon and (rest or prefix == LOCAL)):

@@ -18,24 +18,23 @@ _PREFIX = re.compile(r"[a-z0-9][a-z0-9_.\-]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
-    """What `resolve_model` was asked for; all that a provider's factory gets."""
+    """The arguments of `resolve_model`, for a provider's factory."""
 
     provider: str
-    """The prefix the model was asked for under."""
+    """The prefix in the requested name."""
     model: str
-    """The provider's own name of the model."""
+    """The provider's name for the model."""
     base_url: str | None = None
     base_url_is_inline: bool = False
     """The URL was part of the model's name.
 
-    Such a name may come from a file that somebody else wrote, so a key of the environment must
-    not be sent there.
+    Such a name may come from an untrusted file, so a key of the environment must not be sent there.
     """
     api_key: str | None = field(default=None, repr=False)
     timeout_s: float = DEFAULT_TIMEOUT_S
-    """The longest wait for one attempt, in all."""
+    """The timeout of one attempt."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
-    """How often a failed attempt is repeated, and when."""
+    """The retries after a failed attempt."""
 
 
 ProviderFactory: TypeAlias = Callable[[ModelOptions], Model]
@@ -45,10 +44,9 @@ _factories: dict[str, ProviderFactory] = {}
 
 
 def register_provider(prefix: str, factory: ProviderFactory) -> None:
-    """Let ``prefix:model`` be made by `factory`; a later registration replaces an earlier one.
+    """Register `factory` for ``prefix:model``; replaces an earlier registration.
 
-    The built-in providers are registered in the same way. Raises `UserError` for a prefix that
-    could not be written before the colon.
+    The built-in providers are registered in the same way. Raises `UserError` for an invalid prefix.
     """
     if not _PREFIX.fullmatch(prefix):
         raise UserError(

@@ -19,17 +19,17 @@ class RetryPolicy:
     first_s: float = 0.5
     """The longest wait before the first retry; it doubles with each."""
     cap_s: float = 30.0
-    """No wait is longer, not even one the provider asks for."""
+    """The longest wait, even if the provider asks for more."""
     sleep: Sleep = asyncio.sleep
-    """Tests put a recorder here, and so never wait."""
+    """Tests replace it to avoid waiting."""
     jitter: Callable[[], float] = random.random
-    """A number from 0 to 1 by which a wait is multiplied."""
+    """A factor from 0 to 1 for a wait."""
 
     def wait_s(self, failed: int, retry_after: float | None) -> float | None:
-        """The wait after the `failed`-th failure in a row; `None` says to give up.
+        """The wait after the `failed`-th failure in a row; `None` means give up.
 
-        A provider that asks for more patience than `cap_s` is not asked again: it would only
-        refuse once more.
+        If a provider asks for a longer wait than `cap_s`, there is no retry: it would only refuse
+        again.
         """
         if failed > self.retries:
             return None

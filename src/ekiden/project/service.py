@@ -183,7 +183,7 @@ class Service:
     For example::
 
         async with load_project(Path("desk")) as project, Service(project) as service:
-            desk = await service.desk()
+            desk = await service.tenant_service()
             print(await desk.runs.start(RunOrder(input="Where is my parcel?")))
     """
 
@@ -222,7 +222,7 @@ class Service:
         for desk in self._desks.values():
             watch(desk)
 
-    async def desk(self, tenant: str = DEFAULT_TENANT) -> TenantService:
+    async def tenant_service(self, tenant: str = DEFAULT_TENANT) -> TenantService:
         """The tenant's desk, opened if need be; `StoreError` if it cannot be."""
         desk = self._desks.get(tenant)
         if desk is not None:
@@ -269,12 +269,12 @@ class Service:
 
         A tenant whose store cannot be opened is told so when it calls; the others do not notice.
         """
-        main = await self.desk()
+        main = await self.tenant_service()
         now_us = await main.store.now_us()
         keys = await Keys(main.store).list()
         for tenant in sorted({key.tenant for key in keys if key.is_live(now_us)}):
             try:
-                await self.desk(tenant)
+                await self.tenant_service(tenant)
             except EkidenError as exc:
                 _log.error("the store of tenant %s cannot be opened: %s", tenant, cover(str(exc)))
         return self

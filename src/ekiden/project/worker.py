@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.privacy.masking import cover
 from ekiden.core.profile import check_labels
-from ekiden.engine.background import beside
+from ekiden.engine.background import background_work
 from ekiden.engine.collaborations import Agreeing
 from ekiden.engine.fleet import Fleet, ServedStores
 from ekiden.engine.served_agents import served_agents
@@ -61,7 +61,7 @@ class _Tenant:
 
     tenant: str
     store: Store
-    station: StoreWorker
+    store_worker: StoreWorker
     file: tuple[int, int] | None
     """Which file the store is in, as the system numbers files; `None`: not known to be in one."""
 
@@ -189,7 +189,7 @@ class Workforce:
                 del self._served[tenant]
                 _log.info("tenant %s is gone", tenant)
                 try:
-                    await self._fleet.remove(served.station)
+                    await self._fleet.remove(served.store_worker)
                 finally:
                     await self._close(served.store)
         for tenant in wanted:
@@ -230,7 +230,7 @@ class Workforce:
         if self._order.lease_s is not None:
             config = replace(config, lease_s=self._order.lease_s)
         is_dear = sqlite_path(self._order.store) is not None and one_of > _FEW
-        station = StoreWorker(
+        store_worker = StoreWorker(
             store,
             project.team,
             serves=self.serves,
@@ -239,13 +239,13 @@ class Workforce:
             listens=is_main or not is_dear,
         )
         agreeing = Agreeing(
-            store, project.team, config, serves=self.serves, stopping=lambda: station.stopping
+            store, project.team, config, serves=self.serves, stopping=lambda: store_worker.stopping
         )
-        station.has_more = agreeing.has_work
+        store_worker.has_more = agreeing.has_work
         self._fleet.add(
-            station,
-            *beside(
-                station,
+            store_worker,
+            *background_work(
+                store_worker,
                 self._fleet,
                 retention=project.settings.retention,
                 labels=self.labels,
@@ -256,7 +256,7 @@ class Workforce:
             agreeing.run,
         )
         served = self._served[tenant] = _Tenant(
-            tenant=tenant, store=store, station=station, file=file
+            tenant=tenant, store=store, store_worker=store_worker, file=file
         )
         self._telemetry.watch(served)
 

@@ -45,7 +45,7 @@ AUTO = "auto"
 
 @dataclass(slots=True)
 class ModelInputData:
-    """What a model is about to be given."""
+    """The input of a model call."""
 
     input: list[Item]
     instructions: str | None
@@ -53,7 +53,7 @@ class ModelInputData:
 
 @dataclass(slots=True)
 class CallModelData(Generic[TContext]):
-    """What a `call_model_input_filter` gets."""
+    """The input of a `call_model_input_filter`."""
 
     model_data: ModelInputData
     agent: Any
@@ -70,7 +70,7 @@ HandoffInputFilter: TypeAlias = Callable[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(Checked):
-    """Where a run stops; its work is kept and it can be resumed. `None` is no limit.
+    """The limits of a run; at a limit its work is kept and it can be resumed. `None` is no limit.
 
     For example::
 
@@ -80,20 +80,20 @@ class Limits(Checked):
     turns: WholeAmount | None = 10
     """Turns of any agent of the run."""
     depth: WholeAmount | None = 5
-    """Handoffs in one run; one more is refused, and the model is told."""
+    """Handoffs in one run; a further one is refused, and the model is told."""
     tokens: WholeAmount | None = None
     """Tokens of all model calls of the run."""
     seconds: Amount | None = None
-    """Time spent working on the run, waiting for people not counted."""
+    """Time spent working on the run; waiting for people does not count."""
     money: Amount | None = None
-    """What the model calls of the run may cost, in the currency of `RunConfig.prices`."""
+    """The cost of the run's model calls, in the currency of `RunConfig.prices`."""
     calls: WholeAmount | None = 64
-    """Tool calls of one turn; those beyond are not made, and the model is told."""
+    """Tool calls of one turn; further ones are not made, and the model is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price(Checked):
-    """What a million tokens of a model cost.
+    """The price of a million tokens of a model.
 
     For example::
 
@@ -103,10 +103,10 @@ class Price(Checked):
     input: Amount
     output: Amount
     cached_input: Amount | None = None
-    """`None`: as much as `input`."""
+    """`None`: the same as `input`."""
 
     def of(self, usage: Usage) -> float:
-        """What `usage` costs."""
+        """The cost of `usage`."""
         cached = self.input if self.cached_input is None else self.cached_input
         fresh = max(usage.input_tokens - usage.cached_tokens, 0)
         total = (
@@ -117,7 +117,7 @@ class Price(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """Settings of one run; everything has a default that works.
+    """Settings of one run; every default works.
 
     For example::
 
@@ -126,73 +126,73 @@ class RunConfig:
     """
 
     model: ModelName | Model | None = None
-    """Used instead of the agents' own."""
+    """Replaces the agents' own models."""
     model_settings: ModelSettings | None = None
-    """On top of the agents' own."""
+    """Overrides the agents' own settings."""
     model_timeout_s: Seconds = 120.0
-    """The longest wait for one model call."""
+    """The timeout of one model call."""
     tool_timeout_s: Seconds | None = None
-    """The longest wait for a tool that has no time-out of its own."""
+    """The timeout of tools without their own."""
     parallel_tools: Count = 16
     """How many tools of a turn run at the same time."""
     approver: Approver | Literal["inbox"] | None = None
-    """Asked before a tool with `confirmation` runs; ``"inbox"``: the people who look into it, while
-    the session is suspended; `None`: such a tool never runs."""
+    """Asked for approval before a tool with `confirmation` runs; ``"inbox"``: people answer in the
+    inbox, while the session is suspended; `None`: such a tool never runs."""
     operator: Name = "operator"
-    """The role of the people who are asked when no other is named."""
+    """The role of the people to ask by default."""
     escalation: Sequence[EscalationStep] = ()
-    """Whom else to ask if none of them answers, and when."""
+    """The next people to ask without an answer, and when."""
     bus: BusLimits = DEFAULT_LIMITS
-    """How much agents may send each other, and who gives up in a deadlock."""
+    """The limits of messages between agents, and the victim of a deadlock."""
     app: Name | None = None
-    """What the app is called: whose `app:` state and memory runs share. `None`: there is no `app:`
-    state, and memories are those of the app ``ekiden``, as they are for the command."""
+    """The app's name: the owner of shared `app:` state and memory. `None`: there is no `app:`
+    state, and memories belong to the app ``ekiden``, as for the command."""
     embedder: Embedder | Callable[[], Embedder] | None = None
-    """What memories of the type `vector` are found by, or a function that gives it when it is
-    needed; `None`: the embedding that runs in this process, of the extra ``local``."""
+    """The embedder for memories of the type `vector`, or a function that returns it when needed;
+    `None`: the embedder in this process, of the extra ``local``."""
     input_guardrails: Sequence[InputGuardrail[Any]] = ()
-    """Of every agent of the run, before its own."""
+    """For every agent of the run, before its own."""
     output_guardrails: Sequence[OutputGuardrail[Any]] = ()
-    """The same for what they answer."""
+    """The same for answers."""
     handoff_guardrails: Sequence[HandoffGuardrail[Any]] = ()
-    """The same for what they pass on."""
+    """The same for handoffs."""
     handoff_input_filter: HandoffInputFilter | None = None
-    """For handoffs that have no filter of their own."""
+    """For handoffs without their own filter."""
     call_model_input_filter: CallModelInputFilter | None = None
-    """May change what the model is given, just before it is."""
+    """May change the input of every model call."""
     limits: Limits = field(default_factory=Limits)
     given: Mapping[str, float] = field(default_factory=dict)
-    """Limits of this one run, by name, which `with_limits` sets: they are stored with it, and hold
-    wherever it goes on."""
+    """Limits of this run, by name, set by `with_limits`: they are stored with it, and hold wherever
+    it continues."""
     daily: Budget | None = None
-    """What all runs of the store may use together in a day, which begins at midnight UTC."""
+    """The daily limits of all runs of the store together; a day begins at midnight UTC."""
     returns: Literal["declared", "always"] = "declared"
-    """Whether a task may come back to an agent that had it: where the handoff says `allow_return`,
-    or always, and then only `Limits.depth` ends a loop."""
+    """Whether a task may return to an agent that had it: where the handoff has `allow_return`, or
+    always, and then only `Limits.depth` ends a loop."""
     model_retries: WholeAmount = 3
-    """How often in a row a model may ask for what does not exist before the run fails."""
+    """How often in a row a model may request something that does not exist before the run fails."""
     prices: Mapping[str, Price] = field(default_factory=dict)
-    """By model, as it is named in agents and runs or in its answers: what it costs."""
+    """The prices, by model as named in agents, runs or responses."""
     escalate_to: Name | None = None
-    """The role of the people who are told of every handoff that is rolled back."""
+    """The role of the people who are notified of every rolled-back handoff."""
     compensation_backoff_s: Amount = 0.5
-    """How long the first retry of a failed compensation waits; each further one twice as long."""
+    """Seconds before the first retry of a failed compensation; doubled for each further one."""
     rollback_wait_s: Amount = 10.0
-    """How long a rollback waits for calls that cannot be stopped, such as threads, before it
-    undoes what they did; one that takes longer is left to people."""
+    """How long a rollback waits for calls that cannot be stopped, such as threads, before it undoes
+    their effects; a longer one is left to people."""
     on_busy: Literal["wait", "refuse"] = "wait"
-    """When another run has the session."""
+    """What to do when another run has the session."""
     busy_timeout_s: Amount = 30.0
     lease_s: Seconds = 30.0
-    """After so long without a sign of life others may take the session over."""
+    """After this long without a heartbeat other processes may take over the session."""
     events: bool = True
-    """Whether events that carry no part of the conversation are recorded."""
+    """Whether events without conversation content are recorded."""
     trace_include_sensitive_data: bool = True
-    """`False`: `Event.error` does not have the text of an error, and no trace, in whichever process
-    it is made, shows prompts, answers, arguments, results or reasons of the run. What was said is
-    part of the conversation either way."""
+    """`False`: `Event.error` has no error text, and no trace, in any process, shows prompts,
+    answers, arguments, results or reasons of the run. Messages are part of the conversation either
+    way."""
     sinks: Sequence[EventSink] = ()
-    """Shown every event after it is stored."""
+    """Receive every event after it is stored."""
     clock: Clock = SYSTEM_CLOCK
 
     def __post_init__(self) -> None:
@@ -216,7 +216,7 @@ class RunConfig:
                     )
 
     def with_limits(self, limits: Mapping[str, float | None]) -> RunConfig:
-        """The same with other limits for the run, by name; `None` leaves one as it is."""
+        """The same with other limits for the run, by name; `None` leaves one unchanged."""
         given = {name: limit for name, limit in limits.items() if limit is not None}
         if not given:
             return self
@@ -247,7 +247,7 @@ def memory_for(
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class RunOptions:
-    """What a run brings along and a store does not keep."""
+    """Options of a run that a store does not keep."""
 
     root: Agent[Any] | Team
     config: RunConfig
@@ -255,44 +255,46 @@ class RunOptions:
     hooks: RunHooks[Any] | None = None
     live: bool = False
     left_as: SessionStatus = "idle"
-    """What the session is when the run is cancelled: `ready` if others are to go on with it."""
+    """The session's status when the run is cancelled: `ready` if another process should
+    continue."""
 
     drives: bool = True
-    """Whether whoever runs the session also runs those whom it asks; else others do."""
+    """Whether this process also runs the sessions of queried agents; else others do."""
     serves: Container[str] | None = None
-    """The agents that may be run here; a session that another one gets is left for others.
-    `None`: all of them."""
+    """The agents that may run here; a session of another agent is left for others. `None`: all of
+    them."""
     is_reachable: bool = True
-    """Whether others can know of the session, and want something of it while it runs."""
+    """Whether other processes can know the session, and interact with it while it runs."""
     is_watched: bool = True
-    """Whether anybody may be shown events of the run before it is over."""
+    """Whether the run has observers before it ends."""
     show: Callable[[Event | ModelDelta], None] | None = None
-    """Shown what happens here: whoever watches the run that asked this one, however deep."""
+    """Receives the events here: the observer of the run that asked this one, at any depth."""
     to: str | None = None
-    """Whom a new message goes to: an agent's name, or `AUTO`; `None`: who has the session."""
+    """The recipient of a new message: an agent's name, or `AUTO`; `None`: the agent that has the
+    session."""
     route_options: Mapping[str, Any] | None = None
-    """Of this one message, for the router."""
+    """Router options of this one message."""
     keeps_limits: bool = True
-    """Whether limits that were stored with the run hold; else those of `config` alone."""
+    """Whether limits that were stored with the run hold; else only those of `config`."""
     is_polite: bool = False
-    """Whether a message waits, or is refused with `SessionBusy`, while the session has work that
-    nobody has taken up yet; else that is broken off, as what waits for people is."""
+    """Whether a message waits, or is refused with `SessionBusy`, while the session has unclaimed
+    work; else that work is interrupted, like waits for people."""
     along: Callable[[int], DocumentWrite] | None = None
-    """What is stored together with the message, made of the number of its run: if that is refused,
-    so is the message."""
+    """What is stored together with the message, made from the number of its run: if that is
+    refused, so is the message."""
     handed_over: Callable[[str, int], None] | None = None
-    """Told the id of a handoff that a program asked for and the number of its run, when that is
-    worked on here."""
+    """Called with the id of a handoff that a program requested and the number of its run, when it
+    is executed here."""
 
     @property
     def team(self) -> Team:
-        """Everybody who may get the conversation."""
+        """All agents that may get the conversation."""
         if isinstance(self.root, Agent):
             self.root = Team(self.root)
         return self.root
 
     def check_addressee(self) -> None:
-        """`UnknownAgent` or `UserError` if nobody is there whom `to` names."""
+        """`UnknownAgent` or `UserError` if `to` names no agent."""
         if self.to == AUTO:
             if self.team.router is None:
                 raise UserError(
@@ -303,12 +305,12 @@ class RunOptions:
             self.find(self.to)
 
     def is_served(self, agent: Agent[Any]) -> bool:
-        """Whether the agent may be run here."""
+        """Whether the agent may run here."""
         return self.serves is None or agent.name in self.serves
 
     @property
     def entry(self) -> Agent[Any]:
-        """Who gets a new conversation."""
+        """The agent that gets a new conversation."""
         return self.root.entry if isinstance(self.root, Team) else self.root
 
     def find(self, name: str) -> Agent[Any]:

@@ -40,7 +40,7 @@ _LONGEST_WAIT_S = 1.0
 _A_WORKER = "a worker that will take it up"
 
 
-class Errand:
+class HandoffRequestRunner:
     """A request on its way: done here if nobody runs the session, else left to whoever does."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Errand:
         new: NewSession | None = None,
     ) -> None:
         """`new` is how the session is made, if there is none."""
-        self._around = options
+        self._options = options
         self._config = replace(options.config, on_busy="refuse")
         self._store = store
         self._session_id = session_id
@@ -146,7 +146,7 @@ class Errand:
         try:
             async with owned(self._store, claim) as hold:
                 here = await opened_for_handoff(
-                    self._around, self._store, claim, row, hold=hold, source=self._asked.source
+                    self._options, self._store, claim, row, hold=hold, source=self._asked.source
                 )
                 with on_display(here):
                     return await self._do(here, row, run=run)
@@ -242,11 +242,11 @@ class Errand:
             await here.commit(status="ready", outcome="", release=True)
             fault_point("handoff.start.after_release")
             return
-        async with suspended_if_left(here, self._around):
-            if self._around.handed_over is not None:
+        async with suspended_if_left(here, self._options):
+            if self._options.handed_over is not None:
                 record = await self._record()
                 handoff_id = self._asked.id if record is None else record.id
-                self._around.handed_over(handoff_id, here.cursor.progress.run)
+                self._options.handed_over(handoff_id, here.cursor.progress.run)
             async for _ in advance(here):
                 pass
 
@@ -287,7 +287,7 @@ class Errand:
         """Go on where somebody left the session; `SessionBusy`."""
         claim, row = await self._claim()
         async with owned(self._store, claim) as hold:
-            here = await opened_for_handoff(self._around, self._store, claim, row, hold=hold)
+            here = await opened_for_handoff(self._options, self._store, claim, row, hold=hold)
             with on_display(here):
                 if not self._is_under_way(row, handoff_id):
                     await self._store.release(claim)

@@ -37,7 +37,7 @@ from ekiden.runtime.handoff.request_checks import (
     seconds,
     whole_number,
 )
-from ekiden.runtime.handoff_requests import Errand
+from ekiden.runtime.handoff_requests import HandoffRequestRunner
 from ekiden.runtime.kinds.people import answer_as_person, answer_case
 from ekiden.runtime.loop.advance import advance
 from ekiden.runtime.loop.claim import claimed, taken_up
@@ -125,7 +125,7 @@ class HandoffController:
         )
         await self._store.open()
         await self._store.get(session_id)
-        return await self._errand(session_id, asked, patience_s=patience_s).finish(run=run)
+        return await self._request_runner(session_id, asked, patience_s=patience_s).finish(run=run)
 
     async def initiate(
         self, request: HandoffRequest, *, run: bool = True, patience_s: float | None = None
@@ -170,7 +170,9 @@ class HandoffController:
             meta={"task_id": task_id, "correlation_id": correlation},
         )
         await self._store.open()
-        return await self._errand(task_id, asked, patience_s=patience_s, new=new).finish(run=run)
+        return await self._request_runner(task_id, asked, patience_s=patience_s, new=new).finish(
+            run=run
+        )
 
     async def get(self, handoff_id: str) -> HandoffRecord:
         """The handoff with everything that is known of it; `HandoffNotFound`."""
@@ -197,7 +199,7 @@ class HandoffController:
         request = await find_request(self._store, handoff_id)
         if request is not None:
             asked = asked_in(request)
-            errand = self._errand(session_of(request), asked, is_left=True)
+            errand = self._request_runner(session_of(request), asked, is_left=True)
             result = await errand.withdraw("cancelled", why=reason)
             if result.status in FINAL:
                 return result
@@ -212,7 +214,9 @@ class HandoffController:
             by=by,
             asked_us=self._config.clock.now_us(),
         )
-        await self._errand(record.session_id, asked, patience_s=patience_s).finish(run=False)
+        await self._request_runner(record.session_id, asked, patience_s=patience_s).finish(
+            run=False
+        )
         return (await read_handoff(self._store, handoff_id)).result()
 
     async def answer(
@@ -230,7 +234,7 @@ class HandoffController:
         if not text.strip():
             raise UserError("an answer needs words: the text is empty")
         await self._store.open()
-        options = self._around()
+        options = self._options()
         row = await self._store.get(session_id)
         agent = options.find(row.agent)
         if not agent.traits.is_human or row.status == "idle":
@@ -244,12 +248,12 @@ class HandoffController:
                 pass
         return RunResult(run)
 
-    def _around(self) -> RunOptions:
+    def _options(self) -> RunOptions:
         if self._given is not None:
             return self._given
         return RunOptions(root=self._team, config=self._config, context=self._context)
 
-    def _errand(
+    def _request_runner(
         self,
         session_id: str,
         asked: Asked,
@@ -257,9 +261,9 @@ class HandoffController:
         is_left: bool = False,
         patience_s: float | None = None,
         new: NewSession | None = None,
-    ) -> Errand:
-        return Errand(
-            self._around(),
+    ) -> HandoffRequestRunner:
+        return HandoffRequestRunner(
+            self._options(),
             self._store,
             session_id,
             asked,

@@ -109,7 +109,7 @@ def raise_failure(run: RunState) -> None:
 
 
 class RunResult(Parameterized, Generic[TContext, TOutput]):
-    """How a run ended and what it did; the session goes on from here.
+    """The outcome of a run and its work; the session continues from here.
 
     For example::
 
@@ -137,18 +137,18 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def chain(self) -> list[str]:
-        """Who had the run, beginning with ``user``."""
+        """The agents that had the run, starting with ``user``."""
         return list(self._run.cursor.handoffs.chain)
 
     @property
     def events(self) -> list[Event]:
-        """What happened in this run."""
+        """The events of this run."""
         self._run.cursor.audit.seal(self._run.events)
         return list(self._run.events)
 
     @property
     def handoffs(self) -> list[str]:
-        """The ids of the handoffs of this run that were made, undone ones included."""
+        """The ids of the handoffs of this run, including rolled-back ones."""
         return [
             event.details["id"]
             for event in self._run.events
@@ -157,7 +157,7 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def warnings(self) -> list[str]:
-        """What went wrong in your own code without ending the run: where, and the error.
+        """Errors in your own code that did not end the run: where, and the error.
 
         An exception in a filter, a hook, `on_handoff`, a guardrail or an aggregator; its traceback
         is in the log.
@@ -166,12 +166,12 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def input(self) -> list[Item]:
-        """What the run was given."""
+        """The input of the run."""
         return list(self._run.events[0].items) if self._run.events else []
 
     @property
     def new_items(self) -> list[RunItem]:
-        """What the run produced, item by item."""
+        """The output of the run, item by item."""
         produced = [
             event for event in said(self._run.events) if event.seq > self._run.cursor.progress.first
         ]
@@ -179,10 +179,11 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def tool_input_guardrail_results(self) -> list[ToolInputGuardrailResult]:
-        """What guardrails decided on calls of tools in this run, but for one that ended it.
+        """The decisions of guardrails on tool calls in this run, except one that ended it.
 
-        Read from the events, so also after a restart: what is not JSON in an `output_info` is not
-        what it was, and with ``RunConfig(events=False)`` only those that allowed a call are here.
+        Read from the events, so also after a restart: an `output_info` that is not JSON is
+        approximate, and with ``RunConfig(events=False)`` only decisions that allowed a call are
+        here.
         """
         from ekiden.runtime.guardrails.tool import input_results
 
@@ -190,28 +191,28 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def tool_output_guardrail_results(self) -> list[ToolOutputGuardrailResult]:
-        """The same for what the tools gave."""
+        """The same for tool outputs."""
         from ekiden.runtime.guardrails.tool import output_results
 
         return output_results(self._run)
 
     @property
     def input_guardrail_results(self) -> list[InputGuardrailResult]:
-        """What guardrails found of what agents of this run were given, one that ended it included.
+        """The results of input guardrails in this run, including one that ended it.
 
-        Read from the events as `tool_input_guardrail_results` are.
+        Read from the events, like `tool_input_guardrail_results`.
         """
         return input_guardrail_results(self._run)
 
     @property
     def output_guardrail_results(self) -> list[OutputGuardrailResult]:
-        """The same for answers, those included that a model was made to give again."""
+        """The same for answers, including those that a model had to repeat."""
         return output_guardrail_results(self._run)
 
     def to_input_list(self) -> list[Item]:
         """The conversation so far as the last agent sees it: input for another run.
 
-        What guardrails did not let through is not in it.
+        Content that guardrails blocked is not in it.
         """
         run = self._run
         return view_for_others(run) if has_withheld(run) else list(run.visible)

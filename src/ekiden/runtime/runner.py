@@ -27,7 +27,7 @@ _DEFAULT_CONFIG = RunConfig()
 
 
 class AgentRunner:
-    """Runs agents in this process; `Runner` asks the default one."""
+    """Runs agents in this process; `Runner` uses the default one."""
 
     async def run(
         self,
@@ -43,7 +43,7 @@ class AgentRunner:
     ) -> RunResult[TContext, TOutput]:
         """See `Runner.run`."""
         _check_session(session)
-        options = _around(starting_agent, run_config, max_turns, context, hooks)
+        options = _options(starting_agent, run_config, max_turns, context, hooks)
         options.to, options.is_watched = to, False
         async with begun(options, input, session) as run:
             async for _ in advance(run):
@@ -74,7 +74,7 @@ class AgentRunner:
     ) -> RunResultStreaming[TContext, TOutput]:
         """See `Runner.run_streamed`."""
         _check_session(session)
-        options = _around(starting_agent, run_config, max_turns, context, hooks)
+        options = _options(starting_agent, run_config, max_turns, context, hooks)
         options.to = to
         options.live = True
         from ekiden.runtime.stream import RunResultStreaming
@@ -93,7 +93,7 @@ class AgentRunner:
     ) -> RunResult[TContext, TOutput]:
         """See `Runner.resume`."""
         _check_session(session)
-        options = _around(team, run_config, max_turns, context, hooks)
+        options = _options(team, run_config, max_turns, context, hooks)
         async with resumed(options, session) as run:
             async for _ in advance(run):
                 pass
@@ -109,9 +109,9 @@ class AgentRunner:
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
     ) -> RunResultStreaming[TContext, TOutput]:
-        """`resume`, shown while it happens; it happens while the stream is read."""
+        """`resume`, streamed; the run executes while the stream is read."""
         _check_session(session)
-        options = _around(team, run_config, max_turns, context, hooks)
+        options = _options(team, run_config, max_turns, context, hooks)
         options.live = True
         from ekiden.runtime.stream import RunResultStreaming
 
@@ -132,7 +132,7 @@ class AgentRunner:
         from ekiden.runtime.loop.answer_wait import check_waits, taken_if_free, until_ready
 
         _check_session(session)
-        options = _around(team, run_config, max_turns, context, hooks)
+        options = _options(team, run_config, max_turns, context, hooks)
         store, session_id = session.store, session.session_id
         await store.open()
         await check_waits(store, session_id)
@@ -156,7 +156,7 @@ def _result(run: RunState) -> RunResult:
     return RunResult(run)
 
 
-def _around(
+def _options(
     root: Agent[Any] | Team,
     config: RunConfig | None,
     max_turns: int | None,
@@ -199,7 +199,7 @@ def get_default_agent_runner() -> AgentRunner:
 
 
 class Runner:
-    """The door to running agents.
+    """Runs an agent, or resumes a session.
 
     For example::
 
@@ -208,7 +208,7 @@ class Runner:
     """
 
     default_config: ClassVar[RunConfig | None] = None
-    """For runs that are given none."""
+    """For runs without a configuration."""
 
     @classmethod
     async def run(
@@ -223,11 +223,11 @@ class Runner:
         max_turns: int | None = None,
         to: str | None = None,
     ) -> RunResult[TContext, TOutput]:
-        """Give `input` to the agent, or to the one that has the session, and run to an outcome.
+        """Send `input` to the agent, or to the one that has the session, and run to an outcome.
 
-        A result says how it ended: answered, refused, out of budget. An exception of a model, tool
-        or callback is stored as the session's failure and raised. Without `session` the run is kept
-        in memory only. `to` names the agent that gets this message, or ``auto`` for the team's
+        The result says how it ended: answered, refused, out of budget. An exception of a model,
+        tool or callback is stored as the session's failure and raised. Without `session` the run is
+        kept in memory only. `to` names the recipient of this message, or ``auto`` for the team's
         router. `SessionBusy` when another run has the session (see `RunConfig.on_busy`).
         """
         return await _default_runner.run(
@@ -279,7 +279,7 @@ class Runner:
         max_turns: int | None = None,
         to: str | None = None,
     ) -> RunResultStreaming[TContext, TOutput]:
-        """`run`, shown while it happens; it happens while the stream is read."""
+        """`run`, streamed; the run executes while the stream is read."""
         return _default_runner.run_streamed(
             starting_agent,
             input,
@@ -302,9 +302,9 @@ class Runner:
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
     ) -> RunResult[TContext, TOutput]:
-        """Go on with the session's unfinished run: killed, cancelled, failed or out of budget.
+        """Resume the session's unfinished run: killed, cancelled, failed or out of budget.
 
-        Steps that are stored are not taken again. `UserError` if there is nothing to resume.
+        Stored steps are not repeated. `UserError` if there is nothing to resume.
         """
         return await _default_runner.resume(
             team,
@@ -327,13 +327,13 @@ class Runner:
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
     ) -> RunResult[TContext, TOutput]:
-        """Wait until whoever the session waits for has answered, and go on with it to an outcome.
+        """Wait until the session's questions are answered, and run it to an outcome.
 
-        That may take days: nothing is kept in memory but this call, and it can be made again by
-        another process. If somebody else goes on with it, a worker for example, that is waited for;
-        the result is then read from the store, and a failure is its outcome, not an exception.
-        `TimeoutError` if nobody answers for `timeout_s`; the session is as it was. `UserError` if
-        it does not wait::
+        That may take days: only this call is kept in memory, and another process can make it again.
+        If another process, such as a worker, continues the session, the call waits for that; the
+        result is then read from the store, and a failure is its outcome, not an exception.
+        `TimeoutError` if there is no answer for `timeout_s`; the session is unchanged. `UserError`
+        if it does not wait::
 
             result = await Runner.run(desk, "May I have a discount?", session=session)
             if isinstance(result.outcome, Waiting):

@@ -30,10 +30,10 @@ from ekiden.storage.memory import MemoryStore
 
 
 class Supervisor(Agent[TContext]):
-    """An agent that splits a request into tasks, gives them to others, and makes one answer.
+    """An agent that splits a request into tasks for other agents, and combines their results.
 
-    It can be handed to, routed to, asked and run like any other. With a model it splits and sums up
-    with that, without one by the agents' `triggers`::
+    It can get handoffs, requests and queries like any other agent. It splits and summarises with
+    its model, or without one by the agents' `triggers`::
 
         desk = Supervisor("desk", agents=[weather, finance, travel, general])
         state = await desk.run("Is it warm in Kyoto, and what are 100 euros in yen?")
@@ -46,7 +46,7 @@ class Supervisor(Agent[TContext]):
 
         Supervisor("desk", agents=[weather, general], decomposer=each_line)
 
-    See `PlanSettings` for what the settings mean; `task_budget` is its `budget`.
+    See `PlanSettings` for the settings; `task_budget` is its `budget`.
     """
 
     @checked_arguments
@@ -95,7 +95,7 @@ class Supervisor(Agent[TContext]):
         context: Any = None,
         run_config: RunConfig | None = None,
     ) -> MultiAgentState:
-        """Split `text`, run the tasks, and give where the plan ended.
+        """Split `text`, run the tasks, and return the final state of the plan.
 
         `state.error` says why there is no answer, `state.phase` is ``executing`` if it waits for
         people. Without `session` it is kept in memory only.

@@ -27,7 +27,7 @@ from ekiden.project.service import Service, TenantService
 from ekiden.project.telemetry import Telemetry
 from ekiden.project.tenants import DEFAULT_TENANT
 from ekiden.server import console, problems, resources
-from ekiden.server.access.access import Gate
+from ekiden.server.access.access import Authorizer
 from ekiden.server.access.authorization import KeyAuthorization, key_ring
 from ekiden.server.background import BackgroundTasks
 from ekiden.server.configuration import ServerConfig
@@ -86,25 +86,25 @@ def _told(status: int, problem: dict[str, Any]) -> tuple[int, Mapping[str, Any]]
 
 
 def create_app(
-    service: Service, config: ServerConfig | None = None, *, gate: Gate | None = None
+    service: Service, config: ServerConfig | None = None, *, gate: Authorizer | None = None
 ) -> FastAPI:
     """The ASGI application over `service`, which is opened and closed with it."""
     config = config or ServerConfig()
-    chores = BackgroundTasks()
+    background = BackgroundTasks()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         counting, telemetry = Counting(app.state.metrics), Telemetry()
         service.each_tenant(counting.watch)
         service.each_tenant(telemetry.watch)
-        service.each_tenant(lambda desk: tidy(desk, chores))
+        service.each_tenant(lambda desk: expire_old_answers(desk, background))
         async with standards_running(app), service:
             try:
                 yield
             finally:
                 await telemetry.close()
                 await counting.close()
-                await chores.close()
+                await background.close()
 
     app = FastAPI(
         title=TITLE,
@@ -122,7 +122,7 @@ def create_app(
     app.state.streams = Streams(
         app.state.metrics, most=config.max_streams, heartbeat_s=config.heartbeat_s
     )
-    app.state.keyring = key_ring(service, chores)
+    app.state.keyring = key_ring(service, background)
     app.state.key_gate = KeyAuthorization(app.state.keyring, config)
     app.state.gate = gate or app.state.key_gate
     problems.install(app)
@@ -167,9 +167,9 @@ async def standards_running(app: FastAPI) -> AsyncIterator[None]:
         yield
 
 
-def tidy(desk: TenantService, chores: BackgroundTasks) -> None:
-    """Expire old data of the tenant, now and every hour, until `chores` are closed."""
-    chores.begin(lambda: _again_and_again(desk), what="old answers are removed no more")
+def expire_old_answers(desk: TenantService, background: BackgroundTasks) -> None:
+    """Expire old data of the tenant, now and every hour, until `background` are closed."""
+    background.begin(lambda: _again_and_again(desk), what="old answers are removed no more")
 
 
 async def _again_and_again(desk: TenantService) -> None:

@@ -100,13 +100,13 @@ def undone(events: Iterable[Event]) -> list[tuple[int, int]]:
 
 
 def begins_chain(items: Iterable[Item]) -> bool:
-    """Whether a run that is given `items` begins a new chain of handoffs: there is a new message,
-    and not only the outputs of calls."""
+    """Whether a run with the input `items` begins a new chain of handoffs: there is a new message,
+    not only outputs of calls."""
     return any(item.get("type") != "function_call_output" for item in items)
 
 
 def is_rewind(event: Event) -> bool:
-    """Whether the event took the session back to an earlier one, `details["rewound"]`."""
+    """Whether the event rewound the session to an earlier one, `details["rewound"]`."""
     return (
         event.type == "message"
         and event.step is None
@@ -132,7 +132,7 @@ def rewound(events: Iterable[Event]) -> list[tuple[int, int]]:
 
 
 def standing(events: Sequence[Event]) -> list[Event]:
-    """The events that no rewind took back."""
+    """The events that no rewind undid."""
     ranges = rewound(events)
     return [event for event in events if not _is_in(event, ranges)] if ranges else list(events)
 
@@ -152,7 +152,7 @@ def is_transfer(event: Event) -> bool:
 
 
 def said(events: Sequence[Event]) -> Iterable[Event]:
-    """The events that carry items and were not undone, without what guardrails withheld."""
+    """The events with items that were not undone, without what guardrails blocked."""
     return _shown(_not_undone(events), after=0, stay=None, anew=False)
 
 
@@ -193,17 +193,17 @@ def _with_items(event: Event, items: tuple[Item, ...]) -> Event:
 
 
 def conversation(events: Sequence[Event]) -> list[Item]:
-    """Everything said that still stands."""
+    """All messages that still count."""
     return [item for event in said(events) for item in event.items]
 
 
 def visible_items(
     events: Sequence[Event], *, base: Sequence[Item] = (), after: int = 0, anew: bool = False
 ) -> list[Item]:
-    """What the active agent sees: `base`, then what was said after event number `after`.
+    """What the active agent sees: `base`, then the items after event number `after`.
 
-    With `anew` that is for a run that is about to begin: nothing of earlier stays is in it that
-    guardrails withheld.
+    With `anew` it is for a run that is about to start: blocked content of earlier stays is left
+    out.
     """
     items = list(base)
     for event in visible_events(events, after=after, anew=anew):
@@ -214,7 +214,7 @@ def visible_items(
 def visible_events(
     events: Sequence[Event], *, after: int = 0, anew: bool = False
 ) -> Iterable[Event]:
-    """The events that say what the active agent sees, with what it sees of them."""
+    """The events behind what the active agent sees, with the visible items."""
     events = _not_undone(events)
     stay = None if anew else _stay(events)
     return _shown(events, after=after, stay=stay, anew=anew)
@@ -231,14 +231,14 @@ def _stay(events: Sequence[Event]) -> int:
 def history_length(events: Sequence[Event], *, base: Sequence[Item], after: int, first: int) -> int:
     """How many of `visible_items` came before the run whose first event is number `first`.
 
-    That event is the run's input and counts as before; what a filter made of all that came
-    earlier (`base`) does too.
+    That event is the run's input and counts as before; so does what a filter made of earlier items
+    (`base`).
     """
     return len(base) + sum(len(event.items) for event in said(events) if after < event.seq <= first)
 
 
 def open_calls(events: Sequence[Event]) -> list[Item]:
-    """Calls that stand without an answer, in order."""
+    """Unanswered calls, in order."""
     calls: dict[str, Item] = {}
     for item in conversation(events):
         kind = item.get("type")
@@ -250,9 +250,9 @@ def open_calls(events: Sequence[Event]) -> list[Item]:
 
 
 def chain_of(events: Sequence[Event]) -> list[Mapping[str, Any]]:
-    """The handoffs in order, each as it stands now: id, from, to, reason, status, time.
+    """The handoffs in order, each with its current state: id, from, to, reason, status, time.
 
-    One that a rewind took back is `rolled_back`, and `rewound`.
+    A handoff that a rewind undid is `rolled_back`, and `rewound`.
     """
     rows: dict[str, dict[str, Any]] = {}
     ranges = rewound(events)

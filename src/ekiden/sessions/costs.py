@@ -62,17 +62,17 @@ class CostLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostReport:
-    """What calls used and cost, put together, and all in all."""
+    """Usage and cost of calls, grouped, and in total."""
 
     by: tuple[CostKey, ...]
     lines: Sequence[CostLine]
-    """The dearest first."""
+    """Most expensive first."""
     total: CostLine
     unpriced_models: Sequence[str]
-    """Models whose price nobody knows: their calls are in the counts, and not in the money."""
+    """Models with an unknown price: their calls are counted, but not in the cost."""
 
     def to_json(self) -> dict[str, Any]:
-        """As programs read it."""
+        """As JSON."""
         return {
             "by": list(self.by),
             "lines": [line.to_json() for line in self.lines],
@@ -87,10 +87,10 @@ def cost_report(
     *,
     by: Sequence[CostKey] = ("agent", "model"),
 ) -> CostReport:
-    """What the model calls among `events` used and cost, those of routers included.
+    """Usage and cost of the model calls among `events`, including those of routers.
 
-    `prices` win; of other models the price list of the extra `prices` tells what they cost when
-    they were called, in US dollars. `UserError` for an unknown key. For example::
+    `prices` win; for other models the price list of the extra `prices` gives the price at the time
+    of the call, in US dollars. `UserError` for an unknown key. For example::
 
         report = cost_report(await session.events())
         print(report.total.usage.tokens, report.total.cost)

@@ -28,21 +28,21 @@ class SessionInfo:
     session_id: str
     user_id: str | None
     agent: str
-    """Who has it."""
+    """The agent that has it."""
     title: str | None
     created_at: float
     updated_at: float
     agent_chain: tuple[str, ...]
-    """Everyone who had it, beginning with ``user``; a transfer that was undone is left out."""
+    """All agents that had it, starting with ``user``, without rolled-back transfers."""
     handoff_count: int
-    """Handoffs that stand."""
+    """Handoffs that were not rolled back."""
     total_tokens: int
-    """What models used for it, its router's included, also for what was undone; not what was used
-    before it branched off another session."""
+    """The tokens of its model calls, including its router and rolled-back work; without those
+    before a fork."""
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What its events tell, as JSON."""
+        """Facts from its events, as JSON."""
         return {
             "agent_chain": list(self.agent_chain),
             "handoff_count": self.handoff_count,

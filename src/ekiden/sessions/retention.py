@@ -11,7 +11,7 @@ from ekiden.core.checks.kinds import Allowed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention(Checked):
-    """What may be let go of; without any rule everything is kept.
+    """Rules for deleting old data; without any rule everything is kept.
 
     For example::
 
@@ -19,12 +19,12 @@ class Retention(Checked):
     """
 
     days: Annotated[float | None, Allowed(low=0.01, high=36500)] = None
-    """Sessions in which nothing happened for so many days are removed, with what is as old beside
-    them; null keeps them."""
+    """Sessions without an event for this many days are deleted, with other data of that age; null
+    keeps them."""
     count: Annotated[int | None, Allowed(low=1)] = None
-    """Only so many sessions are kept, the newest; null keeps all."""
+    """Only this many sessions are kept, the newest; null keeps all."""
 
     @property
     def has_rules(self) -> bool:
-        """Whether anything is ever let go of."""
+        """Whether anything is ever deleted."""
         return self.days is not None or self.count is not None

@@ -43,16 +43,16 @@ _MOST = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionHit(Value):
-    """A place in a session that was found."""
+    """A search hit in a session."""
 
     session_id: str
     title: str | None
     user_id: str | None
     where: Literal["title", "message"]
     seq: int
-    """The number of the event that says it; 0 for the title."""
+    """The number of its event; 0 for the title."""
     agent: str | None
-    """Whose words they are; `None`: a person's, or the title."""
+    """The speaking agent; `None`: a person, or the title."""
     excerpt: str
     """The words around it, on one line."""
     score: float
@@ -62,11 +62,11 @@ class SessionHit(Value):
 async def search_sessions(
     store: Store, text: str, *, user_id: str | None = None, limit: int = 20
 ) -> list[SessionHit]:
-    """The places that have words of `text`, the best first; none for a text without words.
+    """Places that contain words of `text`, best match first; none for an empty text.
 
-    With `user_id` only in sessions of that user; without, in all, so leave it out only for those
-    who may see all. What was undone and what was deleted is not found. `UserError` for what is no
-    text, an empty user and a limit below 1. For example::
+    With `user_id` only in sessions of that user; without it in all, so omit it only for callers who
+    may see all. Undone and deleted content is not found. `UserError` for an invalid text, an empty
+    user and a limit below 1. For example::
 
         for hit in await search_sessions(store, "refund", user_id="u42"):
             print(hit.session_id, hit.excerpt)

@@ -139,7 +139,7 @@ class Session:
             self.meta["correlation_id"] = check_line(correlation_id, what="a correlation id")
 
     def draft(self, agent: str) -> NewSession:
-        """What the session is created with if it does not exist yet."""
+        """The initial values of a session that does not exist yet."""
         return NewSession(
             id=self.session_id,
             agent=agent,
@@ -154,21 +154,21 @@ class Session:
         return await self.store.get(self.session_id)
 
     async def events(self, *, after: int = 0) -> Sequence[Event]:
-        """What happened, in order."""
+        """The events, in order."""
         await self.store.open()
         return await self.store.events(self.session_id, after=after)
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
-        """The conversation as it stands; with `limit` its last items."""
+        """The current conversation; with `limit` its last items."""
         await self.store.open()
         items = conversation(await self.store.events(self.session_id, with_items=True))
         return items if limit is None else items[max(len(items) - limit, 0) :]
 
     async def state(self, at: int | None = None) -> SessionState:
-        """How the session stands, or how it stood after event number `at`; `SessionNotFound`,
-        and `UserError` if it has no such event.
+        """The session's state, now or after event number `at`; `SessionNotFound`, and `UserError`
+        if it has no such event.
 
-        It is a copy: to change something, `ekiden.update_state` is there.
+        It is a copy: use `ekiden.update_state` for changes.
         """
         row = await self.row()
         events = await self.store.events(self.session_id, limit=row.seq)
@@ -181,16 +181,16 @@ class Session:
         return state_at(events, at, now=row.variables)
 
     async def info(self) -> SessionInfo:
-        """Who had the session and what it used; `SessionNotFound`."""
+        """The agents that had the session and its usage; `SessionNotFound`."""
         row = await self.row()
         return session_info(row, await self.store.events(self.session_id, limit=row.seq))
 
     async def add_items(self, items: Iterable[Any]) -> None:
-        """Say something in the session without running it: a person's words, or items as models
-        know them.
+        """Add items to the session without running it: a person's text, or items in the models'
+        format.
 
-        A session that does not exist yet is made; it gets its agent with its first run. Raises
-        `SessionBusy` while somebody runs it, and `UserError` while a run is unfinished.
+        A missing session is created; it gets its agent with its first run. Raises `SessionBusy`
+        while it is running, and `UserError` while a run is unfinished.
         """
         given = (items,) if isinstance(items, str) else items
         said = read_items(
@@ -200,21 +200,21 @@ class Session:
             await append_items(self.store, self.draft(""), tuple(said))
 
     async def pop_item(self) -> Item | None:
-        """Take back the last item of the conversation, and give it; `None` if there is none.
+        """Remove the last item of the conversation, and return it; `None` if there is none.
 
         Its event stays on record. Raises as `add_items` does.
         """
         return await take_last_item(self.store, self.draft(""))
 
     async def clear_session(self) -> None:
-        """Forget everything, as `delete` does; a session that does not exist is clear."""
+        """Delete everything, as `delete` does; a missing session is ignored."""
         with suppress(SessionNotFound):
             await self.delete()
 
     async def delete(self) -> None:
-        """Remove what is stored of the session; `SessionNotFound`, `SessionBusy`.
+        """Delete the stored session; `SessionNotFound`, `SessionBusy`.
 
-        What others have of it stays: questions that it asked, and whoever waits for its answer.
-        `ekiden.runtime.history.deletion.delete_session` ends these, too.
+        Its questions, and agents that wait for its answer, are not affected.
+        `ekiden.runtime.history.deletion.delete_session` ends these too.
         """
         await delete_with_texts(self.store, await self.row())

@@ -53,7 +53,7 @@ class Action(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionState(Value):
-    """How a session stands, or stood after one of its events; a copy, which changes nothing.
+    """A session's state, now or after one of its events; a copy, which changes nothing.
 
     For example::
 
@@ -63,11 +63,11 @@ class SessionState(Value):
 
     session_id: str
     seq: int
-    """The number of the event after which it is so."""
+    """The number of the event after which it holds."""
     version: int
-    """The number of the last event that changed `variables`; 0 if none did."""
+    """The number of the last event that changed `variables`; 0 if there was none."""
     current_task: str | None
-    """What the session was asked last, shortened."""
+    """The session's last request, shortened."""
     task_status: TaskStatus
     current_agent: str | None
     variables: Mapping[str, Any]
@@ -75,7 +75,7 @@ class SessionState(Value):
     last_action: Action | None
 
     def to_json(self) -> dict[str, Any]:
-        """As people and programs read it."""
+        """As JSON."""
         record: dict[str, Any] = to_json(self)
         return record
 
@@ -98,11 +98,10 @@ def state_of(row: SessionRow, events: Sequence[Event]) -> SessionState:
 def state_at(
     events: Sequence[Event], seq: int, *, now: Mapping[str, Any] | None = None
 ) -> SessionState:
-    """How the session of these events stood after number `seq`.
+    """The state of the session with these events after number `seq`.
 
-    What was taken back by then does not count, but for `version` and `last_action`.
-    `now` are its variables as they are: where no event tells of any, they were always so. For
-    example::
+    Undone events do not count, except for `version` and `last_action`. `now` are its current
+    variables: without events about them, they never changed. For example::
 
         print(state_at(await session.events(), 7).task_status)
     """

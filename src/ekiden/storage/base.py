@@ -314,7 +314,7 @@ class QueueStore(Protocol):
 
 
 class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, SearchStore, Protocol):
-    """All roles over one database, as one object; `async with` opens and closes it.
+    """All parts of a store over one database, as one object; `async with` opens and closes it.
 
     For example::
 
@@ -324,7 +324,7 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
 
     @property
     def url(self) -> str:
-        """Where it is, for messages; without any password."""
+        """Its address, for messages; without any password."""
         ...
 
     @property
@@ -334,8 +334,8 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
 
     async def open(self) -> None:
         """Connect and migrate; a second call does nothing. `StoreTooNew`, `StoreTooOld`,
-        `MigrationChanged`, `EngineTooOld`, `StoreUnavailable`, and `StoreUnfinished` for half of a
-        copy.
+        `MigrationChanged`, `EngineTooOld`, `StoreUnavailable`, and `StoreUnfinished` for an
+        incomplete copy.
 
         A store that was closed is usable again. `Session` and `Runner` open the store that they
         are given, so a run with a closed store opens it.
@@ -345,8 +345,8 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
     async def close(self) -> None:
         """Flush and disconnect; a second call does nothing.
 
-        Those who wait for a change return. A call under way comes to its end or is
-        `StoreUnavailable`; every later one is `StoreUnavailable` until the store is opened again.
+        Waits for a change return. A current call finishes or raises `StoreUnavailable`; every later
+        one raises `StoreUnavailable` until the store is opened again.
         """
         ...
 
@@ -359,17 +359,17 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
         ...
 
     async def now_us(self) -> int:
-        """Microseconds since 1970 on the store's own clock, which everybody who uses it reads
-        alike and which does not jump with the wall clock of a process: for deadlines."""
+        """Microseconds since 1970 on the store's own clock, for deadlines: it is the same for all
+        processes and does not jump with a process's wall clock."""
         ...
 
     async def check_writable(self) -> None:
-        """Write something that changes nothing, as durably as a commit: `StoreReadOnly`,
+        """Write something without effect, as durably as a commit: `StoreReadOnly`,
         `StoreUnavailable`."""
         ...
 
     async def info(self) -> Mapping[str, Any]:
-        """`engine`, `version`, `format` and the counts `sessions` and `events`, for
-        `ekiden doctor`; a back end may tell more. It takes as long for a large store as for a small
-        one: `estimated` names the counts that are estimates."""
+        """`engine`, `version`, `format` and the counts `sessions` and `events`, for `ekiden
+        doctor`; a back end may add more. The time does not depend on the store's size: `estimated`
+        names the counts that are estimates."""
         ...

@@ -30,7 +30,7 @@ _HEAD, _COUNT = "hd", "hn"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainHead:
-    """Where a session's chain ends, as its row says."""
+    """The end of a session's chain, as in its row."""
 
     hash: str
     count: int
@@ -39,14 +39,14 @@ class ChainHead:
 
 @dataclass(slots=True)
 class AuditChain:
-    """The chain of a session that is written to: a component of its cursor."""
+    """The audit chain of a session that is being written: a component of its cursor."""
 
     head: str = GENESIS
-    """The hash of the session's last audited event, but for those that `defer` put off."""
+    """The hash of the session's last audited event, without deferred ones."""
     count: int = 0
     """How many audited events the session has."""
     is_deferred: bool = False
-    """Whether hashes were put off."""
+    """Whether hashes were deferred."""
 
     def to_json(self, data: dict[str, Any]) -> None:
         """Store it in a cursor's `data`."""
@@ -60,11 +60,11 @@ class AuditChain:
         return cls(data.get(_HEAD, GENESIS), data.get(_COUNT, 0))
 
     def copy(self) -> AuditChain:
-        """A chain that goes on from here."""
+        """A chain that continues from here."""
         return AuditChain(self.head, self.count, self.is_deferred)
 
     def discard(self, stored: AuditChain) -> None:
-        """Go back to what is stored; where that has no head yet, hashes go on from this one's."""
+        """Return to the stored state; if that has no head yet, hashes continue from this one's."""
         self.count, self.is_deferred = stored.count, stored.count > 0 and not stored.head
         if not self.is_deferred:
             self.head = stored.head
@@ -77,8 +77,8 @@ class AuditChain:
         self.count += 1
 
     def defer(self, event: Event) -> None:
-        """As `add`, but the hash is made by `seal`, or by a store in memory before anybody reads
-        the event."""
+        """As `add`, but the hash is computed by `seal`, or by a store in memory before the event is
+        read."""
         if event.details is None:
             event.details = {}
         event.details[HASH] = _LATER
@@ -86,7 +86,7 @@ class AuditChain:
         self.count += 1
 
     def seal(self, events: Iterable[Event]) -> None:
-        """Make the hashes that were put off: `events` begin with the first of these, or before."""
+        """Compute the deferred hashes: `events` begin with the first of these, or earlier."""
         self.head = seal(events, self.head)
         self.is_deferred = False
 
@@ -101,9 +101,9 @@ class AuditChain:
 def link(previous: str, event: Event) -> str:
     """The hash of `event` after an event whose hash is `previous`.
 
-    It is SHA-256 over all fields of the event but the hash in its details, as 43 characters of
-    base64 for URLs without padding. Raises `TypeError`, `ValueError` or
-    `RecursionError` for an event that carries what is not JSON.
+    It is SHA-256 over all fields of the event except the hash in its details, as 43 characters of
+    URL-safe base64 without padding. Raises `TypeError`, `ValueError` or `RecursionError` for an
+    event that is not JSON.
     """
     details: dict[str, Any] = event.details or {}
     if HASH in details:
@@ -137,10 +137,9 @@ _FOR_URLS = bytes.maketrans(b"+/", b"-_")
 
 
 def head_of(row: SessionRow) -> ChainHead | None:
-    """The head of the session's chain; `None` if it has none, or one that nobody could have
-    written.
+    """The head of the session's chain; `None` if it has none, or an invalid one.
 
-    Of all that the runtime keeps in its cursor, the audit reads its chain only.
+    The audit reads only the chain from the runtime's cursor.
     """
     cursor: object = row.cursor
     if not isinstance(cursor, dict):
@@ -154,9 +153,9 @@ def head_of(row: SessionRow) -> ChainHead | None:
 def chained(
     events: Iterable[Event], after: AuditChain | None = None
 ) -> tuple[list[Event], AuditChain]:
-    """The events with the audited ones linked anew to the chain, and that chain with them.
+    """The events, with audited ones linked to the chain again, and the extended chain.
 
-    For whoever writes events under another session than they were recorded in.
+    For writing events under another session than they were recorded in.
     """
     linked, chain = [], AuditChain() if after is None else after.copy()
     for event in events:

@@ -19,29 +19,28 @@ class SearchEntry:
     """
 
     space: str
-    """Whose it is: every call names one space, and nothing is ever found in another."""
+    """Its owner: every call names one space, and nothing is found in another."""
     key: str
     text: str
     body: Any = None
-    """JSON that belongs to it."""
+    """Its JSON."""
     vector: Sequence[float] | None = None
-    """What it means; of length 1."""
+    """Its embedding; of length 1."""
     model: str = ""
-    """Which embedder made the vector: those of two are never compared."""
+    """The embedder of the vector: vectors of two embedders are never compared."""
     updated_at_us: int = 0
-    """Given by the store."""
+    """Set by the store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchHit:
-    """An entry that was found."""
+    """A search result."""
 
     entry: SearchEntry
     """Without its vector."""
     score: float
-    """0 to 1, higher is nearer. By words: the share of the question's words that the text has,
-    each weighted by how rare it is in the space: what most texts have counts little. By meaning:
-    the cosine, 0 where it is below 0."""
+    """0 to 1, higher is closer. By words: the share of the question's words in the text, weighted
+    by rarity in the space. By meaning: the cosine, 0 if it is negative."""
 
 
 class SearchStore(Protocol):

@@ -12,7 +12,7 @@ _START_US = 1_700_000_000_000_000
 
 
 class ManualClock:
-    """`Clock` that stands still until `advance`; whoever sleeps on it wakes when it is time.
+    """A `Clock` that stands still until `advance`; sleepers on it wake when it is time.
 
     Use it from the thread of the event loop.
     """
@@ -31,7 +31,7 @@ class ManualClock:
         return self._elapsed_us / 1e6
 
     def advance(self, seconds: float) -> None:
-        """Let time pass: both clocks move, and those whose time has come are woken."""
+        """Let time pass: both clocks move, and due sleepers wake."""
         if seconds < 0:
             raise UserError("time does not run backwards; use jump() to set the wall clock back")
         moved_us = round(seconds * 1e6)
@@ -58,7 +58,7 @@ class ManualClock:
         await sleeper
 
     async def until_sleeping(self, count: int = 1) -> None:
-        """Return once at least `count` sleep on this clock: what `advance` would wake."""
+        """Return once at least `count` tasks sleep on this clock."""
         if self._asleep() >= count:
             return
         watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -13,7 +13,7 @@ wait for facts, and never sleep.
 
 from __future__ import annotations
 
-from ekiden.testing.engine_contracts.answers import AnswerContract, CrowdContract
+from ekiden.testing.engine_contracts.answers import AnswerContract, ConcurrencyContract
 from ekiden.testing.engine_contracts.base import CONFIG, EngineUnderTest
 from ekiden.testing.engine_contracts.lines import LineContract
 from ekiden.testing.engine_contracts.people import PeopleContract
@@ -25,7 +25,7 @@ __all__ = ["CONFIG", "EngineContract", "EngineUnderTest", "QueueEngineContract"]
 
 class EngineContract(
     AnswerContract,
-    CrowdContract,
+    ConcurrencyContract,
     RelayContract,
     AskingContract,
     PeopleContract,

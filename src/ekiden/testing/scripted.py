@@ -73,7 +73,7 @@ _CHUNKS = 3
 
 
 class UnexpectedModelCall(AssertionError):
-    """The model was asked once more than its script knows of."""
+    """The model was called more often than its script allows."""
 
 
 class UnusedSteps(AssertionError):
@@ -123,16 +123,16 @@ class RecordedCall:
 
 
 class ScriptedModel:
-    """A `Model` whose answers are written down beforehand::
+    """A `Model` with scripted answers::
 
         with ScriptedModel([call("lookup", order=7), say("It is on its way.")]) as model:
             result = await Runner.run(Agent("desk", model=model, tools=[lookup]), "where is it?")
         assert model.calls[0].input[-1]["content"] == "where is it?"
 
-    Steps are played in the order in which calls come, whichever agent asks. Leaving the ``with``
-    block checks that all of them were used. A script that has to go on in another process, after
-    a crash, is a function: ``ScriptedModel(respond=fn)`` asks ``fn(request)`` for every step, and
-    so remembers nothing.
+    Steps are played in the order of the calls, from any agent. Leaving the ``with`` block checks
+    that all were used. For a script that must continue in another process, after a crash, use a
+    function: ``ScriptedModel(respond=fn)`` calls ``fn(request)`` for every step, and keeps no
+    state.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class ScriptedModel:
             self.enqueue(step)
 
     async def until_called(self, count: int = 1) -> None:
-        """Return once the model was asked `count` times in all."""
+        """Return once the model was called `count` times in all."""
         if self._asked >= count:
             return
         watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -215,9 +215,9 @@ class ScriptedModel:
         yield response
 
     def assert_done(self) -> None:
-        """Complain about steps that were not used, and about calls that nobody expected.
+        """Complain about unused steps, and about unexpected calls.
 
-        The second matters when whatever ran the model took the error for the model's failure.
+        The second matters when the error was taken for the model's failure.
         """
         if self._unexpected:
             raise UnexpectedModelCall("; ".join(self._unexpected))
@@ -296,7 +296,7 @@ class ScriptedModel:
 
 @contextmanager
 def check_unused(*models: ScriptedModel) -> Iterator[None]:
-    """A block at whose end every one of `models` must have played its script."""
+    """A block at whose end each of `models` must have played its script."""
     yield
     for model in models:
         model.assert_done()

@@ -19,20 +19,20 @@ or async, which gives any of these."""
 
 
 class UnexpectedTask(AssertionError):
-    """The runner was handed one task more than its script knows of."""
+    """The runner got more tasks than its script allows."""
 
 
 class ScriptedRunner:
-    """An `AgentRunner` whose replies are written down beforehand::
+    """An `AgentRunner` with scripted replies::
 
         with ScriptedRunner(["It is paid.", AgentReply(declined="closed")]) as runner:
             result = await Runner.run(Agent("desk", runner=runner), "paid?")
         assert runner.tasks[0].agent == "desk"
 
-    Steps are played in the order in which tasks come. A task that is handed over again under the
-    same idempotency key is given the reply of the first time and plays no step, as the role asks
-    of every runner; one that raised or was cancelled has no reply yet, and plays the next. Leaving
-    the ``with`` block checks that all steps were used.
+    Steps are played in the order of the tasks. A task that is handed over again with the same
+    idempotency key gets the first reply and plays no step, as required of every runner; one that
+    raised or was cancelled has no reply yet, and plays the next. Leaving the ``with`` block checks
+    that all steps were used.
     """
 
     def __init__(self, steps: Iterable[TaskStep] = ()) -> None:
@@ -61,7 +61,7 @@ class ScriptedRunner:
             await self._news.wait_for(lambda: len(self.tasks) >= count)
 
     def assert_done(self) -> None:
-        """Complain about steps that were not used, and about tasks that nobody expected."""
+        """Complain about unused steps, and about unexpected tasks."""
         if self._unexpected:
             raise UnexpectedTask("; ".join(self._unexpected))
         if self._steps:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ToolError, ToolTimeout, error_names
-from ekiden.core.privacy.masking import cover, covered_keys, without_known
+from ekiden.core.privacy.masking import cover, masked_keys, without_known
 from ekiden.core.tool import FunctionTool
 from ekiden.tools.cancellation import is_being_cancelled
 from ekiden.tools.output import output_of
@@ -27,17 +27,17 @@ def invoke(
     timeout_s: float | None = None,
     checked: tuple[GuardrailDecision, ...] | None = None,
 ) -> Coroutine[Any, Any, ToolResult]:
-    """Run `tool` on ``ctx.tool_arguments``, no longer than its own time-out or `timeout_s`.
+    """Run `tool` on ``ctx.tool_arguments``, with its own timeout or `timeout_s`.
 
-    A failure (bad arguments, an exception, `ToolTimeout`, a result that cannot be shown) is a
-    result whose `output` the tool's `failure_error_function` words. A tool without one raises it
-    instead, and so does a `failure_error_function` that fails itself. Cancellation passes through;
-    a `CancelledError` that nobody asked for is the tool's own failure. In `output` secrets of this
-    process are covered, and in that of a failure everything that looks like a key.
+    A failure (bad arguments, an exception, `ToolTimeout`, an unusable result) is a result whose
+    `output` comes from the tool's `failure_error_function`. Without one, or if that fails too, the
+    exception is raised. Cancellation passes through; a `CancelledError` without a cancellation is
+    the tool's own failure. Secrets of this process are masked in `output`, and in that of a failure
+    everything that looks like a key.
 
-    The tool's guardrails are asked before and after, its failures included, each for no longer than
-    `timeout_s`; `checked` is what `check_input` gave if the caller asked it already. A rejection is
-    a result; a guardrail that ends the run, or cannot decide, raises a `GuardrailError`.
+    The tool's guardrails run before and after, for failures too, each with the timeout `timeout_s`;
+    `checked` is the result of `check_input` if the caller already ran it. A rejection is a result;
+    a guardrail that ends the run, or cannot decide, raises a `GuardrailError`.
     """
     if not tool.tool_input_guardrails and not tool.tool_output_guardrails:
         return _call(tool, ctx, timeout_s)
@@ -90,7 +90,7 @@ async def _call(tool: FunctionTool, ctx: ToolContext[Any], timeout_s: float | No
         told = await told
     said = cover(f"{type(failure).__name__}: {failure}")
     shown = output_of(told)
-    shown = cover(shown) if isinstance(shown, str) else covered_keys(without_known(shown))
+    shown = cover(shown) if isinstance(shown, str) else masked_keys(without_known(shown))
     return ToolResult(shown, None, said, kinds=tuple(error_names(failure)))
 
 

@@ -17,7 +17,7 @@ _MAX_DEPTH = 200
 
 
 def output_of(result: Any) -> str | list[Item]:
-    """The content of a ``function_call_output`` item: text, or a list of content parts as it is."""
+    """The content of a ``function_call_output`` item: text, or a list of content parts."""
     if type(result) is str:
         return result
     if isinstance(result, list) and result and all(map(_is_part, result)):
@@ -26,7 +26,7 @@ def output_of(result: Any) -> str | list[Item]:
 
 
 def output_text(result: Any) -> str:
-    """Text as it is; objects, mappings and collections as JSON; anything else through `str`."""
+    """Text unchanged; objects, mappings and collections as JSON; anything else with `str`."""
     if isinstance(result, str):
         return str.__str__(result)
     if isinstance(result, bytes | bytearray):
@@ -37,10 +37,10 @@ def output_text(result: Any) -> str:
 
 
 def to_jsonable(value: Any) -> Any:
-    """`value` in the types of JSON, so that `dumps` takes it; it never raises.
+    """`value` in JSON types, for `dumps`; it never raises.
 
     Pydantic models and dataclasses become objects, other collections arrays, dates ISO text, bytes
-    text, and whatever else there is its `str`. What contains itself is cut off there::
+    text, and everything else its `str`. Cycles are cut::
 
         to_jsonable(Parcel(due=date(2026, 11, 18)))  # {"due": "2026-11-18"}
     """

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """How a call ended."""
+    """The result of a call."""
 
     output: Any
     """JSON: the content of the ``function_call_output`` item."""
@@ -20,8 +20,8 @@ class ToolResult:
     error: str | None = None
     """Why it failed, for people; the model reads `output`."""
     guardrails: tuple[GuardrailDecision, ...] = ()
-    """What the tool's guardrails decided, in the order in which they were asked."""
+    """The decisions of the tool's guardrails, in order."""
     kinds: tuple[str, ...] = ()
-    """What the error can be called: its class and those above it, and its code."""
+    """The names of the error: its class, its base classes, and its code."""
     is_run: bool = True
-    """Whether the call was made; not without the approval that it needs."""
+    """Whether the call was made; not without a required approval."""

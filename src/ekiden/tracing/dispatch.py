@@ -41,7 +41,7 @@ class Viewer:
 class TraceDispatcher:
     """Makes spans of stored events and shows them to processors.
 
-    `ekiden.core.events.ONLOOKERS` shows it every run of the process. It is an `EventSink`, too,
+    `ekiden.core.events.OBSERVERS` shows it every run of the process. It is an `EventSink`, too,
     for the runs of one configuration::
 
         RunConfig(sinks=[TraceDispatcher([Viewer(processor=Durations())])])

@@ -21,7 +21,7 @@ def export_jsonl(
 ) -> Iterator[str]:
     """The spans in the order of the tree, each as one line of JSON without its line break.
 
-    What was said is left out unless `include_content`; see `for_export`::
+    Message content is left out unless `include_content`; see `for_export`::
 
         for line in export_jsonl(await read_trace(store, "customer-42")):
             print(line)
@@ -39,10 +39,10 @@ def export_openai(
     workflow_name: str = "ekiden",
     metadata: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """The trace and its spans as the OpenAI Agents SDK exports them: the trace first.
+    """The trace and its spans in the format of the OpenAI Agents SDK: the trace first.
 
     Sessions, runs, routing, questions to people and the like are spans of the type ``custom``.
-    What was said is left out unless `include_content`::
+    Message content is left out unless `include_content`::
 
         trace = await read_trace(store, "customer-42")
         print(export_openai(trace, workflow_name="desk"))
@@ -164,8 +164,8 @@ async def trace_events(
     """The events of a session, and of those that answered it, each with its place in the trace.
 
     As `Event.to_json`, and with `correlation_id`, `trace_id`, `span_id` and `parent_id`. Without
-    `include_content` there are no items, and of details only facts; with it neither for runs with
-    `trace_include_sensitive_data=False`. Raises `SessionNotFound`::
+    `include_content` there are no items, and only factual details; runs with
+    `trace_include_sensitive_data=False` never show content. Raises `SessionNotFound`::
 
         for event in await trace_events(store, "customer-42"):
             print(event["span_id"], event["event_type"])

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TextIO, TypeAlias, get_args
 
 from ekiden.core.errors import UserError
-from ekiden.core.privacy.masking import MASK, covered_names, secrets_of
+from ekiden.core.privacy.masking import MASK, masked_names, secrets_of
 from ekiden.core.text.suggest import suggestion
 from ekiden.core.values.jsonio import dumps
 from ekiden.tracing.log_context import current_log_fields
@@ -76,7 +76,7 @@ class Redaction:
         """The text, covered, and no longer than `most`."""
         if self._known is not None:
             text = self._known.sub(MASK, text)
-        return covered_names(covered(text, most))
+        return masked_names(covered(text, most))
 
 
 class _Formatter(logging.Formatter):
@@ -189,11 +189,10 @@ def setup_logging(
     stream: TextIO | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> logging.Handler:
-    """Write the lines of this process to `stream` (standard error); called again, it starts anew.
+    """Write the log of this process to `stream` (standard error); a second call starts again.
 
-    `level` is that of ``ekiden``, `others` that of all other loggers. Handlers that others put on
-    the root logger stay. `UserError` for a format or level that does not exist; then nothing was
-    changed. For example::
+    `level` is for ``ekiden``, `others` for all other loggers. Other handlers on the root logger
+    stay. `UserError` for an unknown format or level; then nothing was changed. For example::
 
         setup_logging("json", level="INFO")
     """

@@ -56,10 +56,10 @@ class TracedSession:
 async def read_trace(
     store: Store, session_id: str, *, children: bool = True, cost: CostOf | None = None
 ) -> Trace:
-    """The trace of a session; with `children` of all sessions that answered it, however deep.
+    """The trace of a session; with `children` of all sessions that answered it, at any depth.
 
-    `cost` tells what model calls cost of which the events do not. Raises `SessionNotFound`; of
-    sessions that were deleted since there is nothing::
+    `cost` computes the cost of model calls whose events have none. Raises `SessionNotFound`;
+    deleted sessions are left out::
 
         trace = await read_trace(store, "customer-42")
         for node in trace.nodes():

@@ -30,12 +30,12 @@ class RunTrace:
 
 
 class TracingProcessor:
-    """Somebody who wants to see traces and spans as they happen.
+    """Receives traces and spans as they happen.
 
-    It is called in the task of the run, after what it is shown was stored, and so must be quick:
-    put what takes time into a queue. What it raises is logged once and hurts no run. A span that
-    began in a process that died is shown only when it ends, with the same id. Every method does
-    nothing unless it is overridden. For example::
+    It is called in the task of the run, after the data was stored, and so must be fast: use a queue
+    for slow work. Its exceptions are logged once and do not affect runs. A span that started in a
+    process that died is shown only when it ends, with the same id. Every method does nothing unless
+    it is overridden. For example::
 
         class Durations(TracingProcessor):
             def on_span_end(self, span: Span) -> None:
@@ -45,19 +45,19 @@ class TracingProcessor:
     """
 
     def on_trace_start(self, trace: RunTrace) -> None:
-        """This process begins to work on a trace: the first run of it that is at work here."""
+        """This process starts to work on a trace: its first run here."""
 
     def on_trace_end(self, trace: RunTrace) -> None:
-        """No run of the trace is at work here any more: all ended, or wait."""
+        """No run of the trace is active here any more: all ended, or wait."""
 
     def on_span_start(self, span: Span) -> None:
-        """A piece of work began."""
+        """A span started."""
 
     def on_span_end(self, span: Span) -> None:
-        """A piece of work ended; what began and ended within one step is shown twice in a row."""
+        """A span ended; if it started and ended within one step, both calls follow each other."""
 
     def shutdown(self) -> None:
-        """Nothing more will come."""
+        """The process ends."""
 
     def force_flush(self) -> None:
-        """Pass on what is held back."""
+        """Send buffered data."""

@@ -6,7 +6,7 @@ import atexit
 import logging
 from collections.abc import Iterable
 
-from ekiden.core.events import ONLOOKERS
+from ekiden.core.events import OBSERVERS
 from ekiden.tracing.dispatch import TraceDispatcher, Viewer
 from ekiden.tracing.processors import TracingProcessor
 
@@ -17,11 +17,11 @@ _is_at_exit = False
 
 
 def add_trace_processor(processor: TracingProcessor, *, include_content: bool = False) -> None:
-    """Show every run of this process to one more processor, from its next step on.
+    """Show every run of this process to another processor, from its next step on.
 
-    What was said is left out of spans unless `include_content`, and always for runs with
-    `trace_include_sensitive_data=False`; keys and tokens are covered either way. At the end of the
-    process it is shut down::
+    Message content is left out of spans unless `include_content`, and always for runs with
+    `trace_include_sensitive_data=False`; keys and tokens are always masked. It is shut down at the
+    end of the process::
 
         class Slow(TracingProcessor):
             def on_span_end(self, span: Span) -> None:
@@ -36,7 +36,7 @@ def add_trace_processor(processor: TracingProcessor, *, include_content: bool = 
 def set_trace_processors(
     processors: Iterable[TracingProcessor], *, include_content: bool = False
 ) -> None:
-    """Show runs to these processors and no others; those before are shut down.
+    """Show runs to these processors only; earlier ones are shut down.
 
     For example::
 
@@ -56,7 +56,7 @@ def trace_processors() -> tuple[TracingProcessor, ...]:
 
 
 def set_tracing_disabled(disabled: bool) -> None:
-    """Whether processors are shown nothing; what is stored can be read as a trace either way.
+    """Whether processors are switched off; stored events can be read as a trace either way.
 
     For example::
 
@@ -68,7 +68,7 @@ def set_tracing_disabled(disabled: bool) -> None:
 
 
 def flush_traces() -> None:
-    """Let every processor pass on what it holds back.
+    """Let every processor send its buffered data.
 
     For example::
 
@@ -89,10 +89,10 @@ def _set(viewers: tuple[Viewer, ...]) -> None:
 
 def _look_on() -> None:
     wanted = bool(_dispatcher.viewers) and not _is_disabled
-    if wanted and _dispatcher not in ONLOOKERS:
-        ONLOOKERS.append(_dispatcher)
-    elif not wanted and _dispatcher in ONLOOKERS:
-        ONLOOKERS.remove(_dispatcher)
+    if wanted and _dispatcher not in OBSERVERS:
+        OBSERVERS.append(_dispatcher)
+    elif not wanted and _dispatcher in OBSERVERS:
+        OBSERVERS.remove(_dispatcher)
 
 
 def _shut_down() -> None:

@@ -77,11 +77,11 @@ NO_TOKENS = Tokens()
 
 @dataclass(slots=True, kw_only=True)
 class Span:
-    """A piece of work in a trace, made of stored events.
+    """A unit of work in a trace, made from stored events.
 
-    Treat it as read-only: a long trace has many, and frozen ones take three times as long to make.
-    Ids are digests of the session's id and of the number of the event that the span begins with.
-    So they are the same in every process and at any time, however many events follow::
+    Treat it as read-only; it is not frozen, because a long trace has many. Ids are digests of the
+    session's id and of the number of the span's first event. So they are the same in every process
+    and at any time::
 
         trace = await read_trace(store, "customer-42")
         slowest = max(trace.spans, key=lambda span: span.duration_us or 0)
@@ -99,42 +99,41 @@ class Span:
     """For people: an agent, a model, a tool, ``triage → orders``."""
     session_id: str
     agent_name: str | None
-    """Who had the conversation."""
+    """The agent that had the conversation."""
     correlation_id: str
-    """What the session says that it belongs to; by default its own id."""
+    """The session's correlation id; by default its own id."""
     started_at_us: int
     """Microseconds since 1970."""
     ended_at_us: int | None
-    """`None`: it still goes on, or waits."""
+    """`None`: it is still in progress, or waits."""
     status: SpanStatus = "ok"
     error: str | None = None
-    """What went wrong; text of tools and models, so it may be content."""
+    """The error; it may contain text of tools and models."""
     details: Mapping[str, Any] = field(default_factory=_nothing)
-    """Facts that are no content: ids, names, counts, codes, states. `undone` is the number of the
-    event that undid the span, `code` that of its error."""
+    """Facts without content: ids, names, counts, codes, states. `undone` is the number of the event
+    that undid the span, `code` that of its error."""
     content: Mapping[str, Any] = field(default_factory=_nothing)
-    """What was said: `input`, `output`, `arguments`, `result`, and words such as `reason`. Empty
-    if the run was made with `trace_include_sensitive_data=False`."""
+    """Content: `input`, `output`, `arguments`, `result`, and texts such as `reason`. Empty for runs
+    with `trace_include_sensitive_data=False`."""
     tokens: Tokens = NO_TOKENS
-    """Its own, not those of spans below it."""
+    """Its own, without spans below it."""
     cost: float | None = None
-    """Its own; `None`: it costs nothing, or nobody knows."""
+    """Its own; `None`: no cost, or an unknown price."""
     links: tuple[str, ...] = ()
-    """Ids of spans that have to do with it: the stay that a handoff led to, the session that
-    answers a question."""
+    """Ids of related spans: the stay that a handoff led to, the session that answers a question."""
     first_seq: int = 0
-    """The number of the event that it begins with; 0: the session."""
+    """The number of its first event; 0: the session."""
     last_seq: int = 0
-    """The number of the last event that tells of it."""
+    """The number of its last event."""
 
     @property
     def duration_us(self) -> int | None:
-        """How long it took; `None` while it goes on."""
+        """Its duration; `None` while it is in progress."""
         return None if self.ended_at_us is None else self.ended_at_us - self.started_at_us
 
     @property
     def is_undone(self) -> bool:
-        """Whether a rollback or a step back undid it."""
+        """Whether a rollback or a rewind undid it."""
         return "undone" in self.details
 
     def saying(
@@ -145,7 +144,7 @@ class Span:
         details: Mapping[str, Any],
         content: Mapping[str, Any],
     ) -> Span:
-        """The same span with other words: what `replace` does, ten times as fast."""
+        """The same span with other content: like `replace`, ten times as fast."""
         return Span(
             trace_id=self.trace_id,
             span_id=self.span_id,
@@ -169,7 +168,7 @@ class Span:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As programs read it; times are seconds since 1970, and empty fields are left out."""
+        """As JSON; times are seconds since 1970, and empty fields are left out."""
         data: dict[str, Any] = {
             "trace_id": self.trace_id,
             "span_id": self.span_id,

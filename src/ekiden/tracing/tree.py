@@ -51,7 +51,7 @@ class Trace:
 
     trace_id: str
     session_id: str
-    """The session that was read; those that answered it stand below it."""
+    """The session of the trace; those that answered it are below it."""
     spans: Sequence[Span]
     """That of the session first."""
 
@@ -69,18 +69,18 @@ class Trace:
             waiting.extend(reversed(node.children))
 
     def errors(self) -> list[Span]:
-        """What went wrong, in order: of spans that failed because of others only the others."""
+        """The errors, in order: of spans that failed because of others only the others."""
         found = [each for each in self.nodes() if each.span.status == "error" and not each.errors]
         return sorted((each.span for each in found), key=lambda span: span.started_at_us)
 
     def waits(self) -> list[Span]:
-        """What is waited for now: of spans that wait because of others only the others."""
+        """The current waits: of spans that wait because of others only the others."""
         waiting = {each.span_id: each for each in self.spans if each.status == "waiting"}
         above = {each.parent_id for each in waiting.values()}
         return [each for each in waiting.values() if each.span_id not in above]
 
     def to_json(self) -> dict[str, Any]:
-        """As programs read it: the spans in the order of the tree."""
+        """As JSON: the spans in the order of the tree."""
         root = self.root
         return {
             "trace_id": self.trace_id,

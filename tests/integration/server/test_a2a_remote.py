@@ -132,7 +132,7 @@ async def test_another_ekiden_asks_our_people_and_goes_on_with_what_they_chose(
         await Inbox(store).answer(item.id, choice="approve", by="安娜")
         result = await Runner.resume(team, session)
         assert result.final_output == "1042 is paid back"
-        far_desk = await app.state.service.desk()
+        far_desk = await app.state.service.tenant_service()
         rows = (await far_desk.store.list(SessionFilter(), limit=9)).sessions
         assert len(rows) == 1
 

@@ -160,7 +160,7 @@ async def test_pieces_of_the_answer_are_shown_and_replaced_by_the_whole(team: Se
 
 
 async def test_an_answer_in_the_inbox_shows_up_for_whoever_follows_the_task(team: Served) -> None:
-    desk = await team.app.state.service.desk()
+    desk = await team.app.state.service.tenant_service()
     async with team.client("asks") as client:
         task = (await sent(client, message("please refund 1042")))[0].task
         stream = client.subscribe(SubscribeToTaskRequest(id=task.id))
@@ -187,7 +187,7 @@ async def test_deciding_needs_the_scope_and_is_not_for_agents(team: Served) -> N
         decided.message.parts[0].CopyFrom(new_data_part({"choice": "reject", "text": "too late"}))
         done = await task_of(client, decided)
     assert done.status.state == TaskState.TASK_STATE_COMPLETED
-    desk = await team.app.state.service.desk()
+    desk = await team.app.state.service.tenant_service()
     [item] = texts(task, "questions")
     answer = (await desk.inbox.get(item)).answer
     assert (answer.by, answer.choice, answer.text) == ("安娜", "reject", "too late")

@@ -185,7 +185,7 @@ async def test_a_new_thread_hears_the_history_and_the_context(
     context = [{"description": "page", "value": "orders"}]
     events = await run(client, given(messages=messages, context=context))
     assert said(events) == "you said: again"
-    desk: TenantService = await app.state.service.desk()
+    desk: TenantService = await app.state.service.tenant_service()
     first = (await desk.store.events("thread"))[0]
     assert [item["role"] for item in first.items] == [
         "developer",

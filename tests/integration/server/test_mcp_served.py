@@ -205,7 +205,7 @@ async def test_nobody_gets_in_without_a_key_or_with_the_session_of_another(team:
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_call_that_is_given_up_stops_its_run(team: Served, mode: str) -> None:
-    desk = await team.app.state.service.desk()
+    desk = await team.app.state.service.tenant_service()
     async with team.client(mode=mode) as client:
         call = asyncio.create_task(client.call_tool("ask_team", {"input": "hold:gate"}))
         async with desk.hub.subscribe() as stream:

@@ -38,7 +38,7 @@ async def client(app: FastAPI) -> AsyncIterator[openai.AsyncOpenAI]:
 
 
 async def desk_of(app: FastAPI) -> TenantService:
-    desk: TenantService = await app.state.service.desk()
+    desk: TenantService = await app.state.service.tenant_service()
     return desk
 
 

@@ -15,7 +15,7 @@ from ekiden import Agent, Team
 from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import ModelError
 from ekiden.core.errors.server import TooManyRequests, Unauthenticated
-from ekiden.server.access.access import Caller, Gate, Scope
+from ekiden.server.access.access import Authorizer, Caller, Scope
 from ekiden.testing import ScriptedModel, fail, say, stream
 from tests.support.openai_clients import openai_client
 from tests.support.relay_team import relay_team
@@ -43,7 +43,7 @@ class KeyTable:
 async def talking(
     root: Path, *, team: Team | None = None, key: str = "read-run-answer", retries: int = 0
 ) -> AsyncIterator[openai.AsyncOpenAI]:
-    gate: Gate = KeyTable()
+    gate: Authorizer = KeyTable()
     async with (
         application(root, team=team or relay_team(), gate=gate) as app,
         served(app) as url,

@@ -146,7 +146,7 @@ async def test_a_background_response_is_read_later_or_cancelled(
     other = await ask(client, "hold:never", background=True)
     assert begun.status in ("queued", "in_progress")
     (tmp_path / "go").touch()
-    desk: TenantService = await app.state.service.desk()
+    desk: TenantService = await app.state.service.tenant_service()
     await desk.runs.wait(begun.metadata["run_id"], timeout_s=60)
     assert (await read(client, begun)).output_text == "you said: hold:go"
     cancelled = await client.responses.cancel(other.id)

@@ -126,7 +126,7 @@ async def test_a_new_question_is_pushed_as_it_is_specified(place: Place) -> None
         assert new["type"] == "inbox.new_item"
         assert set(new["data"]) == {"id", "from", "subject", "payload", "priority", "created_at"}
         assert (new["data"]["id"], new["data"]["from"]) == (run["questions"][0], "desk")
-        desk = await place.app.state.service.desk()
+        desk = await place.app.state.service.tenant_service()
         await desk.inbox.answer(new["data"]["id"], choice="approve", by="kim", via="http")
         answered = await told(socket)
         assert (answered["type"], answered["data"]["by"]) == ("inbox.answered", "kim")

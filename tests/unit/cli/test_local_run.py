@@ -43,8 +43,8 @@ class Watched:
 
     run: LocalRun
 
-    async def watch(self, patience: WaitPolicy) -> int:
-        return await Watch(run=self.run, observer=self.run.observer).watch(patience)
+    async def watch(self, wait_policy: WaitPolicy) -> int:
+        return await Watch(run=self.run, observer=self.run.observer).watch(wait_policy)
 
 
 def watched(

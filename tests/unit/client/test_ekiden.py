@@ -63,7 +63,7 @@ async def test_methods_show_what_they_take_and_errors_come_when_they_are_awaited
         wrong = here.runs.get("")
         with pytest.raises(RequestInvalid):
             await wrong
-        with pytest.raises(RequestInvalid, match="half a character"):
+        with pytest.raises(RequestInvalid, match="a lone surrogate"):
             await here.memory.store("a\ud800", user="m")
         with pytest.raises(AttributeError, match="it has agents"):
             getattr(here, "noth" + "ing")

@@ -170,9 +170,9 @@ async def test_an_answer_of_something_else_is_told(body: bytes) -> None:
 async def test_half_characters_are_refused_before_they_are_sent() -> None:
     script = Script()
     async with client_of(script) as client:
-        with pytest.raises(RequestInvalid, match="half a character"):
+        with pytest.raises(RequestInvalid, match="a lone surrogate"):
             await client.sessions.list(agent="\ud800").page()
-        with pytest.raises(RequestInvalid, match="half a character"):
+        with pytest.raises(RequestInvalid, match="a lone surrogate"):
             await client.runs.start("half \ud800")
     assert script.requests == []
 

@@ -7,9 +7,9 @@ import pytest
 from ekiden.core.privacy.masking import (
     MASK,
     cover,
-    covered_keys,
-    covered_names,
     keep_secret,
+    masked_keys,
+    masked_names,
     secrets_of,
     without_known,
 )
@@ -25,14 +25,14 @@ SHAPED = {
 def test_what_looks_like_a_key_is_covered_wherever_it_stands(name: str) -> None:
     secret = SHAPED[name]()
     value = {"a": ["before", f"the key {secret}, and more"], "n": 1, "none": None}
-    assert secret not in str(covered_keys(value))
+    assert secret not in str(masked_keys(value))
     assert secret not in cover(f"denied: {secret}")
-    assert covered_keys(value)["a"][0] == "before"
+    assert masked_keys(value)["a"][0] == "before"
 
 
 def test_a_private_key_is_covered_as_a_whole() -> None:
     line = pem_line()
-    assert covered_keys(f"here: {pem(line)}.") == f"here: {MASK}."
+    assert masked_keys(f"here: {pem(line)}.") == f"here: {MASK}."
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_private_key_is_covered_as_a_whole() -> None:
     ],
 )
 def test_a_value_without_secrets_is_given_back_itself(value: object) -> None:
-    assert covered_keys(value) is value
+    assert masked_keys(value) is value
     assert without_known(value) is value
 
 
@@ -64,7 +64,7 @@ def test_a_value_without_secrets_is_given_back_itself(value: object) -> None:
 def test_what_a_word_calls_a_secret_is_covered_in_texts_about_failures(
     text: str, shown: str
 ) -> None:
-    assert covered_names(text) == cover(text) == shown
+    assert masked_names(text) == cover(text) == shown
 
 
 def test_the_environment_tells_its_secrets_by_names_headers_and_addresses() -> None:

@@ -94,7 +94,9 @@ def test_a_guardrail_must_be_callable(kind: Any) -> None:
 
 @pytest.mark.parametrize("given", [None, True, "allow", {"type": "allow"}, 0])
 async def test_what_is_no_decision_is_refused(given: Any) -> None:
-    with pytest.raises(UserError, match=f"'decide' gave {type(given).__name__}, not a ToolGuard"):
+    with pytest.raises(
+        UserError, match=f"'decide' returned {type(given).__name__}, not a ToolGuard"
+    ):
         await ToolInputGuardrail(lambda data: given, name="decide").run(input_data())
 
 
@@ -113,7 +115,7 @@ async def test_what_is_no_decision_is_refused(given: Any) -> None:
 )
 async def test_a_behavior_that_does_not_exist_is_refused(behavior: Any) -> None:
     guardrail = ToolOutputGuardrail(lambda data: Output(None, behavior), name="odd")
-    with pytest.raises(UserError, match="'odd' gave a behavior that does not exist"):
+    with pytest.raises(UserError, match="'odd' returned a behavior that does not exist"):
         await guardrail.run(ToolOutputGuardrailData(input_data().context, None, None))
 
 

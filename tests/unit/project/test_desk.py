@@ -20,7 +20,7 @@ async def test_what_agents_agreed_on_is_done_without_anybody_asking(tmp_path: Pa
     project = load_project(tmp_path, home=tmp_path / "home")
     project.team = relay_team()
     async with Service(project, store=str(tmp_path / "s.db")) as service:
-        desk = await service.desk()
+        desk = await service.tenant_service()
         async with Bus(desk.store) as bus:
             collaborations = Collaborations(bus)
             asked = await collaborations.as_agent("triage").request_handoff("desk", "Say hello.")
@@ -45,7 +45,7 @@ async def test_a_run_that_waits_for_agents_only_is_running(tmp_path: Path) -> No
     project = load_project(tmp_path, home=tmp_path / "home")
     project.team = Team(Agent("asker", run=ask), Agent("helper", run=help))
     async with Service(project, store=str(tmp_path / "s.db")) as service:
-        desk = await service.desk()
+        desk = await service.tenant_service()
         started, watching = await desk.runs.start_watched(RunOrder(input="go"))
         record = await desk.runs.wait(started.run_id, timeout_s=60)
         assert (record.status, record.output) == ("done", "helper said yes")

@@ -35,7 +35,7 @@ def project_in(folder: Path, limits: dict[str, Any]) -> Project:
 
 
 async def ended(service: Service, tenant: str, session: str) -> Run:
-    desk = await service.desk(tenant)
+    desk = await service.tenant_service(tenant)
     started = await desk.runs.start(RunOrder(input="hi", session_id=session))
     return await desk.runs.wait(started.run_id, timeout_s=60)
 
@@ -58,7 +58,7 @@ async def test_settings_and_agent_files_have_limits_for_runs_and_agents(tmp_path
     assert project.agents["clerk"].budget == Budget(tokens=500, seconds=9)
     project.team = Team(Agent("clerk", model=ScriptedModel(respond=answer)))
     async with project, Service(project, store=str(tmp_path / "a" / "desk.db")) as service:
-        desk = await service.desk()
+        desk = await service.tenant_service()
         assert (desk.config.limits.turns, desk.config.limits.tokens) == (3, 10)
     told = project_in(tmp_path / "b", {"agents": {"clerk": {"tokens": 7}}})
     assert told.agents["clerk"].budget == Budget(tokens=7)

@@ -33,7 +33,7 @@ async def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
 
 @pytest.fixture
 async def desk(service: Service) -> TenantService:
-    return await service.desk()
+    return await service.tenant_service()
 
 
 def order(text: str = "hello", **more: object) -> RunOrder:
@@ -149,7 +149,7 @@ async def test_who_begins_when_too_many_wait_is_told_to_come_again(service: Serv
 async def test_a_service_that_stops_takes_nothing_new_and_loses_nothing(
     service: Service, tmp_path: Path
 ) -> None:
-    desk = await service.desk()
+    desk = await service.tenant_service()
     await desk.runs.start(order("hello hold:go", session_id="a"))
     await service.stop(grace_s=0.05)
     with pytest.raises(ServerStopping):
@@ -157,10 +157,10 @@ async def test_a_service_that_stops_takes_nothing_new_and_loses_nothing(
     with pytest.raises(ServerStopping):
         await desk.runs.resume("a")
     with pytest.raises(ServerStopping):
-        await service.desk()
+        await service.tenant_service()
     (tmp_path / "go").touch()
     async with Service(service.project, store=service.store_url) as another:
-        again = await another.desk()
+        again = await another.tenant_service()
         assert (await again.runs.wait("a:1", timeout_s=60)).output == "you said: hello hold:go"
 
 
@@ -198,7 +198,7 @@ def test_a_session_may_have_colons_in_its_id() -> None:
 
 
 async def test_tenants_have_stores_of_their_own(service: Service, tmp_path: Path) -> None:
-    ours, theirs = await service.desk(), await service.desk("acme")
+    ours, theirs = await service.tenant_service(), await service.tenant_service("acme")
     await ours.runs.start(order(session_id="a"))
     await ours.runs.wait("a:1", timeout_s=60)
     with pytest.raises(SessionNotFound):
@@ -225,8 +225,8 @@ async def test_who_watches_desks_sees_those_that_are_there_and_those_that_come(
 ) -> None:
     seen: list[str] = []
     service.each_tenant(lambda desk: seen.append(desk.tenant))
-    await service.desk("acme")
-    await service.desk("acme")
+    await service.tenant_service("acme")
+    await service.tenant_service("acme")
     assert seen == ["default", "acme"]
 
 
@@ -344,7 +344,7 @@ async def test_a_run_that_the_worker_took_up_is_stopped(
 async def test_who_waits_is_told_at_once_when_the_server_stops(
     service: Service, tmp_path: Path
 ) -> None:
-    desk = await service.desk()
+    desk = await service.tenant_service()
     await desk.runs.start(order("hello hold:go", session_id="a"))
     waiting = asyncio.create_task(desk.runs.wait("a:1", timeout_s=60))
     await asyncio.sleep(0)

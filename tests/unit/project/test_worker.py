@@ -200,21 +200,21 @@ async def test_a_server_leaves_agents_that_do_not_run_there_to_workers(
     project: Any, url: str
 ) -> None:
     async with Service(project, store=url) as service:
-        desk = await service.desk()
+        desk = await service.tenant_service()
         await desk.runs.start(RunOrder(input="draw", session_id="p", to="painter"))
         await until(lambda: desk.runs.active == 0)
         assert (await desk.runs.read("p:1")).status == "queued"
         await desk.runs.start(RunOrder(input="hello", session_id="c", to="code"))
         assert (await desk.runs.wait("c:1", timeout_s=60)).output == "HELLO"
         async with Service(project, store=url, labels=["gpu"]) as other:
-            assert (await other.desk()).is_working
+            assert (await other.tenant_service()).is_working
             assert (await desk.runs.wait("p:1", timeout_s=60)).output == "DRAW"
 
 
 async def test_a_server_where_nobody_runs_is_only_a_door(project: Any, url: str) -> None:
     project.team = Team(project.team["painter"])
     async with Service(project, store=url) as service:
-        desk = await service.desk()
+        desk = await service.tenant_service()
         assert desk.is_working
         await desk.runs.start(RunOrder(input="draw", session_id="p"))
         await until(lambda: desk.runs.active == 0)

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from ekiden.server.access.access import Gate
+from ekiden.server.access.access import Authorizer
 from tests.support.serving import application, client_of
 from tests.unit.cli.commands.counter import TEAM
 from tests.unit.server.desks import API, Served, serving
@@ -19,7 +19,7 @@ from tests.unit.server.desks import API, Served, serving
 
 @asynccontextmanager
 async def counter(
-    root: Path, monkeypatch: pytest.MonkeyPatch, *, team: str = TEAM, gate: Gate | None = None
+    root: Path, monkeypatch: pytest.MonkeyPatch, *, team: str = TEAM, gate: Authorizer | None = None
 ) -> AsyncIterator[Served]:
     """A server, and a command, whose settings name a team in code."""
     (root / ".ekiden").mkdir(exist_ok=True)

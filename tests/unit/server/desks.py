@@ -20,7 +20,7 @@ from ekiden.cli.main import main
 from ekiden.core.team import Team
 from ekiden.project.service import TenantService
 from ekiden.server import ServerConfig
-from ekiden.server.access.access import Caller, Gate
+from ekiden.server.access.access import Authorizer, Caller
 from ekiden.storage.base import Store
 from tests.support.serving import application, client_of
 
@@ -72,14 +72,14 @@ class Served:
         assert code == 0, err.getvalue()
         return json.loads(out.getvalue())
 
-    async def desk(self, tenant: str = "default") -> TenantService:
+    async def tenant_service(self, tenant: str = "default") -> TenantService:
         """What the server works with."""
-        found: TenantService = await self.app.state.service.desk(tenant)
+        found: TenantService = await self.app.state.service.tenant_service(tenant)
         return found
 
     async def store(self) -> Store:
         """Where everything is."""
-        return (await self.desk()).store
+        return (await self.tenant_service()).store
 
     async def ask(self, text: str, **fields: Any) -> Any:
         """Say something to the team."""
@@ -114,7 +114,7 @@ async def serving(
     monkeypatch: pytest.MonkeyPatch,
     *,
     team: Team | None = None,
-    gate: Gate | None = None,
+    gate: Authorizer | None = None,
     config: ServerConfig | None = None,
 ) -> AsyncIterator[Served]:
     """A server over the project in `root`, and the command in that folder."""

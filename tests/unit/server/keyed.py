@@ -11,7 +11,7 @@ from ekiden.project.keys import Keys, NewKey
 
 async def keys_of(app: FastAPI) -> Keys:
     """The keys that the application looks at."""
-    return Keys((await app.state.service.desk()).store)
+    return Keys((await app.state.service.tenant_service()).store)
 
 
 async def make_key(

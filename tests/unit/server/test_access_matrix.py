@@ -143,7 +143,7 @@ async def _fill(app: FastAPI, client: httpx2.AsyncClient) -> dict[str, str]:
     """Give the tenant `acme` something of everything; the ids, and under "" its key."""
     made = await make_key(app, "admin", tenant="acme", name=CANARY)
     headers = bearer(made)
-    desk = await app.state.service.desk("acme")
+    desk = await app.state.service.tenant_service("acme")
 
     async def post(path: str, body: Any, method: str = "POST") -> Any:
         found = await client.request(method, path, json=body, headers=headers)

@@ -66,7 +66,7 @@ async def test_what_agents_do_is_told_as_the_command_tells_it(desk: Served) -> N
     await store.create(NewSession(id="a", agent="陌生人"))
     await store.create(NewSession(id="b", agent="who-left", status="waiting"))
     await store.claim("a", owner="somebody", lease_s=60)
-    await (await desk.desk()).inbox.post(
+    await (await desk.tenant_service()).inbox.post(
         InboxItem(kind="approval", from_agent="陌生人", subject="may I?", session_id="a")
     )
     found = await desk.get("/agents/ps")

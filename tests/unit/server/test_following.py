@@ -142,7 +142,7 @@ async def test_a_stream_says_that_the_server_stops(tmp_path: Path, path: str) ->
     model = ScriptedModel([delay(goes_on, say("late"))])
     team = Team(Agent("one", model=model))
     async with application(tmp_path, team=team) as app, client_of(app) as client:
-        desk: TenantService = await app.state.service.desk()
+        desk: TenantService = await app.state.service.tenant_service()
 
         async def stop() -> None:
             await model.until_called()

@@ -270,7 +270,7 @@ def _visit(guests: SessionQuota, key: str = "a", *, method: str = "POST", **head
             (name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()
         ],
     }
-    return guests.visit(Caller(name="x", key_id=key), Request(scope))
+    return guests.counted(Caller(name="x", key_id=key), Request(scope))
 
 
 async def _answered(note: Any, *, status: int = 200, **headers: str) -> None:
@@ -337,7 +337,7 @@ async def _chat(client: httpx2.AsyncClient) -> httpx2.Response:
 
 
 async def _stored(app: FastAPI) -> str:
-    store = (await app.state.service.desk()).store
+    store = (await app.state.service.tenant_service()).store
     return json.dumps([each.body for each in await store.list_documents(kept.COLLECTION)])
 
 
@@ -387,7 +387,7 @@ async def test_answers_of_removed_sessions_are_tidied_away_without_a_request(
             await _chat(client)
             await client.delete(f"{API}/sessions/gone1")
         with pytest.raises(SessionNotFound):
-            await (await app.state.service.desk()).store.get("gone1")
+            await (await app.state.service.tenant_service()).store.get("gone1")
         assert '"status"' in await _stored(app)
     tidied = asyncio.Event()
 

@@ -327,7 +327,7 @@ def test_parts_of_a_ticket_cannot_be_taken_for_each_other() -> None:
 
 
 async def messages(app: FastAPI, session_id: str) -> int:
-    store = (await app.state.service.desk()).store
+    store = (await app.state.service.tenant_service()).store
     events = await store.events(session_id)
     return len([each for each in events if each.type == "message" and each.step is None])
 
@@ -408,7 +408,7 @@ async def test_a_key_of_an_earlier_day_begins_another_session(
     change: Callable[[dict[str, Any]], dict[str, Any]] | None,
 ) -> None:
     first = (await client.post(RUNS, json=BODY, headers=once())).json()
-    store = (await app.state.service.desk()).store
+    store = (await app.state.service.tenant_service()).store
     [document] = await store.list_documents(COLLECTION)
     body = None if change is None else change(document.body)
     await store.write_documents([DocumentWrite(collection=COLLECTION, key=document.key, body=body)])
@@ -435,7 +435,7 @@ class _Asked:
 
 
 async def test_a_new_session_that_the_first_request_has_is_told_as_under_way(app: FastAPI) -> None:
-    desk = await app.state.service.desk()
+    desk = await app.state.service.tenant_service()
     session_id = await _new_session_id(desk.store, TICKET)
     await desk.store.claim(
         session_id, owner="x", lease_s=30, create=NewSession(id=session_id, agent="triage")
@@ -447,7 +447,7 @@ async def test_a_new_session_that_the_first_request_has_is_told_as_under_way(app
 
 
 async def test_a_session_of_the_caller_that_is_busy_is_busy(app: FastAPI) -> None:
-    desk = await app.state.service.desk()
+    desk = await app.state.service.tenant_service()
     await desk.store.claim(
         "mine", owner="x", lease_s=30, create=NewSession(id="mine", agent="triage")
     )
@@ -457,7 +457,7 @@ async def test_a_session_of_the_caller_that_is_busy_is_busy(app: FastAPI) -> Non
 
 
 async def test_who_comes_second_in_the_same_moment_gets_the_run_of_the_first(app: FastAPI) -> None:
-    desk = await app.state.service.desk()
+    desk = await app.state.service.tenant_service()
     first: list[StartedRun] = []
 
     async def overtaken(order: RunOrder) -> StartedRun:
@@ -476,6 +476,6 @@ async def test_a_key_that_was_used_on_too_many_days_is_refused(
     app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(idempotency, "_MOST_SESSIONS", 0)
-    desk = await app.state.service.desk()
+    desk = await app.state.service.tenant_service()
     with pytest.raises(IdempotencyConflict, match="too often"):
         await start_once(_Asked(), desk, RunOrder(input="x"), desk.runs.start)  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ async def ask(desk: Served, name: str = "q1", **fields: Any) -> InboxItem:
         "subject": "15 % for 山田 🎉?",
         "options": ("yes", "no"),
     }
-    return await (await desk.desk()).inbox.post(InboxItem(**(given | fields)))
+    return await (await desk.tenant_service()).inbox.post(InboxItem(**(given | fields)))
 
 
 async def confirm(desk: Served, name: str = "c1", **fields: Any) -> InboxItem:
@@ -257,6 +257,6 @@ async def test_an_approval_lets_the_run_go_on_and_an_agent_cannot_give_it(
         ):
             body = {"choice": item["options"][0]}
             done(await person.post(f"{API}/inbox/{item['id']}/answer", json=body))
-        runs = (await found.desk()).runs
+        runs = (await found.tenant_service()).runs
         ended = await runs.wait(run["run_id"], timeout_s=60)
         assert (ended.status, ended.output) == ("done", "退款完成")

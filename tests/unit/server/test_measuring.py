@@ -31,7 +31,7 @@ from tests.support.serving import application, client_of
 ADMIN = frozenset({"admin"})
 
 
-class Gate:
+class Authorizer:
     """Lets in whoever is told to be the caller."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ def team() -> Team:
 @pytest.fixture
 async def app(tmp_path: Path) -> AsyncIterator[FastAPI]:
     """A server with metrics."""
-    async with application(tmp_path, team=team(), gate=Gate()) as made:
+    async with application(tmp_path, team=team(), gate=Authorizer()) as made:
         yield made
 
 
@@ -101,7 +101,7 @@ async def test_only_who_runs_the_server_sees_metrics(app: FastAPI) -> None:
 async def test_events_of_every_desk_are_counted_once(app: FastAPI) -> None:
     metrics, service = app.state.metrics, app.state.service
     assert isinstance(service, Service)
-    tenant_services = [await service.desk(), await service.desk("acme")]
+    tenant_services = [await service.tenant_service(), await service.tenant_service("acme")]
     async with client_of(app) as client:
         for tenant in ("default", "acme"):
             app.state.gate.now = Caller(name="anna", tenant=tenant, scopes=ADMIN)
@@ -115,7 +115,7 @@ async def test_events_of_every_desk_are_counted_once(app: FastAPI) -> None:
 
 async def test_a_desk_that_closes_ends_its_counting(app: FastAPI) -> None:
     counting = Counting(app.state.metrics)
-    desk = await app.state.service.desk("acme")
+    desk = await app.state.service.tenant_service("acme")
     counting.watch(desk)
     lone = Event(session_id="", seq=0, type="task", at_us=await desk.store.now_us())
     await asyncio.sleep(0)

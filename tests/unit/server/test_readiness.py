@@ -31,7 +31,7 @@ async def test_a_server_is_ready_again_when_the_store_takes_writes_again(
     path = tmp_path / "desk.db"
     async with application(tmp_path, store=str(path), workers=0) as app, client_of(app) as http:
         assert (await http.get("/readyz")).status_code == 200
-        store = (await app.state.service.desk()).store
+        store = (await app.state.service.tenant_service()).store
         db = await store._write(lambda db, _: db)
         db.execute("PRAGMA query_only = ON")
         assert (await http.get("/readyz")).status_code == 503

@@ -412,7 +412,7 @@ async def test_nothing_of_another_tenant_is_seen(
 
 async def step_into_default(desk: Served) -> None:
     """Let something happen with another tenant."""
-    store = (await desk.desk("default")).store
+    store = (await desk.tenant_service("default")).store
     await store.create(NewSession(id="theirs", agent="triage"))
     claim = await claimed(store, "theirs")
     said = ({"role": "user", "content": "hello"},)

@@ -70,7 +70,7 @@ async def test_spans_of_every_desk_are_sent_and_tell_whose_they_are(
 async def test_a_server_sends_the_traces_of_its_runs(collector: OtlpServer, tmp_path: Path) -> None:
     team = Team(Agent("desk", model=ScriptedModel([say("ok")])))
     async with application(tmp_path, team=team, gate=OpenGate()) as app, client_of(app) as client:
-        await begun((await app.state.service.desk()).store)
+        await begun((await app.state.service.tenant_service()).store)
         started = await client.post("/api/v1/runs", json={"input": "hi"})
         assert started.status_code < 300, started.text
         await collector.wait_until(lambda: "run" in collector.names)

@@ -57,7 +57,7 @@ async def test_a_tenant_sees_its_own_workers_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path, monkeypatch, gate=As("read", tenant="acme")) as desk:
-        store = (await desk.desk("acme")).store
+        store = (await desk.tenant_service("acme")).store
         now_us = await store.now_us()
         beat = {"seen_us": now_us, "running": 0, "finished": 0, "state": "working"}
         for tenant in ("default", "acme", "beta"):

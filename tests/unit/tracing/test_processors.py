@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.events import ONLOOKERS
+from ekiden.core.events import OBSERVERS
 from ekiden.core.team import Team
 from ekiden.handoff import person
 from ekiden.inbox import Inbox
@@ -67,7 +67,7 @@ def _nobody_stays() -> Iterator[None]:
     yield
     set_tracing_disabled(False)
     set_trace_processors(())
-    assert not ONLOOKERS
+    assert not OBSERVERS
 
 
 def speaker(*words: str) -> Agent[Any]:
@@ -201,7 +201,7 @@ async def test_a_dispatcher_is_a_sink_for_the_runs_of_one_configuration() -> Non
     assert notes.lines[0] == "trace a"
     assert notes.lines.count("- run") == 2
     assert len({span.trace_id for span in notes.ended}) == 1
-    assert not ONLOOKERS
+    assert not OBSERVERS
 
 
 async def test_an_onlooker_that_fails_hurts_no_run(caplog: pytest.LogCaptureFixture) -> None:
@@ -210,9 +210,9 @@ async def test_an_onlooker_that_fails_hurts_no_run(caplog: pytest.LogCaptureFixt
             raise RuntimeError("no")
 
     observer = Broken()
-    ONLOOKERS.append(observer)
+    OBSERVERS.append(observer)
     try:
         assert (await Runner.run(speaker("hi"), "hello")).final_output == "hi"
     finally:
-        ONLOOKERS.remove(observer)
+        OBSERVERS.remove(observer)
     assert "an onlooker could not take events" in caplog.text

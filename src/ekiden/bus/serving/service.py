@@ -43,7 +43,7 @@ Handler: TypeAlias = Callable[[AgentMessage], Awaitable[Any]]
 
 
 class Service:
-    """An agent that is served by this process, until it is closed; see `Bus.serve`."""
+    """An agent that this process serves, until it is closed; see `Bus.serve`."""
 
     def __init__(
         self,
@@ -91,10 +91,10 @@ class Service:
         await self.close()
 
     async def close(self, *, drain_s: float = 0.0) -> None:
-        """Serve no more: what runs may come to its end within `drain_s` and is cancelled then.
+        """Stop serving: running handlers may finish within `drain_s` and are then cancelled.
 
-        What is not done is given back, and delivered again, here or elsewhere, when somebody
-        serves the agent. A second call waits for the first.
+        Unfinished messages are returned to the mailbox, and delivered again when a process serves
+        the agent. A second call waits for the first.
         """
         if self._closed is None:
             self._closing = self._endings.hurry = True
@@ -105,33 +105,33 @@ class Service:
     # What the rest of the bus asks of it
 
     def takes_now(self) -> bool:
-        """Whether a message that is stored now is this service's from the beginning."""
+        """Whether a message that is stored now belongs to this service from the start."""
         if self._closing or (self._can_lapse and self._parts.presence.is_lapsed):
             return False
         return self.alone or (len(self._running) < self.concurrency and not self._line)
 
     def node(self, task: str) -> str:
-        """Who waits, in the graph of waits, when this agent waits in a task."""
+        """This agent's node in the graph of waits, when it waits in a task."""
         if self.alone and self.concurrency == 1:
             return self.agent
         return wait_node(self.agent, task)
 
     def has(self, key: str) -> Delivery | None:
-        """The message, if it is with us."""
+        """The message, if this service has it."""
         return self._deliveries.get(key)
 
     @property
     def later_keys(self) -> Collection[str]:
-        """The messages with us that are to be answered later."""
+        """The messages of this service that are answered later."""
         return self._later.keys()
 
     @property
     def retry_at(self) -> float:
-        """When a message that failed may be tried again, in the loop's time."""
+        """When a failed message may be retried, in the loop's time."""
         return self._endings.retries[0] if self._endings.retries else inf
 
     def deliver(self, delivery: Delivery) -> None:
-        """The message was stored as ours: begin, or let it stand in line."""
+        """A message was stored as this service's: start it, or queue it."""
         if delivery.message.id in self._deliveries:
             return
         self._deliveries[delivery.message.id] = delivery
@@ -147,7 +147,7 @@ class Service:
             self._line.push(delivery)
 
     def drop(self, key: str) -> None:
-        """Nobody waits for the message any more; if it is not begun it never is."""
+        """The asker no longer waits for the message; if it has not started it never does."""
         delivery = self._deliveries.get(key)
         if delivery is None:
             return
@@ -158,11 +158,11 @@ class Service:
             self._forget(delivery)
 
     def give_line_back(self) -> None:
-        """We were taken for dead: what is not begun is anybody's."""
+        """The service was considered dead: messages that have not started are free for others."""
         self._parts.spawn(self._give_back(self._line.drain()))
 
     def go_on(self) -> None:
-        """Begin what is next in line, as far as hands are free."""
+        """Start the next queued messages, up to the concurrency limit."""
         while len(self._running) < self.concurrency and not self._closing:
             delivery = None if self._parts.presence.is_lapsed else self._line.pop()
             if delivery is None:
@@ -176,7 +176,8 @@ class Service:
             self._parts.spawn(self.fetch())
 
     def stop_overdue(self) -> float:
-        """Cancel handlers that take too long; when the next one would, in the loop's time."""
+        """Cancel handlers that take too long; returns when the next one would, in the loop's
+        time."""
         limit = self._parts.settings.handler_timeout_s
         soonest = inf
         if limit is None:
@@ -193,7 +194,7 @@ class Service:
         return soonest
 
     async def fetch(self) -> int:
-        """Take what is in the mailbox, as much as is wanted; how many messages."""
+        """Take messages from the mailbox, up to the wanted number; returns how many."""
         if self._fetching:
             self._fetch_again = True
             return 0
@@ -220,7 +221,7 @@ class Service:
     # Within
 
     def doubt(self) -> None:
-        """A call that makes messages ours failed, and may yet take effect: look for them."""
+        """A call that claims messages failed but may still take effect: check for them."""
         self._is_unsure = True
         self._unsure_until = self._parts.loop.time() + IN_FLIGHT_S
 

@@ -52,30 +52,29 @@ class Deadlock(Value):
     """Agents that waited, or wait, for each other in a circle."""
 
     id: str = ""
-    """Those found later come first; empty for one that is not recorded."""
+    """Later deadlocks have a higher id; empty if it is not recorded."""
     cycle: tuple[str, ...]
-    """The agents; begins and ends with the same one, with the victim if there is one."""
+    """The agents; the first and the last are the same one, the victim if there is one."""
     message_ids: tuple[str, ...]
     """The queries that they wait, or waited, for."""
     victim: str | None = None
-    """The agent that was told to give up."""
+    """The agent that had to give up."""
     given_up: tuple[str, ...] = ()
-    """The queries of the victim that failed; empty if it gave up by itself before it was told."""
+    """The failed queries of the victim; empty if it had already given up by itself."""
     policy: VictimPolicy | None = None
     found_at: float
     """Seconds since 1970."""
     resolved: bool = False
     asks: tuple[DeadlockAsk, ...] = ()
-    """Who asked whom what, in the order of the cycle; not known of those that earlier versions
-    recorded."""
+    """Who asked whom what, in the order of the cycle; unknown for records of earlier versions."""
 
     def with_texts(self, texts: Mapping[str | None, str]) -> Deadlock:
-        """The same with what was asked, by message; what is not there is not known."""
+        """The same with the questions, by message; missing ones are unknown."""
         asks = (replace(ask, text=texts.get(ask.message_id) or None) for ask in self.asks)
         return replace(self, asks=tuple(asks))
 
     def giving_up(self, messages: Collection[str]) -> Deadlock:
-        """The same in which these queries of the victim failed."""
+        """The same with these failed queries of the victim."""
         asks = (replace(ask, given_up=ask.message_id in messages) for ask in self.asks)
         return replace(self, given_up=tuple(messages), asks=tuple(asks))
 
@@ -118,9 +117,9 @@ async def find_present(store: Store) -> list[Deadlock]:
 
 
 async def deadlocks(store: Store, *, limit: int = 50, after: str = "") -> list[Deadlock]:
-    """Those that are there now, and behind them those that were broken, the newest first.
+    """Current deadlocks, then past ones, newest first.
 
-    To get the next page, give the `id` of the last one as `after`; then only past ones follow::
+    For the next page, pass the `id` of the last one as `after`; then only past ones follow::
 
         for each in await deadlocks(store):
             print(each.found_at, " waits for ".join(each.cycle), each.victim)

@@ -113,7 +113,7 @@ class Watch:
     run: WatchedRun
     observer: RunView
 
-    async def watch(self, patience: WaitPolicy) -> int:
+    async def watch(self, wait_policy: WaitPolicy) -> int:
         """Follow it to an outcome, report it, and return the exit code.
 
         If the run waits for people, say what for and how to answer. With waiting enabled, the final
@@ -125,21 +125,21 @@ class Watch:
             if questions and await self.run.ask_here(questions):
                 result = await self.run.go_on(result, None)
                 continue
-            if not patience.stays:
+            if not wait_policy.stays:
                 return self.observer.report(result, questions)
             if questions or not await self.run.can_go_on():
                 tell_waiting(self.observer, self.run.session_id, questions)
             try:
-                result = await self.run.go_on(result, patience.timeout_s)
+                result = await self.run.go_on(result, wait_policy.timeout_s)
             except TimeoutError:
                 result = await self.run.read(result)
                 code = self.observer.report(result, await self.run.questions())
-                self._gave_up(patience)
+                self._gave_up(wait_policy)
                 return code
         return self.observer.report(result)
 
-    def _gave_up(self, patience: WaitPolicy) -> None:
-        message = f"no answer within {patience.timeout_s:g} s; the session still waits"
+    def _gave_up(self, wait_policy: WaitPolicy) -> None:
+        message = f"no answer within {wait_policy.timeout_s:g} s; the session still waits"
         note(dumps({"note": message}) if self.observer.as_json else message)
 
 

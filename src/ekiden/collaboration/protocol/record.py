@@ -41,15 +41,15 @@ class ProtocolMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms(Value):
-    """Terms on the table; they never change, other terms have another version."""
+    """Proposed terms; they never change, other terms have another version."""
 
     version: int
     by: str
-    """Who put them there."""
+    """The agent that proposed them."""
     body: Any
     digest: str
     message_id: str
-    """The message that said them: answers correlate with it."""
+    """The message with them: answers correlate with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class CollaborationOutcome(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collaboration:
-    """Agents that agree on work, and what becomes of it.
+    """A collaboration of agents, and its state.
 
     For example::
 
@@ -107,38 +107,38 @@ class Collaboration:
     pattern: Pattern
     initiator: str
     participants: tuple[str, ...]
-    """Everybody who may speak, the initiator first."""
+    """All participants, the initiator first."""
     partner: str | None
-    """With whom the initiator negotiates; `None` while that is to be found out."""
+    """The agent that the initiator negotiates with; `None` until it is chosen."""
     phase: Phase
     phases: tuple[tuple[Phase, int], ...]
-    """All phases so far and when they began, in microseconds; the last one is `phase`."""
+    """All phases so far with their start in microseconds; the last one is `phase`."""
     messages: tuple[ProtocolMessage, ...]
     context: Mapping[str, Any] = field(default_factory=dict)
-    """What the initiator gave along, such as ``session_id``; JSON."""
+    """Facts from the initiator, such as ``session_id``; JSON."""
     terms: Terms | None = None
-    """Those on the table."""
+    """The current terms."""
     accepted_by: tuple[str, ...] = ()
-    """Who accepted those."""
+    """The participants that accepted the current terms."""
     agreed: AgreedTerms | None = None
     bids: tuple[Bid, ...] = ()
-    """All of them, late and withdrawn ones, too; see `ranked_bids`."""
+    """All bids, including late and withdrawn ones; see `ranked_bids`."""
     declined: tuple[str, ...] = ()
     rounds: int = 0
     max_rounds: int = 0
     deadline_us: int
-    """In discovery: bids count until then. In negotiation: it is expired from then on."""
+    """In discovery: the deadline for bids. In negotiation: when it expires."""
     expires_us: int
-    """It is expired from then on, whatever its phase."""
+    """When it expires, in any phase."""
     attempts: int = 0
-    """How often its execution was begun."""
+    """How often its execution was started."""
     outcome: CollaborationOutcome | None = None
     version: int = 0
     """Of the stored record."""
 
     @property
     def is_closed(self) -> bool:
-        """Whether it is over: it never changes again."""
+        """Whether it is closed: it never changes again."""
         return self.phase in CLOSED
 
     @property
@@ -148,12 +148,12 @@ class Collaboration:
 
     @property
     def completed_at(self) -> float | None:
-        """Seconds since 1970 when it was closed, in whatever way; `None` while it is open."""
+        """Seconds since 1970 when it was closed, for any reason; `None` while it is open."""
         return self.phases[-1][1] / 1e6 if self.is_closed else None
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """The two that agree: the initiator, and its partner once there is one."""
+        """The two sides: the initiator, and its partner once there is one."""
         return (self.initiator,) if self.partner is None else (self.initiator, self.partner)
 
     @property
@@ -169,26 +169,26 @@ class Collaboration:
 
     @property
     def ranked_bids(self) -> list[Bid]:
-        """Those that count: the best score first, of equals the earlier."""
+        """The valid bids: best score first, the earlier first for ties."""
         counted = [bid for bid in self.bids if bid.state == "counts"]
         return sorted(counted, key=lambda bid: (-bid.score, bid.at_us, bid.agent))
 
     @property
     def unanswered(self) -> tuple[str, ...]:
-        """Of a call: those that neither bid nor declined."""
+        """For a call: the agents that neither bid nor declined."""
         answered = {bid.agent for bid in self.bids} | set(self.declined)
         return tuple(name for name in self.participants[1:] if name not in answered)
 
     def message(self, message_id: str | None) -> ProtocolMessage | None:
-        """The message of this id, if it was said here."""
+        """The message with this id, if it belongs to this collaboration."""
         return next((each for each in self.messages if each.id == message_id), None)
 
     def other_side(self, agent: str) -> str | None:
-        """With whom `agent` has to agree."""
+        """The agent that `agent` has to agree with."""
         return self.initiator if agent == self.partner else self.partner
 
     def to_json(self) -> dict[str, Any]:
-        """As people and programs read it; what is stored is the same with its format."""
+        """As JSON; the stored record is the same plus its format."""
         return {
             "id": self.id,
             "pattern": self.pattern,

@@ -42,15 +42,15 @@ _NAMED = re.compile(
 
 def cover(text: str) -> str:
     """An error text with its secrets masked."""
-    return covered_names(covered_keys(_KNOWN.cover(text, any_length=True)))
+    return masked_names(masked_keys(_KNOWN.cover(text, any_length=True)))
 
 
-def covered_names(text: str) -> str:
+def masked_names(text: str) -> str:
     """The text without values that the word before them calls a token, a password or the like."""
     return _NAMED.sub(rf"\1{MASK}", text)
 
 
-def covered_keys(value: Any) -> Any:
+def masked_keys(value: Any) -> Any:
     """A JSON value without keys or tokens; itself if there are none."""
     return _within(value, _keys)
 

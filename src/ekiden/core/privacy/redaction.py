@@ -132,11 +132,11 @@ def _once(
     ]
     may_be_json = as_json or text.lstrip()[:1] in ("{", "[")
     if depth and may_be_json and (found or "\\" in text) and _is_json(text):
-        return _json_covered(text, found, kinds, mask, depth)
-    return _covered(text, found, mask)
+        return _json_masked(text, found, kinds, mask, depth)
+    return _masked(text, found, mask)
 
 
-def _covered(text: str, found: Sequence[SensitiveSpan], mask: str) -> str:
+def _masked(text: str, found: Sequence[SensitiveSpan], mask: str) -> str:
     pieces: list[str] = []
     done = 0
     for kind, start, end in found:
@@ -161,7 +161,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _json_covered(
+def _json_masked(
     text: str, found: Sequence[SensitiveSpan], kinds: Collection[str], mask: str, depth: int
 ) -> str:
     """JSON with the findings in its strings and numbers covered, otherwise as it is written."""
@@ -182,7 +182,7 @@ def _json_covered(
             inside = [
                 SensitiveSpan(kind, first - start, last - start) for kind, first, last in hits
             ]
-            new = _covered(value.group(), inside, dumps(mask)[1:-1])
+            new = _masked(value.group(), inside, dumps(mask)[1:-1])
         else:
             before = text[max(start - _CONTEXT, 0) : start + 1]
             was = loads(value.group())

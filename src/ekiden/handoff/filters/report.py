@@ -107,13 +107,12 @@ class FilterReport:
 
 
 def filter_report(before: Sequence[Item], after: Sequence[Item]) -> FilterReport:
-    """What happened between two versions of a conversation, both as plain items.
+    """The difference between two versions of a conversation, both as plain items.
 
-    Items are the same if they say the same; else, changed, if they have the same id or call id, or
-    stand in the same place and one can be made of the other by covering or cutting. What is gone
-    was summarised if a nested history in `after` tells it, or a summary there stands for it;
-    otherwise it was dropped. The time taken grows with the number of items, not with its square.
-    For example::
+    Items are the same if they have the same content. They are changed if they have the same id or
+    call id, or the same place and one follows from the other by masking or cutting. A missing item
+    was summarised if a nested history or a summary in `after` covers it; otherwise it was dropped.
+    The time is linear in the number of items. For example::
 
         report = filter_report(what_the_source_saw, what_the_target_sees)
         print(report.counts)

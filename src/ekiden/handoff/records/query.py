@@ -25,7 +25,7 @@ _MOST_REMEMBERED: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffQuery(Checked):
-    """Which handoffs to find; `None` does not restrict.
+    """A query for handoffs; `None` matches all.
 
     For example::
 
@@ -33,26 +33,26 @@ class HandoffQuery(Checked):
     """
 
     agent: str | None = None
-    """It handed over, or was to take over."""
+    """The source or the target."""
     source: str | None = None
     target: str | None = None
     task: str | None = None
     """Of sessions about this task; a session is its own task unless it was made for another."""
     correlation_id: str | None = None
     status: StatusName | None = None
-    """Where the handoff stands now."""
+    """The current status of the handoff."""
     session_id: str | None = None
     policy: PolicyName | None = None
     by: str | None = None
-    """Who wanted it: a kind (``model``, ``trigger``, ``person``, ``program``), or a name."""
+    """The origin: a kind (``model``, ``trigger``, ``person``, ``program``), or a name."""
     since: datetime | None = None
-    """Put on record then or later; without a time zone it is the machine's own."""
+    """Recorded at this time or later; without a time zone it is the machine's own."""
     until: datetime | None = None
-    """Put on record before then."""
+    """Recorded before this time."""
 
     def matches(self, record: HandoffRecord) -> bool:
-        """Whether the handoff is one of those asked for, as far as it tells that itself: task,
-        correlation id and time are looked at by whoever finds it."""
+        """Whether the handoff matches, by its own fields: the caller checks task, correlation id
+        and time."""
         return (
             self.matches_beginning(record)
             and (self.status is None or record.status == self.status)
@@ -60,7 +60,7 @@ class HandoffQuery(Checked):
         )
 
     def matches_beginning(self, record: HandoffRecord) -> bool:
-        """The part of the question that the first event of a handoff answers."""
+        """The part of the query that the first event of a handoff answers."""
         return (
             (self.agent is None or self.agent in (record.source, record.target))
             and (self.source is None or record.source == self.source)
@@ -71,17 +71,17 @@ class HandoffQuery(Checked):
 
     @property
     def asks_about_sessions(self) -> bool:
-        """Whether the session's row has a part of the answer."""
+        """Whether the session's row is needed to answer it."""
         return self.task is not None or self.correlation_id is not None
 
     def matches_session(self, row: SessionRow) -> bool:
-        """Whether the session is about the task, and belongs to what was asked for."""
+        """Whether the session matches the task and the correlation id."""
         return (self.task is None or task_of(row) == self.task) and (
             self.correlation_id is None or correlation_of(row) == self.correlation_id
         )
 
     def event_filter(self) -> EventFilter:
-        """The part of the question that the store answers."""
+        """The part of the query that the store answers."""
         return AuditQuery(
             type="handoff", session_id=self.session_id, since=self.since, until=self.until
         ).event_filter()
@@ -92,7 +92,7 @@ EVERYTHING: Final = HandoffQuery()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffPage:
-    """Some handoffs, newest first, and how to get the next ones."""
+    """A page of handoffs, newest first, and the next cursor."""
 
     records: Sequence[HandoffRecord]
     next_cursor: str | None
@@ -115,15 +115,13 @@ async def find_handoffs(
     limit: int = 50,
     cursor: str | None = None,
 ) -> HandoffPage:
-    """One page of the handoffs that `query` asks for, newest first, each once and as it stands now.
+    """One page of the handoffs that match `query`, newest first, each once with its current state.
 
-    Before those of the first page, beyond its limit, stand those that wait for whoever runs their
-    session, the newest first. A handoff stands where its first event stands, so that it keeps its
-    place while it goes on, and pages fit together whatever happens meanwhile. Handoffs that a
-    session took over from the one it was forked from are listed there, and here only if `query`
-    names the session. A malformed cursor and a limit below 1 are `UserError`. A page costs as much
-    as there is to look at before it is full: session and time are found with an index, the rest by
-    reading. For example::
+    The first page begins with requests that wait for a running session, newest first, beyond its
+    limit. A handoff is ordered by its first event, so it keeps its place, and pages stay
+    consistent. Handoffs inherited from a forked session are listed there, and here only if `query`
+    names the session. A malformed cursor and a limit below 1 are `UserError`. Session and time use
+    an index; other filters are applied by reading. For example::
 
         page = await find_handoffs(store, HandoffQuery(agent="billing"), limit=20)
         for record in page.records:

@@ -34,7 +34,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffRecord:
-    """Everything that is known of one handoff."""
+    """Everything about one handoff."""
 
     id: str
     session_id: str
@@ -50,24 +50,24 @@ class HandoffRecord:
     trigger: Mapping[str, Any] | None = None
     """Why a trigger fired."""
     request: str | None = None
-    """The id of the request, if a person or a program asked while somebody ran the session."""
+    """The id of the request, if a person or a program made it while the session was running."""
     filter: str | None = None
-    """The step with what the target was shown, if that was not everything."""
+    """The step with what the target saw, if that was not everything."""
     evaluation: Mapping[str, Any] | None = None
-    """How a condition came out that was not met."""
+    """How an unmet condition was evaluated."""
     compensated: tuple[str, ...] = ()
     not_compensated: tuple[str, ...] = ()
     rollback_attempts: int = 0
-    """Compensations that failed, each try counted."""
+    """Failed compensations; every attempt counts."""
     priority: int = 0
     metadata: Mapping[str, Any] | None = None
-    """The own metadata of whoever asked for it."""
+    """The requester's own metadata."""
     call_id: str | None = None
-    """The model's call that asked for it."""
+    """The model's tool call that requested it."""
     hashes: tuple[str, ...] = ()
-    """Of its audited events, in order."""
+    """The hashes of its audited events, in order."""
     is_private: bool = False
-    """Whether it is of a run of which nothing that was said is to be shown."""
+    """Whether its run hides its content."""
 
     @property
     def started_at(self) -> float:
@@ -76,7 +76,7 @@ class HandoffRecord:
 
     @property
     def settled_at(self) -> float | None:
-        """Seconds since 1970; `None` while it is under way."""
+        """Seconds since 1970; `None` while it is in progress."""
         return self.moves[-1].at_us / 1e6 if self.status in FINAL and self.moves else None
 
     @property
@@ -85,7 +85,7 @@ class HandoffRecord:
         return was_made(self.moves)
 
     def result(self) -> HandoffResult:
-        """What became of it."""
+        """Its result."""
         failure = None
         if self.code is not None:
             code: Any = self.code
@@ -101,7 +101,7 @@ class HandoffRecord:
         )
 
     def shown(self) -> HandoffRecord:
-        """As others may see it: without words, if it is private."""
+        """For other readers: without content, if it is private."""
         if not self.is_private:
             return self
         trigger = self.trigger or {}
@@ -109,7 +109,7 @@ class HandoffRecord:
         return replace(self, reason="", trigger=facts or None, evaluation=None, metadata=None)
 
     def to_json(self) -> dict[str, Any]:
-        """As programs read it; what is empty, and what is not to be shown, is left out."""
+        """As JSON; empty and hidden fields are left out."""
         shown = self.shown()
         data: dict[str, Any] = {
             "id": self.id,

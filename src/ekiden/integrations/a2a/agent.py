@@ -71,16 +71,16 @@ def a2a_agent(
     timeout_s: float = 300.0,
     **fields: Any,
 ) -> Agent[Any]:
-    """An agent elsewhere that speaks A2A, by the address of its agent card.
+    """A remote agent that speaks A2A, by the address of its agent card.
 
-    `token_env` names the environment variable with its token; `RemoteA2A` says more than that.
+    `token_env` names the environment variable with its token; use `RemoteA2A` for more options.
     `fields` are those of `Agent` (`description`, `triggers`, `handoffs` …)::
 
         partner = a2a_agent("https://partner.example", name="partner", token_env="PARTNER_TOKEN")
         triage = Agent("triage", model="…", handoffs=[partner])
 
-    A task that fails there fails here: the handoff is undone, and whoever handed over is told why.
-    One that is rolled back here is cancelled there. What it asks is put before people in the inbox.
+    A task that fails there fails here: the handoff is rolled back, and its source is told why. A
+    rollback here cancels the task there. Its questions go to people in the inbox.
     """
     if isinstance(card, RemoteA2A):
         settings = card

@@ -18,25 +18,25 @@ from ekiden.core.privacy.masking import keep_secret
 class RemoteA2A:
     """A remote agent's card, the names of the variables with its credentials, and time limits.
 
-    Only the names are kept: values are read from the environment when they are needed, and stand in
-    no store, log or message::
+    Only names are stored: values are read from the environment when needed, and appear in no store,
+    log or message::
 
         RemoteA2A(card="https://partner.example", token_env="PARTNER_TOKEN")
     """
 
     card: str
-    """The address of its agent card; that of a host alone stands for its well-known one. `https`,
-    or `http` on this machine. Its interface has to be on the same host."""
+    """The address of its agent card; a host alone stands for its well-known card. `https`, or
+    `http` on this machine. Its interface must be on the same host."""
     token_env: str | None = None
-    """The environment variable with the token that is sent as `Authorization: Bearer`."""
+    """The environment variable with the token for `Authorization: Bearer`."""
     headers_env: Mapping[str, str] = field(default_factory=dict)
     """Further headers, each with the environment variable that has its value."""
     timeout_s: Seconds = 300.0
-    """How long one task may be under way, without the time in which people are asked."""
+    """The timeout of one task, without the time for questions to people."""
     patience_s: Seconds = 30.0
-    """How long it may be out of reach before it is given up."""
+    """How long it may be unreachable before the task fails."""
     poll_s: Seconds = 1.0
-    """How often it is asked, if it does not say by itself how far it is; less and less often."""
+    """The initial polling interval, if it does not send updates; polling slows down."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -47,19 +47,19 @@ class RemoteA2A:
 
     @property
     def origin(self) -> tuple[str, str, int]:
-        """The host that is spoken with, and no other."""
+        """The only host that is contacted."""
         return origin_of(self.card)
 
     def headers(self, agent: str) -> dict[str, str]:
-        """With the credentials; `RemoteAgentUnavailable` if a variable is not set, or has
-        characters that no header has."""
+        """The headers with credentials; `RemoteAgentUnavailable` if a variable is not set, or has
+        invalid characters."""
         made = {name: _variable(agent, each) for name, each in self.headers_env.items()}
         if self.token_env is not None:
             made["Authorization"] = f"Bearer {_variable(agent, self.token_env)}"
         return made
 
     def to_json(self) -> dict[str, Any]:
-        """As a compensation keeps it."""
+        """As stored with a compensation."""
         return {
             "card": self.card,
             "token_env": self.token_env,

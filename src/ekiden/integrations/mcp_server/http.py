@@ -62,7 +62,7 @@ class SessionQuota:
         """By caller, then by the session's id."""
 
     @contextmanager
-    def visit(self, caller: Caller, request: Request) -> Iterator[Noting]:
+    def counted(self, caller: Caller, request: Request) -> Iterator[Noting]:
         """One request; `TooManyRequests` if it would open a session too many. What is given
         wraps the answer, to see which session was opened."""
         who = f"{caller.tenant}/{caller.id}"
@@ -144,7 +144,7 @@ class McpEndpoint:
             token="", client_id=f"{caller.tenant}/{caller.id}", scopes=sorted(caller.scopes)
         )
         scope["user"] = AuthenticatedUser(token)
-        with self.guests.visit(caller, request) as note:
+        with self.guests.counted(caller, request) as note:
             await self._answer(scope, receive, note(send), service_of(request))
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, service: Service) -> None:

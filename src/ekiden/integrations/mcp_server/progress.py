@@ -25,7 +25,7 @@ _STOP_S = 5.0
 
 
 async def followed(
-    visit: ToolCallRequest, run: FollowedRun, *, wait_s: float, is_ours: bool = True
+    tool_call: ToolCallRequest, run: FollowedRun, *, wait_s: float, is_ours: bool = True
 ) -> dict[str, Any]:
     """The run once it is over or waits for people, or as it stands after `wait_s` seconds.
 
@@ -35,14 +35,14 @@ async def followed(
     try:
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
-                await _tell(visit, run)
+                await _tell(tool_call, run)
     except asyncio.CancelledError:
-        if is_ours and not visit.service.is_stopping:
-            await _stop(visit.desk, run.run_id)
+        if is_ours and not tool_call.service.is_stopping:
+            await _stop(tool_call.desk, run.run_id)
         raise
     finally:
         run.close()
-    return await run_result(visit.desk, await run.read())
+    return await run_result(tool_call.desk, await run.read())
 
 
 async def run_result(desk: TenantService, run: Run) -> dict[str, Any]:
@@ -69,14 +69,14 @@ def words_of(run: dict[str, Any]) -> str | None:
     return None
 
 
-async def _tell(visit: ToolCallRequest, run: FollowedRun) -> None:
+async def _tell(tool_call: ToolCallRequest, run: FollowedRun) -> None:
     step = 0
     async with aclosing(run.shown()) as stream:
         async for shown in stream:
             if shown is None or isinstance(shown, ModelDelta):
                 continue
             step += 1
-            await visit.tell(float(step), _told(shown))
+            await tool_call.tell(float(step), _told(shown))
 
 
 def _told(event: Event) -> str:

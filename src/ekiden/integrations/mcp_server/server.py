@@ -242,9 +242,9 @@ def make_server(service: Service, visitor: FindVisitor) -> Server[Any]:
         async def tell(step: float, words: str) -> None:
             await context.session.report_progress(step, None, words)
 
-        desk = await service.desk(who.caller.tenant)
-        visit = ToolCallRequest(visitor=who, service=service, desk=desk, tell=tell)
-        return await _called(offer, visit, params.arguments or {})
+        desk = await service.tenant_service(who.caller.tenant)
+        tool_call = ToolCallRequest(visitor=who, service=service, desk=desk, tell=tell)
+        return await _called(offer, tool_call, params.arguments or {})
 
     return Server(
         "ekiden",
@@ -277,11 +277,11 @@ def _tool(offer: OfferedTool) -> Tool:
 
 
 async def _called(
-    offer: OfferedTool, visit: ToolCallRequest, given: dict[str, Any]
+    offer: OfferedTool, tool_call: ToolCallRequest, given: dict[str, Any]
 ) -> CallToolResult:
     try:
-        visit.check(offer.scope)
-        result = await offer.call(visit, _parsed(offer, given))
+        tool_call.check(offer.scope)
+        result = await offer.call(tool_call, _parsed(offer, given))
     except EkidenError as exc:
         return _failed(exc.code, words_for(exc))
     except Exception:

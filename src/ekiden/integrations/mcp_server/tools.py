@@ -21,82 +21,84 @@ from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionFilter
 
 
-async def list_agents(visit: ToolCallRequest, given: arguments.ListAgents) -> dict[str, Any]:
+async def list_agents(tool_call: ToolCallRequest, given: arguments.ListAgents) -> dict[str, Any]:
     """Who is in the team."""
-    shown = [agent for agent in visit.desk.team if agent.scope != "system"]
-    return {"items": [to_json(agent_summary(visit.service.project, agent)) for agent in shown]}
+    shown = [agent for agent in tool_call.desk.team if agent.scope != "system"]
+    return {"items": [to_json(agent_summary(tool_call.service.project, agent)) for agent in shown]}
 
 
-async def route(visit: ToolCallRequest, given: arguments.Route) -> dict[str, Any]:
+async def route(tool_call: ToolCallRequest, given: arguments.Route) -> dict[str, Any]:
     """Who would get a request."""
     address = AddressedMessage(text=given.input, to=None, strategy=given.strategy)
-    return (await decide(visit.service.project, address)).to_json()
+    return (await decide(tool_call.service.project, address)).to_json()
 
 
-async def ask_team(visit: ToolCallRequest, given: arguments.AskTeam) -> dict[str, Any]:
+async def ask_team(tool_call: ToolCallRequest, given: arguments.AskTeam) -> dict[str, Any]:
     """Begin a session."""
     order = RunOrder(input=given.input, to=given.agent, title=given.title, user_id=given.user_id)
-    return await followed(visit, await begin_run(visit.desk, order), wait_s=given.wait_s)
+    return await followed(tool_call, await begin_run(tool_call.desk, order), wait_s=given.wait_s)
 
 
 async def continue_session(
-    visit: ToolCallRequest, given: arguments.ContinueSession
+    tool_call: ToolCallRequest, given: arguments.ContinueSession
 ) -> dict[str, Any]:
     """Say something more."""
-    await visit.desk.store.get(given.session_id)
+    await tool_call.desk.store.get(given.session_id)
     order = RunOrder(input=given.input, session_id=given.session_id, to=given.agent)
-    return await followed(visit, await begin_run(visit.desk, order), wait_s=given.wait_s)
+    return await followed(tool_call, await begin_run(tool_call.desk, order), wait_s=given.wait_s)
 
 
-async def get_run(visit: ToolCallRequest, given: arguments.GetRun) -> dict[str, Any]:
+async def get_run(tool_call: ToolCallRequest, given: arguments.GetRun) -> dict[str, Any]:
     """A run as it stands; it goes on whatever becomes of this call."""
-    run = await visit.desk.runs.read(given.run_id)
+    run = await tool_call.desk.runs.read(given.run_id)
     if not given.wait_s:
-        return await run_result(visit.desk, run)
-    place = await last_event(visit.desk, run.session_id)
-    joined = await join_run(visit.desk, given.run_id, after=place)
-    return await followed(visit, joined, wait_s=given.wait_s, is_ours=False)
+        return await run_result(tool_call.desk, run)
+    place = await last_event(tool_call.desk, run.session_id)
+    joined = await join_run(tool_call.desk, given.run_id, after=place)
+    return await followed(tool_call, joined, wait_s=given.wait_s, is_ours=False)
 
 
-async def cancel_run(visit: ToolCallRequest, given: arguments.CancelRun) -> dict[str, Any]:
+async def cancel_run(tool_call: ToolCallRequest, given: arguments.CancelRun) -> dict[str, Any]:
     """Stop a run."""
-    return await run_result(visit.desk, await visit.desk.runs.cancel(given.run_id))
+    return await run_result(tool_call.desk, await tool_call.desk.runs.cancel(given.run_id))
 
 
-async def list_sessions(visit: ToolCallRequest, given: arguments.ListSessions) -> dict[str, Any]:
+async def list_sessions(
+    tool_call: ToolCallRequest, given: arguments.ListSessions
+) -> dict[str, Any]:
     """Sessions, newest first."""
     where = SessionFilter(status=given.status, agent=given.agent)
-    page = await visit.desk.store.list(where, limit=given.limit, cursor=given.cursor)
+    page = await tool_call.desk.store.list(where, limit=given.limit, cursor=given.cursor)
     return {
         "items": [to_json(summary_of(row)) for row in page.sessions],
         "next_cursor": page.next_cursor,
     }
 
 
-async def get_session(visit: ToolCallRequest, given: arguments.GetSession) -> dict[str, Any]:
+async def get_session(tool_call: ToolCallRequest, given: arguments.GetSession) -> dict[str, Any]:
     """A session with the end of its conversation."""
-    store = visit.desk.store
+    store = tool_call.desk.store
     row = await store.get(given.session_id)
     record = to_json(details_of(row, await store.events(given.session_id)))
     items = record["items"]
     return {**record, "items": items[-given.last :], "items_before": len(items[: -given.last])}
 
 
-async def list_inbox(visit: ToolCallRequest, given: arguments.ListInbox) -> dict[str, Any]:
+async def list_inbox(tool_call: ToolCallRequest, given: arguments.ListInbox) -> dict[str, Any]:
     """What waits for people, the most urgent first."""
     query = InboxQuery(session_id=given.session_id, role=given.role)
-    page = await visit.desk.inbox.list(query, limit=given.limit, cursor=given.cursor)
+    page = await tool_call.desk.inbox.list(query, limit=given.limit, cursor=given.cursor)
     return {"items": [to_json(item) for item in page.items], "next_cursor": page.next_cursor}
 
 
-async def answer_inbox(visit: ToolCallRequest, given: arguments.AnswerInbox) -> dict[str, Any]:
+async def answer_inbox(tool_call: ToolCallRequest, given: arguments.AnswerInbox) -> dict[str, Any]:
     """Decide in the name of the caller; then wait for the run that waited for it."""
-    desk = visit.desk
+    desk = tool_call.desk
     item = await desk.inbox.get(given.item_id)
     place = 0 if item.session_id is None else await last_event(desk, item.session_id)
     item = await desk.inbox.answer(
         given.item_id,
-        by=visit.name,
+        by=tool_call.name,
         choice=given.choice,
         text=given.text,
         seen_version=given.seen_version,
@@ -106,26 +108,26 @@ async def answer_inbox(visit: ToolCallRequest, given: arguments.AnswerInbox) -> 
     if item.session_id is not None and not item.notice:
         row = await desk.store.get(item.session_id)
         joined = await join_run(desk, run_id_of(row.id, run_number(row)), after=place)
-        run = await followed(visit, joined, wait_s=given.wait_s, is_ours=False)
+        run = await followed(tool_call, joined, wait_s=given.wait_s, is_ours=False)
     return {"item": to_json(item), "run": run}
 
 
-async def handoff(visit: ToolCallRequest, given: arguments.HandOver) -> dict[str, Any]:
+async def handoff(tool_call: ToolCallRequest, given: arguments.HandOver) -> dict[str, Any]:
     """Hand a session to another agent, and wait for what that one says."""
-    desk = visit.desk
+    desk = tool_call.desk
     place = await last_event(desk, given.session_id)
     result = await desk.controller.start(
         given.session_id,
         to=given.to,
         reason=given.reason,
         summary=given.summary,
-        by=Actor(kind="program", name=visit.name),
+        by=Actor(kind="program", name=tool_call.name),
         run=False,
     )
     run = None
     if result.error is None:
         row = await desk.store.get(given.session_id)
         joined = await join_run(desk, run_id_of(row.id, run_number(row)), after=place)
-        run = await followed(visit, joined, wait_s=given.wait_s, is_ours=False)
+        run = await followed(tool_call, joined, wait_s=given.wait_s, is_ours=False)
     end = await end_of(desk.store, given.session_id, result)
     return {"handoff": to_json(end), "run": run}

@@ -74,9 +74,9 @@ class _Started:
 
 
 class ProcessAgent:
-    """An agent that is a process: it reads a turn as a line of JSON and writes parts as lines.
+    """An agent in another process: it reads a turn as a line of JSON and writes parts as lines.
 
-    For example, a graph of a framework that has its own environment::
+    For example, a graph of a framework with its own environment::
 
         ProcessAgent.of("crew:flow", python="crew-env/bin/python", durability="method")
     """
@@ -105,8 +105,8 @@ class ProcessAgent:
     def of(
         cls, target: str, *, python: str, durability: Durability = "turn", **options: Any
     ) -> ProcessAgent:
-        """The object ``module:name`` in an environment of its own, whose `python` this is; Ekiden
-        is installed there, too."""
+        """The object ``module:name`` in another environment, given by its `python`; Ekiden must be
+        installed there."""
         command = [python, "-m", "ekiden.integrations.process.serve", target]
         return cls(command, durability=durability, stays=True, **options)
 
@@ -151,7 +151,7 @@ class ProcessAgent:
                 await _ended(started, kill=not is_over)
 
     async def aclose(self) -> None:
-        """End the processes that wait for another turn."""
+        """End the idle processes."""
         while self._idle:
             await self._idle.pop().stop()
 
@@ -212,10 +212,9 @@ async def _step(
 
 
 class HttpAgent:
-    """An agent that answers over HTTP: the turn is posted, and parts come back as lines of JSON.
+    """An agent over HTTP: the turn is posted, and parts come back as lines of JSON.
 
-    A checkpoint is stored when its line arrives; effects of `ForeignTurn.step` need a process.
-    For example::
+    A checkpoint is stored when its line arrives; `ForeignTurn.step` needs a process. For example::
 
         foreign_agent(HttpAgent("https://agents.example/billing"), "billing")
     """

@@ -30,16 +30,16 @@ _TEXT_TERMS = ("when", "trigger", "restrict_tools", "budget", "completes", "time
 class RealtimeAgent(Agent[TContext]):
     """A member of a team that talks to a person over a live connection.
 
-    The model belongs to the session, not to the agent: when the conversation is handed over, the
-    same connection goes on with the next agent's instructions and tools::
+    The model belongs to the session, not to the agent: after a handoff, the same connection
+    continues with the next agent's instructions and tools::
 
         billing = RealtimeAgent("billing", instructions="You answer questions about invoices.")
         triage = RealtimeAgent("triage", instructions="Find out what it is.", handoffs=[billing])
 
-    `accepts`, `available`, `capabilities` and `handoff_guardrails` mean what they mean for
-    `Agent`; `prompt` is one that the provider keeps, as its API wants it:
-    ``{"id": …, "variables": …}``. `UserError` for a name, a tool or a handoff that cannot be used,
-    and for a tool that needs human approval, which a live session does not ask for.
+    `accepts`, `available`, `capabilities` and `handoff_guardrails` work as for `Agent`; `prompt` is
+    a prompt stored at the provider, in its API's form: ``{"id": …, "variables": …}``. `UserError`
+    for an invalid name, tool or handoff, and for a tool that needs human approval, which live
+    sessions do not support.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class RealtimeAgent(Agent[TContext]):
         return RealtimeAgent(**{**{name: getattr(self, name) for name in _FIELDS}, **changes})
 
     async def get_system_prompt(self, run_context: RunContextWrapper[Any]) -> str | None:
-        """The instructions as they are now; `UserError` if a function gives anything but text."""
+        """The current instructions; `UserError` if a function returns anything but text."""
         given: Any = self.instructions
         if callable(given):
             given = given(run_context, self)

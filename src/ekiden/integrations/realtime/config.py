@@ -16,7 +16,7 @@ from ekiden.runtime import Limits, RunConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelSettings(Checked):
-    """Wishes about how the model listens and speaks; `None` leaves it to the provider.
+    """Settings of how the model listens and speaks; `None` leaves it to the provider.
 
     For example::
 
@@ -30,10 +30,10 @@ class RealtimeModelSettings(Checked):
     """``pcm16``, ``g711_ulaw``, ``g711_alaw``, or the provider's own object."""
     output_audio_format: str | Mapping[str, Any] | None = None
     input_audio_transcription: Mapping[str, Any] | None = None
-    """Needed if what a person says is to stand in the history as text."""
+    """Required if speech is to be in the history as text."""
     input_audio_noise_reduction: Mapping[str, Any] | None = None
     turn_detection: Mapping[str, Any] | Literal["off"] | None = None
-    """``off``: the caller says when the person is done, with ``send_audio(…, commit=True)``."""
+    """``off``: the caller signals the end of speech, with ``send_audio(…, commit=True)``."""
     tool_choice: str | None = None
     """``auto``, ``required``, ``none`` or the name of a tool."""
     max_output_tokens: Count | Literal["inf"] | None = None
@@ -55,29 +55,29 @@ class RealtimeRunConfig(Checked):
     hooks: RunHooks[Any] | None = None
     """Called for every agent of the session."""
     tool_timeout_s: Seconds | None = 60.0
-    """The longest wait for a tool that has no time-out of its own: a person is waiting."""
+    """The timeout of tools without their own: a person is waiting."""
     max_calls: Count = 64
-    """Calls of one turn that are made; the model is told of those beyond."""
+    """The most tool calls of one turn; the model is told about further ones."""
     max_handoffs: WholeAmount = 5
-    """Handoffs in a row, without a word of the person between: a further one is refused."""
+    """The most handoffs in a row without a message from the person; further ones are refused."""
     returns: Literal["declared", "always"] = "declared"
-    """Whether handoffs may lead back to an agent that had the task: as `RunConfig.returns`."""
+    """Whether handoffs may lead back to an agent that had the task: as in `RunConfig.returns`."""
     handoff_guardrails: Sequence[HandoffGuardrail[Any]] = ()
-    """Of every agent of the session, before its own."""
+    """For every agent of the session, before its own."""
     approver: Approver | Literal["inbox"] | None = None
-    """Asked before a handoff with `confirm` is made; ``"inbox"``: the people who look into it,
-    while the conversation goes on; `None`: such a handoff is never made."""
+    """Asked for approval of a handoff with `confirm`; ``"inbox"``: people answer in the inbox,
+    while the conversation continues; `None`: such a handoff is never made."""
     max_waiting_events: Count = 10_000
-    """So many events wait for whoever iterates over the session; then nothing more is read from
-    the model until some were taken. A provider hangs up on a session that nobody reads."""
+    """The most events that wait to be read; beyond it, reading from the model pauses. A provider
+    disconnects a session that is not read."""
     history_items: WholeAmount = 50
-    """So many messages of a stored session are told to the model when the session goes on."""
+    """How many messages of a stored session the model gets when the session continues."""
     lease_s: Seconds = 30.0
-    """After so long without a sign of life others may take a stored session over."""
+    """After this long without a heartbeat other processes may take over a stored session."""
     clock: Clock = SYSTEM_CLOCK
 
     def run_config(self) -> RunConfig:
-        """The same for the runtime, which checks and records handoffs."""
+        """The corresponding settings of the runtime, which checks and records handoffs."""
         return RunConfig(
             limits=Limits(depth=self.max_handoffs),
             returns=self.returns,

@@ -20,9 +20,9 @@ class RealtimeUnavailable(ModelError):
 
 
 class RealtimeDisconnected(ModelError):
-    """The connection to the realtime model broke in the middle; the session is over.
+    """The connection to the realtime model was lost; the session has ended.
 
-    What was recorded in a durable session is kept: run it again to go on with the same agent.
+    A durable session keeps what was recorded: run it again to continue with the same agent.
     """
 
     code = "realtime.disconnected"
@@ -34,7 +34,7 @@ class RealtimeDisconnected(ModelError):
 
 
 class RealtimeServerError(ModelError):
-    """The provider reports an error in the conversation; the session goes on."""
+    """The provider reports an error in the conversation; the session continues."""
 
     code = "realtime.server_error"
 
@@ -49,7 +49,7 @@ class RealtimeServerError(ModelError):
 
 
 class RealtimeClosed(UserError):
-    """A realtime session that is not open, or no longer, was asked to do something."""
+    """A realtime session was used while it is not open."""
 
     code = "realtime.closed"
 

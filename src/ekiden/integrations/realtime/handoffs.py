@@ -145,12 +145,11 @@ def realtime_handoff(
     capabilities: Iterable[str] = (),
     confirm: bool | Confirmation = False,
 ) -> Handoff[TContext, RealtimeAgent[TContext]]:
-    """A handoff to `agent` in a live session; everything means what it means for `handoff`.
+    """A handoff to `agent` in a live session; the arguments are those of `handoff`.
 
-    There is no input filter: the model keeps the conversation, so nothing is passed on that could
-    be filtered. ``confirm=True`` asks a person first (`RealtimeRunConfig.approver`). An
-    `input_type` that is no object, such as ``int``, is asked for as an object with the one field
-    ``value``::
+    There is no input filter: the model keeps the conversation. ``confirm=True`` requires human
+    approval (`RealtimeRunConfig.approver`). An `input_type` that is not an object, such as ``int``,
+    becomes an object with the field ``value``::
 
         async def note(ctx: RunContextWrapper[Desk], why: Reason) -> None:
             await ctx.context.log(why.text)
@@ -159,9 +158,9 @@ def realtime_handoff(
             "triage", handoffs=[realtime_handoff(billing, on_handoff=note, input_type=Reason)]
         )
 
-    Raises `UserError` for what is no realtime agent, for an `on_handoff` that cannot be called so,
-    for an `input_type` that has no strict JSON schema and for terms that do not fit;
-    `ConditionError` for a condition that cannot be read.
+    Raises `UserError` for an invalid agent, an `on_handoff` with a wrong signature, an `input_type`
+    without a strict JSON schema, and contradictory arguments; `ConditionError` for an invalid
+    condition.
     """
     if not isinstance(agent, RealtimeAgent):
         raise UserError(

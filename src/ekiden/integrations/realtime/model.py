@@ -133,7 +133,7 @@ class RealtimeConnection(Protocol):
 
 @runtime_checkable
 class RealtimeModel(Protocol):
-    """Something that can be talked to live; one object serves any number of sessions.
+    """A model for live conversations; one object serves any number of sessions.
 
     For example::
 
@@ -147,8 +147,8 @@ class RealtimeModel(Protocol):
     async def connect(
         self, setup: RealtimeSetup, settings: RealtimeModelSettings
     ) -> RealtimeConnection:
-        """A connection whose model has `setup`; `RealtimeUnavailable`, or `UserError` for what is
-        missing on this side."""
+        """Connect with `setup`; `RealtimeUnavailable`, or `UserError` for missing local
+        requirements."""
         ...
 
 

@@ -14,7 +14,7 @@ from ekiden.sessions import Session
 
 
 class RealtimeRunner:
-    """Makes live sessions that begin with `starting_agent`; one runner serves any number.
+    """Creates live sessions that start with `starting_agent`; one runner serves any number.
 
     For example::
 
@@ -49,11 +49,11 @@ class RealtimeRunner:
         self.config = RealtimeRunConfig() if config is None else config
 
     async def run(self, *, context: Any = None, session: Session | None = None) -> RealtimeSession:
-        """A live session, to be used with ``async with``; nothing is connected yet.
+        """A live session, for ``async with``; it is not connected yet.
 
-        With a stored `session` every handoff, message and tool call is recorded in it, and a
-        conversation that was left goes on with the agent that had it. While it is live nobody else
-        can write to it.
+        With a stored `session` every handoff, message and tool call is recorded in it, and an
+        earlier conversation continues with its agent. While it is live no other process can write
+        to it.
         """
         if session is not None and not isinstance(session, Session):
             raise UserError(f"session must be Session(id, store=…), not {type(session).__name__}")

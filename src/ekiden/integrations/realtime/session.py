@@ -44,10 +44,9 @@ _log = logging.getLogger("ekiden.integrations.realtime")
 class RealtimeSession:
     """A conversation over a live connection; `RealtimeRunner.run` makes one.
 
-    Inside ``async with`` the connection is open; iterating gives the events until the session
-    ends. When the connection breaks, or a stored session is taken over by another process, an
-    `error` event is the last one and the error is then raised by the iteration, and by everything
-    that is sent afterwards::
+    Inside ``async with`` the connection is open; iterate for the events until the session ends.
+    When the connection is lost, or another process takes over a stored session, the last event is
+    an `error`; the iteration and every later call then raise it::
 
         async with await RealtimeRunner(triage, model=model).run() as session:
             await session.send_message("Where is my parcel?")
@@ -85,17 +84,17 @@ class RealtimeSession:
 
     @property
     def agent(self) -> RealtimeAgent[Any]:
-        """Who has the conversation."""
+        """The agent that has the conversation."""
         return self._start if self._live is None else self._live.agent
 
     @property
     def context(self) -> RunContextWrapper[Any]:
-        """What the agents' own functions get."""
+        """The context for the agents' own functions."""
         return self._context if self._live is None else self._live.context
 
     @property
     def history(self) -> Sequence[RealtimeItem]:
-        """What was said and done so far."""
+        """The messages and actions so far."""
         return self._history.all()
 
     async def __aenter__(self) -> Self:
@@ -124,7 +123,7 @@ class RealtimeSession:
         return self
 
     async def enter(self) -> Self:
-        """The same as ``async with``, for those who call `close` themselves."""
+        """Like ``async with``, for callers that call `close` themselves."""
         return await self.__aenter__()
 
     async def __aexit__(
@@ -142,8 +141,8 @@ class RealtimeSession:
         return await self._events.take()
 
     async def close(self) -> None:
-        """End the session: what is under way is cancelled, the connection closed, the stored
-        session given up. A second call does nothing."""
+        """End the session: current work is cancelled, the connection closed, the stored session
+        released. A second call does nothing."""
         self._is_entered = True
         self._events.end()
         if self._task is not None:
@@ -152,7 +151,7 @@ class RealtimeSession:
             await self._clean_up()  # a task that was cancelled before it began did not
 
     async def send_message(self, message: str | Mapping[str, Any]) -> None:
-        """The person writes something, and the agent answers.
+        """Send a text message from the person; the agent answers.
 
         A text, or a message in the provider's shape with ``content`` parts. `UserError` for an
         empty one, `RealtimeClosed` and `RealtimeDisconnected` when the session is over.
@@ -169,9 +168,9 @@ class RealtimeSession:
         await live.answer()
 
     async def send_audio(self, audio: bytes, *, commit: bool = False) -> None:
-        """The person says something; with `commit` they are done and the agent answers.
+        """Send audio from the person; with `commit` the person is done and the agent answers.
 
-        Where the provider detects the turns, it answers by itself, without `commit`.
+        If the provider detects turns, it answers by itself, without `commit`.
         """
         live = self._open()
         if not isinstance(audio, bytes | bytearray | memoryview):
@@ -182,7 +181,7 @@ class RealtimeSession:
             await live.answer()
 
     async def interrupt(self, *, played_ms: int | None = None) -> None:
-        """Stop the answer under way; the model forgets what was not heard after `played_ms`."""
+        """Stop the current answer; the model forgets what was not heard after `played_ms`."""
         live = self._open()
         speaking = self._listener_of().silence()
         if not live.gate.is_busy and (speaking is None or played_ms is None):
@@ -193,12 +192,12 @@ class RealtimeSession:
         )
 
     async def update_agent(self, agent: RealtimeAgent[Any]) -> None:
-        """Give the conversation to `agent` without the model having asked for it.
+        """Give the conversation to `agent` without a request of the model.
 
         It is a handoff like any other: the active agent must have it among its `handoffs`, and it
-        is checked, stored, told to the model and shown as an event. Raises `HandoffRefused`, or
-        what the agents' own functions raise, and then nothing has changed. Where people have to
-        approve it, it returns when they did.
+        is checked, stored, told to the model and shown as an event. Raises `HandoffRefused`, or the
+        exceptions of the agents' own functions; then nothing has changed. If it needs approval, it
+        returns after that.
         """
         live = self._open()
         if not isinstance(agent, RealtimeAgent):

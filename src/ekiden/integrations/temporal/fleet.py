@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from temporalio.client import Client
 
 from ekiden.core.errors import StoreError
-from ekiden.engine.fleet import Beside
+from ekiden.engine.fleet import BackgroundWork
 from ekiden.engine.store_worker import StoreWorker
 from ekiden.integrations.temporal.attributes import register
 from ekiden.integrations.temporal.connection import TemporalAddress, connect
@@ -71,7 +71,7 @@ class TemporalFleet:
         """Whether no further session is taken."""
         return self.stopping.is_set()
 
-    def add(self, station: StoreWorker, *beside: Beside) -> None:
+    def add(self, station: StoreWorker, *beside: BackgroundWork) -> None:
         """Serve the station; what is to go on `beside` its sessions must not fail."""
         station.stopping = self.stopping
         branch = self._branches[station] = TemporalStoreWorker(station, beside, self._terms)

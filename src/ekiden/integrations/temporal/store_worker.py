@@ -12,7 +12,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker as SdkWorker
 
 from ekiden.core.errors import StoreError
-from ekiden.engine.fleet import Beside
+from ekiden.engine.fleet import BackgroundWork
 from ekiden.engine.store_worker import StoreWorker
 from ekiden.integrations.temporal.activities import BEATS, Activities
 from ekiden.integrations.temporal.names import care_queue, labels_of, served_queues, store_name
@@ -56,7 +56,9 @@ class Terms:
 class TemporalStoreWorker:
     """Serves the sessions of a station, whose agents are those it `serves`."""
 
-    def __init__(self, station: StoreWorker, beside: Sequence[Beside], terms: Terms) -> None:
+    def __init__(
+        self, station: StoreWorker, beside: Sequence[BackgroundWork], terms: Terms
+    ) -> None:
         self.station = station
         self._beside = beside
         self._terms = terms

@@ -10,7 +10,7 @@ from temporalio.client import Client
 from ekiden.core.agent import Agent
 from ekiden.core.profile import check_labels
 from ekiden.core.team import Team
-from ekiden.engine.background import beside
+from ekiden.engine.background import background_work
 from ekiden.engine.served_agents import served_agents
 from ekiden.engine.store_worker import Audience, StoreWorker, once_reachable
 from ekiden.integrations.temporal.connection import TemporalAddress
@@ -85,7 +85,7 @@ class TemporalWorker:
         self._fleet = TemporalFleet(address=where, terms=terms, client=client)
         self._fleet.add(
             self._station,
-            *beside(
+            *background_work(
                 self._station,
                 self._fleet,
                 retention=retention or Retention(),

@@ -120,11 +120,10 @@ class VertexReplica:
         mirror = VertexReplica(project="my-project", location="us-central1", engine="4711")
         await replicate_sessions(store, mirror, once=True)
 
-    A session is made there with an id that is computed from ours, so it is made once; where that
-    is not taken, the name that it got is kept in the store. An event's id is its
-    ``invocationId``: whether it is there already is looked up when it may have been sent before.
-    Credentials are those of this machine (``google-auth``) unless some are given. `timeout_s` is
-    for each request.
+    A session there has an id computed from ours, so it is created once; if that id is not accepted,
+    its name is kept in the store. An event's id is its ``invocationId``: a possible repeat is
+    looked up first. Credentials are those of this machine (``google-auth``) by default. `timeout_s`
+    is for each request.
     """
 
     def __init__(

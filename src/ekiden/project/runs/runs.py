@@ -174,7 +174,7 @@ class Runs:
             priority=order.priority,
         )
         session.meta.update(order.meta)
-        options = self._around(order, order.limits)
+        options = self._options(order, order.limits)
         session_id = session.session_id
 
         async def begin() -> StartedRun:
@@ -226,7 +226,7 @@ class Runs:
         self._check_open()
         await take_back(self._store, session_id)
         session = Session(session_id, store=self._store)
-        options = self._around(None, limits)
+        options = self._options(None, limits)
         if len(self._tasks) < self._most:
             options.live = self._tails.wants(session_id)
             return await self._begin(session_id, options, lambda: _made_ready(options, session))
@@ -249,7 +249,7 @@ class Runs:
         already, the agent's work is left to workers.
         """
         self._check_open()
-        options = self._around(None, limits)
+        options = self._options(None, limits)
         controller = HandoffController(
             self._team, self._store, run_config=options.config, options=options
         )
@@ -413,7 +413,7 @@ class Runs:
             self._store, self._tails, run_id, through_waits=through_waits, quiet_s=quiet_s
         )
 
-    def _around(self, order: RunOrder | None, limits: Mapping[str, float]) -> RunOptions:
+    def _options(self, order: RunOrder | None, limits: Mapping[str, float]) -> RunOptions:
         config = replace(self._config, on_busy="refuse").with_limits(limits)
         options = RunOptions(
             root=self._team, config=config, left_as="ready", drives=False, serves=self._serves

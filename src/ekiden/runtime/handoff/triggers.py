@@ -119,7 +119,7 @@ def _reason(
         case "event":
             return {"event": trigger.event} if trigger.event in published else None
         case "error":
-            return _slip(trigger, errors)
+            return _tool_error(trigger, errors)
         case "capability":
             return _capability(run, trigger)
         case "timeout":
@@ -130,10 +130,10 @@ def _reason(
             return None
 
 
-def _slip(trigger: HandoffTrigger, slips: Sequence[str]) -> dict[str, Any] | None:
+def _tool_error(trigger: HandoffTrigger, tool_errors: Sequence[str]) -> dict[str, Any] | None:
     """The first error of a tool that the trigger is about; each begins with all its names."""
-    for slip in slips:
-        names, _, said = slip.partition(": ")
+    for tool_error in tool_errors:
+        names, _, said = tool_error.partition(": ")
         if _matches(trigger, names.split("|")):
             return {"error": said or names}
     return None

@@ -37,14 +37,14 @@ _DELETED = error_json("the session that was to answer was deleted", code="ask.de
 async def delete_session(
     store: Store, session_id: str, *, only_if: Callable[[SessionRow], bool] | None = None
 ) -> bool:
-    """Remove the session; nobody is asked in its name, and nobody waits for it, any more.
+    """Delete the session, including its questions and waits.
 
-    Its questions to people and to agents are withdrawn, whoever asked it is told, and no search
-    finds it. Sessions that it asked something go, too, but for one that somebody runs just then;
-    one that was only told something goes if it is over. With `only_if` nothing happens if that says
-    no to the session as it is when nobody else can change it any more; then `False` is given back.
-    Dying on the way leaves a session that can be deleted again. Raises `SessionNotFound`, and
-    `SessionBusy` while somebody runs it::
+    Its questions to people and agents are withdrawn, the asker of the session is told, and no
+    search finds it. Sessions that it queried are deleted too, unless they are running; a session
+    that only got a notice is deleted if it is finished. With `only_if`, nothing happens and the
+    result is `False` if that function refuses the session, called once no other process can change
+    it. A crash leaves a session that can be deleted again. Raises `SessionNotFound`, and
+    `SessionBusy` while it is running::
 
         await delete_session(store, "customer-42")
     """

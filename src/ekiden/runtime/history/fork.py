@@ -32,30 +32,27 @@ async def fork_session(
     at_seq: int | None = None,
     new_id: str | None = None,
 ) -> Session:
-    """A new session that goes on from an earlier point of `session_id`.
+    """A new session that continues from an earlier point of `session_id`.
 
     The point is given in one of two ways:
 
     * `before_seq`: before the message of that event;
-    * `at_seq`: after that event, whatever it is. What was stored together with it belongs to it: a
-      turn with all outputs of its tools, an answer with the end of its run. `meta["forked_at"]`
-      tells the event that it came to be.
+    * `at_seq`: after that event. Everything stored together with it belongs to it: a turn with all
+      outputs of its tools, an answer with the end of its run. `meta["forked_at"]` is the resulting
+      event.
 
-    The session it branches off stays as it is, and may be running meanwhile. The new one goes on
-    as if what came later had never happened: the same agent has it, with the same view, variables
-    and unfinished run, which `Runner.resume` goes on with. Calls of tools that were not answered
-    yet are made anew, and if people decided about them, these are asked again: a yes is one to one
-    call. What they said need not be asked about again in that session has to be asked in this one.
-    Handoffs that were not confirmed count as confirmed. Whom it asked something it asks again;
-    tasks of a plan that have a result are not done again. Values of its user and of its app are not
-    copied.
+    The original session is unchanged, and may be running. The new one continues as if later events
+    had never happened: the same agent has it, with the same view, variables and unfinished run,
+    which `Runner.resume` continues. Unanswered tool calls are made again, and approvals for them
+    are asked for again: an approval is for one call. "Always" approvals of the original session do
+    not apply. Unconfirmed handoffs count as confirmed. Open queries are asked again; finished tasks
+    of a plan are not repeated. Variables of its user and its app are not copied.
 
-    Before the first message there is nothing to store: then the session is made by its first run,
-    as every new one. Killed in between, this leaves at most an empty session.
+    Before the first message there is nothing to store: then the first run creates the session, as
+    usual. A crash in between leaves at most an empty session.
 
     Raises `SessionNotFound`; `SessionExists` if `new_id` is taken; `UserError` if there is no such
-    event, or nobody knows how the session stood then, because an older Ekiden stored it. For
-    example::
+    event, or its state is unknown, because an older Ekiden stored it. For example::
 
         branch = await fork_session(store, "customer-42", before_seq=7)
         await Runner.run(team, "Let me put it differently.", session=branch)

@@ -32,18 +32,18 @@ _IDLE: tuple[SessionStatus, ...] = ("idle",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned(Value):
-    """What was let go of, or would be."""
+    """What was deleted, or would be."""
 
     sessions: int = 0
     messages: int = 0
     questions: int = 0
-    """Closed questions to people."""
+    """Closed inbox items."""
     busy: int = 0
-    """Sessions that somebody ran just then: they are left for the next time."""
+    """Running sessions: they are left for the next time."""
     dry_run: bool = False
 
     def counts(self) -> str:
-        """How many of what, in words."""
+        """The counts, in words."""
         parts = [
             _many(self.sessions, "session"),
             _many(self.messages, "settled message"),
@@ -67,18 +67,16 @@ async def prune_sessions(
     dry_run: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Pruned:
-    """Remove sessions that nothing happened in for `older_than_s` seconds, and all but the
-    `keep_last` that something happened in last; given both, a session goes for either reason.
+    """Delete sessions without an event for `older_than_s` seconds, and all except the `keep_last`
+    most recent ones; with both, a session is deleted for either reason.
 
-    A session that another one asked something does not count: it stays and goes with that one, and
-    what happens in either keeps both.
-    A session that is ready, waits, or was broken off in the middle of a run is kept unless `status`
-    names its state: an interrupted one counts as `ready`. One that somebody runs is never removed.
-    Each is removed as `delete_session` does it, unless something happened in it meanwhile. By age
-    also messages that were settled and questions to people that were closed are removed, unless a
-    session still has to take up the answer, or only one user's sessions are meant.
-    `progress` is called with each session's id. Killed on the way, it goes on where it was when it
-    is called again. `UserError` without any rule. For example::
+    A session that another one queried does not count: it is deleted with that one, and events in
+    either keep both. A session that is ready, waits, or was interrupted is kept unless `status`
+    names its state: an interrupted one counts as `ready`. A running session is never deleted. Each
+    is deleted like with `delete_session`, unless it has new events. By age, settled messages and
+    closed inbox items are also deleted, unless a session still needs the answer, or only one user's
+    sessions are selected. `progress` is called with each session's id. After a crash, call it
+    again. `UserError` without any rule. For example::
 
         print(await prune_sessions(store, older_than_s=30 * 86400, keep_last=1000))
     """

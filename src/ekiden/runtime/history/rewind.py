@@ -27,15 +27,15 @@ _REASON = "the session was taken back to before the question"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewind(Value):
-    """What a step back came to."""
+    """The result of a rewind."""
 
     session_id: str
     to_seq: int
-    """The event after which the session stands again."""
+    """The last event that still counts."""
     undone: int
-    """How many events do not count any more; with 0 nothing was stored."""
+    """How many events no longer count; with 0 nothing was stored."""
     agent: str
-    """Who has the session now."""
+    """The agent that has the session now."""
 
     def __str__(self) -> str:
         if not self.undone:
@@ -48,18 +48,18 @@ class Rewind(Value):
 
 
 async def rewind_session(store: Store, session_id: str, *, to_seq: int) -> Rewind:
-    """Let the session stand again as after event `to_seq`, or after what was stored with it.
+    """Rewind the session to after event `to_seq`, or after what was stored with it.
 
-    Nothing is removed: an event tells which ones do not count any more, and to step back before
-    that event takes the step back. Who has the session, its view, its variables and its unfinished
-    run are as they were, as `fork_session` tells; in the middle of an agent that is code, as before
-    its turn. What the session asked people and agents is withdrawn, and what people decided about
-    calls that were not answered by then is asked again: a yes is one to one call. What need not be
-    asked about in this session, as they had said by then, still need not be. What tools did outside
-    is not undone. Dying on the way leaves the session as it was, or its questions withdrawn.
+    Nothing is deleted: an event records which ones no longer count, and a rewind to before that
+    event undoes the rewind. The session's agent, view, variables and unfinished run are restored,
+    as with `fork_session`; inside an agent that is code, to before its turn. Open questions to
+    people and agents are withdrawn, and approvals for calls that were unanswered at that point are
+    asked for again: an approval is for one call. Earlier "always" approvals still apply. Effects of
+    tools outside are not rolled back. A crash leaves the session unchanged, or its questions
+    withdrawn.
 
-    Raises `SessionNotFound`, `SessionBusy` while somebody runs it, and `UserError` if there is no
-    such event, or nobody knows how the session stood then. For example::
+    Raises `SessionNotFound`, `SessionBusy` while it is running, and `UserError` if there is no such
+    event, or its state is unknown. For example::
 
         print(await rewind_session(store, "customer-42", to_seq=7))
     """

@@ -25,11 +25,11 @@ def is_shared_step(key: str) -> bool:
 
 
 async def export_session(store: Store, session_id: str) -> dict[str, Any]:
-    """The session as a document that `import_session` reads, also while it is being run.
+    """The session as a document for `import_session`, even while it is running.
 
-    It holds everything that was said, the variables, and what the session remembers for going on:
-    keep it as safe as the store itself. Values of its user and of its app are not in it.
-    `SessionNotFound`. For example::
+    It holds all messages, the variables, and the state of an unfinished run: protect it like the
+    store itself. Variables of its user and its app are not included. `SessionNotFound`. For
+    example::
 
         document = await export_session(store, "customer-42")
         await import_session(elsewhere, document)

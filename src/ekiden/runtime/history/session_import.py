@@ -133,17 +133,16 @@ _LONG: Final = 100_000
 async def import_session(
     store: Store, data: Any, *, new_id: str | None = None, user_id: str | None = None
 ) -> Session:
-    """Store the session of a document that `export_session` or `ekiden session export` made.
+    """Store the session from a document of `export_session` or `ekiden session export`.
 
     `data` is the document, or its JSON as text or bytes. With `new_id` the session gets another id,
-    and its audit is chained anew; under its own id the document's chain must be whole. A run that
-    was under way can be resumed. What the document cannot answer for is not taken over: open
-    questions, which are asked again; how to undo what was done during a handoff that was not
-    confirmed, which counts as confirmed; and whatever people decided and allowed, once or always:
-    where it matters still they are asked again.
+    and its audit is chained again; under its own id the document's chain must be intact. An
+    unfinished run can be resumed. Some state is not imported: open questions, which are asked
+    again; compensations of an unconfirmed handoff, which counts as confirmed; and approvals, single
+    or "always", which are asked for again.
 
-    The session becomes that of `user_id`, or of the user that the document names: whose variables
-    it reads then. Give it wherever the document comes from somebody who may not act for everybody.
+    The session belongs to `user_id`, or to the user in the document, and uses that user's
+    variables. Pass it if the document comes from a caller who may not act for all users.
 
     Raises `SessionImportInvalid` with the place, and `SessionExists`; then nothing is stored. For
     example::

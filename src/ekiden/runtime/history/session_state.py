@@ -62,14 +62,14 @@ async def update_state(
     on_busy: Literal["wait", "refuse"] = "wait",
     busy_timeout_s: float = 30.0,
 ) -> int:
-    """Set variables of a session, and delete some, as one change; its version is given back.
+    """Set and delete variables of a session, as one change; returns the new version.
 
-    Names are as in ``ctx.set``; variables of users and apps have `update_shared_state`. With
-    `expected_version`, the `SessionState.version` that was looked at, any other version is
-    `StaleState`, and nothing is written. An event tells what changed and who did it (`by`).
-    What is as it is to be already is no change. Raises `SessionNotFound`; `SessionBusy` if somebody
-    runs the session, `on_busy` says whether at once or after `busy_timeout_s`; `UserError` for what
-    cannot be stored; `StateRefused` in the code of agents. For example::
+    Names are as in ``ctx.set``; for users and apps use `update_shared_state`. With
+    `expected_version`, the `SessionState.version` that was read, any other version is `StaleState`,
+    and nothing is written. An event records the change and its author (`by`). Equal values are no
+    change. Raises `SessionNotFound`; `SessionBusy` if the session is running, at once or after
+    `busy_timeout_s` depending on `on_busy`; `UserError` for invalid values; `StateRefused` in the
+    code of agents. For example::
 
         state = await session.state()
         await update_state(store, session.session_id, {"tier": "gold"},
@@ -193,12 +193,11 @@ async def update_shared_state(
     expected: Mapping[str, int] | None = None,
     by: str = "outside",
 ) -> dict[str, int]:
-    """Set variables of a user or an app, and delete some, as one change; gives their new versions.
+    """Set and delete variables of a user or an app, as one change; returns their new versions.
 
-    Names are without the prefix. `expected` are the versions that were looked at, 0 for a variable
-    that was not there: any other is `StaleState`, and nothing is written. Runs that are under way
-    see the change when they take up work again; what they write themselves later counts. For
-    example::
+    Names have no prefix. `expected` are the versions that were read, 0 for a missing variable: any
+    other is `StaleState`, and nothing is written. Current runs see the change when they resume;
+    their own later writes win. For example::
 
         await update_shared_state(store, "user", "u7", {"language": "fr"}, by="ada")
     """

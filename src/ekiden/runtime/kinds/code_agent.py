@@ -28,7 +28,7 @@ from ekiden.core.tool import FunctionTool
 from ekiden.core.values.jsonio import dumps, loads
 from ekiden.runtime.conversation.corrections import UNDONE, undone_told
 from ekiden.runtime.guardrails.output import approve
-from ekiden.runtime.questions.questions import Asking, Suspended, is_suspended
+from ekiden.runtime.questions.questions import CodeQuestions, Suspended, is_suspended
 from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.snapshot import KEPT, kept_key, kept_values
 from ekiden.runtime.state.state import RunState
@@ -76,9 +76,9 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         self._calling: set[asyncio.Task[Any]] = set()
         """Tasks of the code in which a tool is being called, or a question prepared."""
         self._is_left = False
-        self._asks = Asking(run, run.step_key("a"), under_way=self._under_way)
+        self._asks = CodeQuestions(run, run.step_key("a"), under_way=self._under_way)
 
-    def _scope(self, what: str) -> Asking:
+    def _scope(self, what: str) -> CodeQuestions:
         return self._asks
 
     @property

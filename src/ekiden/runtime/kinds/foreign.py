@@ -75,12 +75,12 @@ def foreign_agent(obj: Any, name: str, *, description: str | None = None, **fiel
     """An agent of another framework as a member of a team; see docs/frameworks.md.
 
     `obj` is an object of a framework that Ekiden knows (a graph of LangGraph, an agent of
-    PydanticAI, …), or a `ForeignAdapter` of your own. Further fields are those of `Agent`::
+    PydanticAI, …), or your own `ForeignAdapter`. Further fields are those of `Agent`::
 
         billing = foreign_agent(graph, "billing", description="Invoices.", handoffs=[support])
 
-    Raises `FrameworkMissing` if the package of the framework is of a version that cannot be used,
-    and `UserError` for an object of no known framework.
+    Raises `FrameworkMissing` if the version of the framework does not work, and `UserError` for an
+    object of an unknown framework.
     """
     adapter = adapter_of(obj)
     register_agent_kind(_ForeignKind(adapter.framework))

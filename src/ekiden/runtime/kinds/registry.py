@@ -25,7 +25,7 @@ from ekiden.runtime.turn.turn import think
 
 
 class AgentKind(Protocol):
-    """How agents of a kind take their turn; make it known with `register_agent_kind`.
+    """How agents of a kind take their turn; register it with `register_agent_kind`.
 
     For example::
 
@@ -46,12 +46,12 @@ class AgentKind(Protocol):
     traits: KindTraits
 
     async def take_turn(self, run: RunState) -> None:
-        """Let the active agent do its next part, and store it.
+        """Run the next part of the active agent's turn, and store it.
 
-        The input guardrails passed, and limits and triggers were looked at. It ends with an answer,
-        a handoff or a wait, or it is called again. After a crash it is called again, too: what is
-        not stored is done anew. `run_code` does all of this for an async function of a
-        `CodeContext`. What it raises undoes the handoff that led here, or fails the run.
+        Input guardrails, limits and triggers were already checked. It ends with an answer, a
+        handoff or a wait, or it is called again. After a crash it is also called again: unstored
+        work is repeated. `run_code` does all of this for an async function of a `CodeContext`. An
+        exception rolls back the handoff that led here, or fails the run.
         """
 
 
@@ -130,12 +130,12 @@ _kinds: dict[str, AgentKind] = {
 
 
 def register_agent_kind(kind: AgentKind) -> None:
-    """Let agents be of this kind::
+    """Register a kind of agents::
 
         register_agent_kind(GraphKind())
         research = Agent("research", kind="graph", implementation=graph)
 
-    Every process that runs such agents registers it before it makes them. A second one of the same
+    Every process that runs such agents registers it before creating them. A second one of the same
     name replaces the first; `UserError` for the name of a built-in kind.
     """
     if not isinstance(getattr(kind, "traits", None), KindTraits):

@@ -36,13 +36,13 @@ from ekiden.tracing.log_context import logging_for
 
 
 async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
-    """Take the next steps of a session until it ends or has to wait, and show what happens.
+    """Run a session until it ends or has to wait, and yield its events.
 
     Every event is stored before it is shown. Afterwards `run.outcome` is set, and `run.exception`
-    if the run failed. The process may be killed at any instant: another `advance` goes on from the
-    last step that was stored. Raises `LeaseLost` when somebody else owns the session, and
-    `StoreUnavailable` when nothing can be stored. It ends without an outcome when an agent has the
-    conversation that is not run here.
+    if the run failed. The process may be killed at any time: another `advance` continues from the
+    last stored step. Raises `LeaseLost` when another process owns the session, and
+    `StoreUnavailable` when nothing can be stored. It ends without an outcome when the conversation
+    goes to an agent that is not run here.
     """
     watch_threads()
     for shown in _news(run):

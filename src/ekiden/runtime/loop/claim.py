@@ -46,9 +46,9 @@ from ekiden.storage.memory import MemoryStore
 
 
 async def submit(options: RunOptions, input: str | Iterable[Any], session: Session) -> int:
-    """Store a message and leave the work to whoever claims the session: a worker.
+    """Store a message and leave the work to the worker that claims the session.
 
-    Gives the number of the run.
+    Returns the number of the run.
     """
     items = read_input(input)
     options.check_addressee()
@@ -73,11 +73,10 @@ async def resumed(options: RunOptions, session: Session) -> AsyncIterator[RunSta
 async def taken_up(
     options: RunOptions, store: Store, claim: Claim, row: SessionRow
 ) -> AsyncIterator[RunState]:
-    """The unfinished run of a session that was claimed already.
+    """The unfinished run of a claimed session.
 
-    Whoever does it for others (`left_as` is `ready`), a worker or who waits for its answer, and
-    cannot take it up stores that as the session's failure: otherwise it would be claimed again at
-    once, for ever.
+    A process that works for others (`left_as` is `ready`) and cannot resume it stores that as the
+    session's failure: otherwise it would be claimed again at once, forever.
     """
     async with owned(store, claim) as hold:
         try:
@@ -214,11 +213,11 @@ class suspended_if_left:
     Where that cannot be stored, the session is free when its lease has run out.
     """
 
-    __slots__ = ("_around", "_run")
+    __slots__ = ("_options", "_run")
 
     def __init__(self, run: RunState, options: RunOptions) -> None:
         self._run = run
-        self._around = options
+        self._options = options
 
     async def __aenter__(self) -> None:
         """Nothing is to be done yet."""
@@ -230,7 +229,7 @@ class suspended_if_left:
         traceback: TracebackType | None,
     ) -> None:
         if exc is None or isinstance(exc, (asyncio.CancelledError, GeneratorExit)):
-            await _suspend(self._run, self._around.left_as)
+            await _suspend(self._run, self._options.left_as)
 
 
 class begun:
@@ -240,7 +239,7 @@ class begun:
     has one.
     """
 
-    __slots__ = ("_around", "_display", "_input", "_owned", "_session", "_suspended")
+    __slots__ = ("_display", "_input", "_options", "_owned", "_session", "_suspended")
 
     _display: on_display
     _owned: owned
@@ -249,12 +248,12 @@ class begun:
     def __init__(
         self, options: RunOptions, input: str | Iterable[Any], session: Session | None
     ) -> None:
-        self._around = options
+        self._options = options
         self._input = input
         self._session = session
 
     async def __aenter__(self) -> RunState:
-        options, session = self._around, self._session
+        options, session = self._options, self._session
         items = read_input(self._input)
         options.check_addressee()
         entry = options.entry

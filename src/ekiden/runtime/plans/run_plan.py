@@ -29,7 +29,7 @@ from ekiden.core.values.jsonio import dumps
 from ekiden.runtime.guardrails.output import approve
 from ekiden.runtime.outcome.finish import told_outside, warn
 from ekiden.runtime.plans.steps import PlanSteps, plan_model
-from ekiden.runtime.questions.questions import Asking, Suspended, pause
+from ekiden.runtime.questions.questions import CodeQuestions, Suspended, pause
 from ekiden.runtime.state.budget import Spent, UnknownPrice, narrowed
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.turn.assign import last_request
@@ -163,7 +163,7 @@ def _put_attempt(
     run: RunState, plan: TaskDecomposition, steps: PlanSteps, place: int, attempt: int
 ) -> None:
     task, key = plan.tasks[place], steps.attempt_key(place, attempt)
-    asking = Asking(run, key, task=f"{run.task_id}/{place + 1}")
+    asking = CodeQuestions(run, key, task=f"{run.task_id}/{place + 1}")
     try:
         question = _question(run, plan, place, steps.results)
         run.find_agent(task.agent)

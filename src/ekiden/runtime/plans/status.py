@@ -23,9 +23,9 @@ _MOST_LIVES = 100
 
 
 async def plan_state(store: Store, session_id: str) -> MultiAgentState:
-    """The plan of the session's last run, as far as it came; `SessionNotFound`.
+    """The plan of the session's last run, with its progress; `SessionNotFound`.
 
-    `UserError` if no supervisor had that run. For example::
+    `UserError` if that run had no supervisor. For example::
 
         state = await plan_state(store, "customer-7")
         print(state.phase, [task.agent for task in state.pending_tasks])

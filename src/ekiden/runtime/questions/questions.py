@@ -54,7 +54,7 @@ FOR_EVER_S = 3.2e9
 """The lease of a question on the session that answers it: nobody else is to get it."""
 
 
-class Asking:
+class CodeQuestions:
     """The questions of one piece of code, counted in their order."""
 
     __slots__ = ("_asked", "_run", "_step", "_task", "_told", "_under_way")

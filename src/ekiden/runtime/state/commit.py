@@ -17,7 +17,7 @@ from ekiden.core.errors import (
     StoreUnavailable,
     UserError,
 )
-from ekiden.core.events import AUDITED, ONLOOKERS, Event
+from ekiden.core.events import AUDITED, OBSERVERS, Event
 from ekiden.runtime.state.budget import charge, let_go, shared_budgets_of, spend_own
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.runtime.state.cursor import Cursor, PendingHandoff
@@ -370,7 +370,7 @@ class Committing(Recording):
         if self.config.sinks:
             with logging_for(self):
                 self._show_sinks(batch.events)
-        if ONLOOKERS:
+        if OBSERVERS:
             await self._show_observers(batch.events)
         if cancelled is not None:
             raise cancelled
@@ -424,7 +424,7 @@ class Committing(Recording):
                     _log.exception("a sink could not take event %s", event.event_id)
 
     async def _show_observers(self, events: list[Event]) -> None:
-        for observer in tuple(ONLOOKERS):
+        for observer in tuple(OBSERVERS):
             try:
                 await observer.see(self, events)
             except Exception:

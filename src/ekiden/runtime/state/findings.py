@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import shown
-from ekiden.core.privacy.masking import cover, covered_keys
+from ekiden.core.privacy.masking import cover, masked_keys
 from ekiden.runtime.state.state import RunState
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Finding:
                 for each in self.violations[:_MOST]
             ]
         if sensitive and self.info is not None:
-            data["info"] = covered_keys(self.info)
+            data["info"] = masked_keys(self.info)
         return data
 
 

@@ -11,7 +11,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.items import Item, call_ids
 from ekiden.core.conversation.model import ModelDelta, ToolSpec
-from ekiden.core.events import ONLOOKERS, Event
+from ekiden.core.events import OBSERVERS, Event
 from ekiden.core.memory import LongTermMemory
 from ekiden.core.runs import Outcome
 from ekiden.runtime.config import RunOptions, memory_for
@@ -120,10 +120,10 @@ class TurnOffer:
 
 
 class RunState(Committing):
-    """One run of one session, owned by this process through `claim`.
+    """One run of one session, which this process owns through `claim`.
 
-    Steps `record` events and then `commit` them: nothing is shown to anybody before it is stored.
-    What was recorded and not committed can be thrown away with `discard`.
+    Steps `record` events and then `commit` them: nothing is shown before it is stored. Uncommitted
+    events can be dropped with `discard`.
     """
 
     __slots__ = (
@@ -150,21 +150,21 @@ class RunState(Committing):
     """The ids of calls that the active agent can see: none is used twice."""
     children: ChildSessions
     deadline: Deadline
-    """Of the model that is asked."""
+    """Of the current model call."""
     exception: BaseException | None
     interruption: Interruption
     is_reachable: bool
-    """Whether anybody outside could want something of this run."""
+    """Whether other processes can interact with this run."""
     live: bool
-    """Whether somebody looks on: then deltas are asked for and shown."""
+    """Whether there are observers: then deltas are requested and shown."""
     looks_for_undone: bool
-    """Whether a handoff may have been undone since the last answer of a model."""
+    """Whether a handoff may have been rolled back since the model's last answer."""
     memo: Mapping[str, Any]
-    """Results that a killed predecessor stored for the step that is due."""
+    """Results that a killed predecessor stored for the current step."""
     offer: TurnOffer
     outcome: Outcome | None
     staged: list[Compensation] | None
-    """How to undo what the callbacks of a handoff did that is about to be made."""
+    """Compensations of the callbacks of a handoff that is about to be made."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class RunState(Committing):
         self.options, self.root, self.hooks = options, options.root, options.hooks
         self.live, self.is_reachable = options.live, options.is_reachable
         self.is_watched = (
-            store.shared or options.is_watched or bool(options.config.sinks or ONLOOKERS)
+            store.shared or options.is_watched or bool(options.config.sinks or OBSERVERS)
         )
         self.config = options.config
         if cursor.budget.limits and cursor.budget.limits != options.config.given:
@@ -250,9 +250,8 @@ class RunState(Committing):
 
     @property
     def session_key(self) -> str:
-        """What others know the session by: who makes one chooses its id, but not when it is made,
-        so that no other session, of another store or made after this one is deleted, is taken for
-        it."""
+        """The session's identity for others: its id and creation time, so that no other session
+        with the same id, of another store or made later, is mistaken for it."""
         return f"{self.claim.session_id}:{self.created_at_us:x}"
 
     @property
@@ -267,11 +266,11 @@ class RunState(Committing):
 
     @property
     def task_id(self) -> str:
-        """The task that the session is about: itself, unless whoever made it named one."""
+        """The task of the session: itself, unless its creator named one."""
         return str(self.meta.get("task_id") or self.claim.session_id)
 
     async def learn_shared(self) -> None:
-        """Read the variables of the session's user and of the app, if it has these."""
+        """Read the variables of the session's user and of the app, if there are any."""
         app = self.config.app
         if self.user_id or app:
             await load_shared(

@@ -13,7 +13,7 @@ from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.items import Item
 from ekiden.core.errors import UserError
 from ekiden.core.events import AUDITED, PRIVATE, QUESTIONS, Event, EventType
-from ekiden.core.privacy.masking import cover, covered_keys
+from ekiden.core.privacy.masking import cover, masked_keys
 from ekiden.core.roles import Clock
 from ekiden.core.team import Team
 from ekiden.runtime.config import RunConfig
@@ -410,6 +410,6 @@ def _covered(details: dict[str, Any]) -> dict[str, Any]:
     changed = {
         name: now
         for name in _WORDS.intersection(details)
-        if (now := covered_keys(details[name])) is not details[name]
+        if (now := masked_keys(details[name])) is not details[name]
     }
     return {**details, **changed} if changed else details

@@ -15,7 +15,7 @@ from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError
 from ekiden.core.privacy.masking import cover
 from ekiden.core.tool import FunctionTool
-from ekiden.runtime.questions.questions import Asking, Suspended, is_suspended
+from ekiden.runtime.questions.questions import CodeQuestions, Suspended, is_suspended
 from ekiden.runtime.state.calls import both
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.state.tracked import Draft, Tracked
@@ -274,5 +274,5 @@ def tool_context(
         session_id=run.session_id,
         variables=base.variables if variables is None else variables,
         link=run,
-        asking=partial(Asking, run, key),
+        asking=partial(CodeQuestions, run, key),
     )

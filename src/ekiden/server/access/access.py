@@ -94,7 +94,7 @@ class Caller:
 LOCAL: Final = Caller(name="local", scopes=frozenset({"admin"}))
 
 
-class Gate(Protocol):
+class Authorizer(Protocol):
     """Identifies the caller."""
 
     async def caller(self, connection: HTTPConnection) -> Caller:
@@ -117,7 +117,7 @@ async def caller_of(connection: HTTPConnection) -> Caller:
     """The caller; determined once for each request."""
     known: Caller | None = getattr(connection.state, "caller", None)
     if known is None:
-        gate: Gate = connection.app.state.gate
+        gate: Authorizer = connection.app.state.gate
         known = await gate.caller(connection)
         if AGENT_HEADER in connection.headers:
             known = replace(known, is_agent=True)
@@ -135,7 +135,7 @@ class needs:
         """`Unauthenticated`, `Forbidden`."""
         caller = await caller_of(connection)
         caller.check(self.scope)
-        return await service_of(connection).desk(caller.tenant)
+        return await service_of(connection).tenant_service(caller.tenant)
 
 
 Reads: TypeAlias = Annotated[TenantService, Depends(needs("read"))]

@@ -290,13 +290,13 @@ def _is_proxied(connection: HTTPConnection) -> bool:
     )
 
 
-def key_ring(service: Service, chores: BackgroundTasks) -> KeyRing:
+def key_ring(service: Service, background: BackgroundTasks) -> KeyRing:
     """The ring of keys in the service's main store."""
 
     async def keys() -> Keys:
-        return Keys((await service.desk()).store)
+        return Keys((await service.tenant_service()).store)
 
-    return KeyRing(keys, chores)
+    return KeyRing(keys, background)
 
 
 async def check_exposure(config: ServerConfig, keys: Keys) -> None:

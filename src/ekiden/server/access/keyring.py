@@ -31,12 +31,12 @@ class KeyRing:
     def __init__(
         self,
         keys: Callable[[], Awaitable[Keys]],
-        chores: BackgroundTasks,
+        background: BackgroundTasks,
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._keys = keys
-        self._chores = chores
+        self._background = background
         self._monotonic = monotonic
         self._known: dict[str, Known] = {}
         self._logins: dict[str, tuple[str | None, float]] = {}
@@ -103,7 +103,9 @@ class KeyRing:
         if len(self._noted) >= _MOST:
             self._noted.clear()
         self._noted[key_id] = now
-        self._chores.begin(lambda: self._write_use(key_id), what="the use of a key was not noted")
+        self._background.begin(
+            lambda: self._write_use(key_id), what="the use of a key was not noted"
+        )
 
     async def _write_use(self, key_id: str) -> None:
         await (await self._keys()).note_use(key_id)

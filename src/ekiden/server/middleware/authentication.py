@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import KeyExpired
-from ekiden.server.access.access import Caller, Gate, caller_of, is_open
+from ekiden.server.access.access import Authorizer, Caller, caller_of, is_open
 from ekiden.server.access.cookies import forget_login
 from ekiden.server.middleware.refusals import POLICY_VIOLATION, answer, state_of
 from ekiden.server.problems import response_of
@@ -53,7 +53,7 @@ class _Watched:
 
     __slots__ = ("_caller", "_checked", "_gate", "_send", "is_cut")
 
-    def __init__(self, send: Send, gate: Gate, caller: Caller) -> None:
+    def __init__(self, send: Send, gate: Authorizer, caller: Caller) -> None:
         self._send = send
         self._gate = gate
         self._caller = caller

@@ -93,7 +93,7 @@ class Repeats:
     async def _ticket(self, scope: Scope, headers: Headers, key: str) -> tuple[Ticket, Store]:
         connection = HTTPConnection(scope)
         caller = await caller_of(connection)
-        desk = await service_of(connection).desk(caller.tenant)
+        desk = await service_of(connection).tenant_service(caller.tenant)
         ticket = ticket_for(
             key,
             caller=caller.id,

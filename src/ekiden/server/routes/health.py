@@ -40,7 +40,7 @@ async def readiness(request: Request) -> Health | Response:
         return problem_response(503, "server.stopping", "the server is stopping")
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            desk = await service.desk()
+            desk = await service.tenant_service()
             await desk.check_writable()
     except StoreReadOnly as exc:
         return problem_response(503, exc.code, "the store is read-only")

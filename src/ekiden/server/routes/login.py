@@ -49,7 +49,7 @@ async def log_in(request: Request, body: LoginBody) -> Response:
     The cookie works like the key in a header for a month, until logout or until the key is revoked.
     Requests that change something also need `X-CSRF-Token`.
     """
-    caller, token = await _gate(request).log_in(request, body.key.strip())
+    caller, token = await _authorization(request).log_in(request, body.key.strip())
     request.state.caller = caller
     response = answer(_me(request, caller, csrf_token(token)))
     keep_login(response, token, request)
@@ -59,7 +59,7 @@ async def log_in(request: Request, body: LoginBody) -> Response:
 @router.post("/logout", status_code=204, response_class=Response)
 async def log_out(caller: TheCaller, request: Request) -> Response:
     """End the browser's login, even if its cookie was copied; the key stays valid."""
-    await _gate(request).log_out(caller)
+    await _authorization(request).log_out(caller)
     response = Response(status_code=204)
     forget_login(response, request.headers)
     return response
@@ -71,9 +71,9 @@ async def get_me(caller: TheCaller, request: Request) -> Response:
     return answer(_me(request, caller, getattr(request.state, "csrf_token", None)))
 
 
-def _gate(request: Request) -> KeyAuthorization:
-    gate: KeyAuthorization = request.app.state.key_gate
-    return gate
+def _authorization(request: Request) -> KeyAuthorization:
+    found: KeyAuthorization = request.app.state.key_gate
+    return found
 
 
 def _me(request: Request, caller: Caller, token: str | None) -> dict[str, Any]:

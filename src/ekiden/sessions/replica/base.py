@@ -47,7 +47,7 @@ class ReplicatedEvent:
 
 
 class SessionReplica(Protocol):
-    """Where sessions are mirrored to; another address is another mirror, with its own place.
+    """The target of a session replica; another address is another mirror, with its own position.
 
     For example::
 
@@ -63,27 +63,27 @@ class SessionReplica(Protocol):
 
     @property
     def name(self) -> str:
-        """What and where it is, without any secret, such as ``vertex:projects/…``."""
+        """Its kind and address, without any secret, such as ``vertex:projects/…``."""
         ...
 
     async def send(self, session: ReplicatedSession, event: ReplicatedEvent, *, again: bool) -> Any:
-        """Append the event to the session, which is made if it is not there yet.
+        """Append the event to the session, which is created if necessary.
 
-        `again`: the event, or a part of it, may have been sent before. Gives back JSON that comes
-        with the next event as `ReplicatedSession.kept`. Raises `ReplicaUnavailable` for what
-        may go well later, `ReplicaRefused` for an event that never will. Events of one session come
-        one after the other, those of several at once.
+        `again`: the event, or a part of it, may have been sent before. Returns JSON that comes with
+        the next event as `ReplicatedSession.kept`. Raises `ReplicaUnavailable` if a retry may help,
+        `ReplicaRefused` for an event that is never accepted. Events of one session come in order,
+        those of several sessions concurrently.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of connections; a second call does nothing."""
+        """Close connections; a second call does nothing."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaPolicy:
-    """How a mirror is fed.
+    """Settings of replication.
 
     For example::
 
@@ -92,28 +92,28 @@ class ReplicaPolicy:
     """
 
     include_sensitive_data: bool = True
-    """If not, what looks like a card number, a telephone, an e-mail address or a key is covered
-    before anything is sent."""
+    """If false, card numbers, telephones, e-mail addresses and keys are masked before anything is
+    sent."""
     parallel: int = 8
-    """Sessions that are sent at once."""
+    """Sessions that are sent concurrently."""
     lease_s: float = 60.0
-    """After so long without a sign of life another process may go on."""
+    """After this long without a heartbeat another process may take over."""
     send_timeout_s: float = 30.0
     """For one event; shorter than the lease."""
     first_pause_s: float = 1.0
-    """After a failure; each further one is twice as long."""
+    """After a failure; doubled for each further one."""
     longest_pause_s: float = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaReport:
-    """What came of feeding a mirror."""
+    """The result of a replication."""
 
     sent: int = 0
     set_aside: int = 0
     waiting: int = 0
-    """Sessions that still have something to be sent."""
+    """Sessions with unsent events."""
     problem: str | None = None
     """The last failure, if the last attempt failed."""
     busy: bool = False
-    """Another process feeds the mirror."""
+    """Another process sends to the mirror."""

@@ -45,21 +45,20 @@ async def replicate_sessions(
     stop: asyncio.Event | None = None,
     policy: ReplicaPolicy | None = None,
 ) -> ReplicaReport:
-    """Send `mirror` everything that is stored and that it has not had, until `stop` is set.
+    """Send `mirror` all stored events that it does not have, until `stop` is set.
 
     For example::
 
         async with open_store("desk.db") as store:
             report = await replicate_sessions(store, mirror, once=True)
 
-    With `once` it returns when everything there is was sent or tried. Where it stands is in the
-    store: it goes on there, after whatever ended it. Of several processes one feeds the mirror and
-    the others wait, or return with `busy` if it was to be done once.
+    With `once` it returns when every event was sent or tried. Its position is in the store, so it
+    always continues there. Of several processes one sends and the others stand by, or return with
+    `busy` if `once` is set.
 
-    The mirror's failures are never raised: each is logged once, or told in the report if it is done
-    `once`; what is to be sent waits, and it is asked again ever later. An event that the mirror
-    refuses for good is set aside, with a line in the log. `StoreUnavailable` only with `once`; else
-    the store is waited for.
+    The mirror's failures are never raised: each is logged once, or reported with `once`; unsent
+    events wait, and retries slow down. An event that the mirror refuses for good is set aside, with
+    a log line. `StoreUnavailable` only with `once`; else the store is waited for.
     """
     feeding = _Feeding(store, mirror, once=once, stop=stop or asyncio.Event(), policy=policy)
     return await feeding.run()

@@ -57,8 +57,8 @@ if TYPE_CHECKING:
 class MemoryStore(MemorySessions):
     """`Store` in this process's memory.
 
-    Nobody else can be alive when this process is not, so a session's lease ends only by release,
-    or when a test lets time pass with `advance`. Queues run on the clock::
+    No other process can use it, so a session's lease ends only by release, or when a test lets time
+    pass with `advance`. Queues use the clock::
 
         session = Session("s1", store=MemoryStore())
     """
@@ -102,7 +102,7 @@ class MemoryStore(MemorySessions):
         self._closed = False
 
     async def close(self) -> None:
-        """Refuse calls until `open`; what is stored stays until the object is gone."""
+        """Refuse calls until `open`; data is kept as long as the object."""
         self._closed = True
         self._changes.notify()
 
@@ -264,7 +264,7 @@ class MemoryStore(MemorySessions):
         return receipts
 
     def put_now(self, put: QueuePut) -> int | None:
-        """`put_messages` of one, for a caller in a hurry: the id of a new message, else `None`."""
+        """`put_messages` of one, without awaiting: the id of a new message, else `None`."""
         if self._closed:
             self._check_open()
         now = self._clock.monotonic() + self._advanced_s
@@ -275,7 +275,7 @@ class MemoryStore(MemorySessions):
         return number
 
     def settle_now(self, settle: MessageSettle) -> Settled:
-        """`settle_messages` of one, for a caller in a hurry."""
+        """`settle_messages` of one, without awaiting."""
         if self._closed:
             self._check_open()
         answer = settle.answer
@@ -290,7 +290,7 @@ class MemoryStore(MemorySessions):
         return settled
 
     def forget_now(self, key: str) -> None:
-        """Remove a message, if it is there, whatever state it is in."""
+        """Remove a message in any state, if it exists."""
         self._messages.forget(key)
 
     async def take_messages(

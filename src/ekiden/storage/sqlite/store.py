@@ -77,10 +77,10 @@ _LATEST_MS: Final = 2**63 - 1
 
 
 class SqliteStore(Searching):
-    """`Store` in a file that only this user can read; the folder is made if it is missing.
+    """`Store` in a file that only this user can read; the folder is created if it is missing.
 
-    Every acknowledged write was synced to the disk. Leases are on a clock of the machine that
-    cannot be set, so a jump of the wall clock ends none::
+    Every acknowledged write is synced to disk. Leases use a monotonic clock of the machine, so a
+    jump of the wall clock ends none::
 
         async with SqliteStore("desk.db") as store:
             await Runner.run(triage, "Where is my parcel?", session=Session("s1", store=store))
@@ -146,7 +146,7 @@ class SqliteStore(Searching):
         return await self._read(self._info)
 
     async def place(self) -> str:
-        """By which the file is known from copies of it, whatever it is called."""
+        """The file's identity, which distinguishes it from copies, whatever its name."""
         return await self._read(lambda _: str(self._path.stat().st_ino))
 
     async def now_us(self) -> int:
@@ -235,7 +235,7 @@ class SqliteStore(Searching):
     # Journal
 
     def commit(self, claim: Claim, commit: Commit) -> Awaitable[None]:
-        """As `Journal.commit`; a future that ends by itself, whoever waits for it or does not."""
+        """As `Journal.commit`; a future that completes even if it is not awaited."""
         if self._parts is None:
             return self._commit_once_open(claim, commit)
         prepared = journal.PreparedCommit(claim, commit, self._clock.now_us())

@@ -100,7 +100,7 @@ class AnswerContract(EngineContractBase):
         assert await words(engine) == ["first", "one", "second", "two"]
 
 
-class CrowdContract(EngineContractBase):
+class ConcurrencyContract(EngineContractBase):
     """Many sessions at a time."""
 
     async def test_each_of_many_sessions_is_run_by_one_and_answered_once(

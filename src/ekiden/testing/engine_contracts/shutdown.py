@@ -93,7 +93,7 @@ class StoppingContract(EngineContractBase):
         assert len(source.calls) == 1
         target.assert_done()
 
-    async def test_nothing_is_lost_when_an_engine_stops_amid_a_crowd(
+    async def test_nothing_is_lost_when_an_engine_stops_amid_many_sessions(
         self, engine: EngineUnderTest
     ) -> None:
         begun, all_begun = list[str](), asyncio.Event()

@@ -15,9 +15,9 @@ from ekiden.core.errors import EkidenError, StoreError
 from ekiden.storage.base import Store
 from ekiden.testing.simulation import team
 from ekiden.testing.simulation.chance import seeded
-from ekiden.testing.simulation.doors import Doors
 from ekiden.testing.simulation.fault_injection import FaultRates
 from ekiden.testing.simulation.final_checks import check_end, is_over
+from ekiden.testing.simulation.interfaces import Interfaces
 from ekiden.testing.simulation.loop import SimulatedLoop, Stuck
 from ekiden.testing.simulation.network import Network
 from ekiden.testing.simulation.outside import Outside
@@ -91,7 +91,7 @@ class World:
         self.watch.look_at(self.network.truth)
         self._interruptions = Random(f"{seed} interruptions")
         self.outside = Outside(loop, self.watch, self.network.truth, self._after_effect)
-        self._doors = Doors(scene, self.outside, self.watch, chance)
+        self._doors = Interfaces(scene, self.outside, self.watch, chance)
         self._programs = self._all_programs()
         self._processes: list[Process] = []
         self._is_over_for_good = False

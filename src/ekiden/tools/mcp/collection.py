@@ -83,19 +83,19 @@ class McpConnection:
 
 
 class McpTools:
-    """Tools of MCP servers by the names that agent files give them.
+    """Tools of MCP servers by their names in agent files.
 
-    A server is started or reached when a tool of it is first asked for, and let go at the end::
+    A server is started or connected when one of its tools is first needed, and closed at the end::
 
         servers, problems = parse_mcp_servers(settings.mcp_servers)
         async with McpTools(servers, root=Path("shop")) as mcp:
             agent.tools.extend(await mcp.tools_for(["mcp:github/*", "mcp:files/read"]))
             await Runner.run(agent, "Which issues are open?")
 
-    Use it in one event loop. With `ask` a person is asked before every call, whatever the server
-    says of its tools: it is not trusted to say that they are harmless. With `ask_destructive` one
-    is asked before calls of tools that it says are destructive, also without `ask`. Of a tool that
-    it says nothing of it must be thought that it may be; `ask` is about those.
+    Use it in one event loop. With `ask` every call needs human approval, whatever the server says
+    about its tools: it is not trusted to call them harmless. With `ask_destructive` calls of tools
+    that the server calls destructive need approval, even without `ask`. A tool without such a
+    statement may be destructive; `ask` is for those.
     """
 
     def __init__(
@@ -127,8 +127,8 @@ class McpTools:
     async def open(self, names: Iterable[str] | None = None) -> None:
         """Connect the servers that `names` need, or all of them, at the same time.
 
-        Those that cannot be are in `failures` afterwards; those that could not be before are
-        tried again. `UnknownTool` for a name that no server has.
+        Failed ones are in `failures` afterwards; earlier failures are tried again. `UnknownTool`
+        for a name that no server has.
         """
         if names is None:
             wanted = set(self._connections)
@@ -138,12 +138,12 @@ class McpTools:
             await self._connect(wanted - set(self._tools))
 
     async def tools_for(self, names: Sequence[str]) -> list[FunctionTool]:
-        """The tools that `names` mean, each once.
+        """The tools with these `names`, each once.
 
-        A name is ``mcp:server/tool``, ``mcp:server/*`` or ``mcp:server``, or as other programs
-        write it ``mcp__server__tool``. The servers that are needed are connected, all at the same
-        time; one that could not be is not tried again here. A server that is `disabled` has no
-        tools. Raises `McpUnavailable` for the first that cannot be connected, and `UnknownTool`.
+        A name is ``mcp:server/tool``, ``mcp:server/*`` or ``mcp:server``, or in the form of other
+        programs ``mcp__server__tool``. The needed servers are connected concurrently; a failed one
+        is not tried again here. A `disabled` server has no tools. Raises `McpUnavailable` for the
+        first that cannot be connected, and `UnknownTool`.
         """
         wishes = [(name, read_name(name, self._servers)) for name in names]
         needed = {wish.server for _, wish in wishes}
@@ -165,7 +165,7 @@ class McpTools:
         return list(found.values())
 
     async def close(self) -> None:
-        """Let all servers go; their tools fail from now on."""
+        """Close all servers; their tools fail from now on."""
         async with asyncio.TaskGroup() as group:
             for connection in self._connections.values():
                 group.create_task(connection.close())

@@ -35,7 +35,7 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer(Checked):
-    """A server that has tools: a program to start, or an address to ask.
+    """An MCP server: a program to start, or an address.
 
     ``${NAME}`` and ``${NAME:-default}`` in `command`, `args`, `env`, `url` and `headers` stand for
     variables of the environment; they are filled in when the server is connected.
@@ -46,19 +46,19 @@ class McpServer(Checked):
     command: str = ""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """On top of a few harmless variables: a server does not see the whole environment."""
+    """In addition to a few harmless variables: a server does not see the whole environment."""
     cwd: str | None = None
-    """From the project's folder; that folder if it is left out."""
+    """Relative to the project's folder; by default that folder."""
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     disabled: bool = False
     """Its tools are left out wherever they are named."""
     timeout: Seconds = _TIMEOUT_S
-    """Seconds to be connected in, and for each call."""
+    """The timeout of connecting, and of each call."""
 
     def filled_in(self, environment: Mapping[str, str] = os.environ) -> McpServer:
-        """The server with the values of variables; `McpUnavailable` if one is not set, or makes a
-        header that cannot be sent or an address that is not valid."""
+        """The server with variables filled in; `McpUnavailable` if one is not set, or gives an
+        invalid header or address."""
         missing: dict[str, None] = {}
 
         def value(text: str) -> str:
@@ -97,11 +97,11 @@ class McpServer(Checked):
 def parse_mcp_servers(
     entries: Mapping[str, Any],
 ) -> tuple[dict[str, McpServer], tuple[str, ...]]:
-    """The servers by name, and what is wrong with the others, one sentence each.
+    """The servers by name, and the faults of the others, one sentence each.
 
-    Entries are as other programs write them: ``{"command": …, "args": …, "env": …, "cwd": …}`` or
-    ``{"type": "http" | "sse", "url": …, "headers": …}``, with `disabled` and `timeout` (seconds).
-    Keys that only other programs know are left alone; those that look like a slip are not.
+    Entries have the common form: ``{"command": …, "args": …, "env": …, "cwd": …}`` or ``{"type":
+    "http" | "sse", "url": …, "headers": …}``, with `disabled` and `timeout` (seconds). Keys of
+    other programs are ignored; likely typing errors are reported.
     """
     servers: dict[str, McpServer] = {}
     problems: list[str] = []

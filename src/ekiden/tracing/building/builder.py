@@ -61,10 +61,10 @@ def spans_of(
     *,
     cost: CostOf | None = None,
 ) -> list[Span]:
-    """The spans of a session, each after the one that it is below; `events` are in order.
+    """The spans of a session, each after its parent; `events` are in order.
 
-    Events do not tell when their session was made, of which its trace id is: without a `context`
-    the id is another one than that of `read_trace`, which has them from the store. For example::
+    Events do not contain the creation time of their session, which determines the trace id: without
+    a `context` the id differs from that of `read_trace`, which reads the store. For example::
 
         spans = spans_of(await session.events(), session.session_id)
     """

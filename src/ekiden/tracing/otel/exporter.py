@@ -56,13 +56,13 @@ class OtlpReport:
 def export_otlp(
     spans: Iterable[Span], endpoint: str | None = None, *, content: bool | None = None
 ) -> OtlpReport:
-    """Send all spans that have ended, and wait for that; it blocks.
+    """Send all finished spans, and wait for that; it blocks.
 
     `endpoint` is a collector's address, ``http://127.0.0.1:4318``, or that of its traces,
-    ``…/v1/traces``; without it the environment counts. With `content` what was said goes along,
-    keys and tokens covered; by default only if `CAPTURE` says so. Sending the same spans again is
-    harmless: they have the same ids. `UserError` without the extra ``otel`` or for an address that
-    is none; what a collector does is told in the report::
+    ``…/v1/traces``; by default from the environment. With `content` messages are included, with
+    keys and tokens masked; by default only if `CAPTURE` says so. Repeats are harmless: spans keep
+    their ids. `UserError` without the extra ``otel`` or for an invalid address; failures of the
+    collector are in the report::
 
         trace = await read_trace(store, "customer-42")
         report = await asyncio.to_thread(export_otlp, trace.spans)

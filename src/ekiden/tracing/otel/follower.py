@@ -176,9 +176,9 @@ class FollowPolicy:
 class OtelFollower:
     """Sends the spans of a store to a collector until it is stopped.
 
-    One runs beside a server or a worker, for each store; of several processes on one store one
-    sends, and the others stand by. A store that no follower knew sends what happens from then on;
-    `ekiden trace SESSION --otlp` sends what was before, and so does `from_start`::
+    One runs next to a server or a worker, for each store; of several processes on one store one
+    sends, and the others stand by. A store without an earlier follower sends new spans only;
+    `ekiden trace SESSION --otlp` sends older ones, and so does `from_start`::
 
         follower = OtelFollower(store)
         task = asyncio.create_task(follower.run())
@@ -214,19 +214,19 @@ class OtelFollower:
 
     @property
     def report(self) -> OtlpReport:
-        """What this follower did, and what keeps it from going on."""
+        """The work of this follower, and what blocks it."""
         return OtlpReport(sent=self._sent, refused=self._refused, problem=self._place.problem)
 
     def stop(self) -> None:
-        """End soon, also in the middle of a batch, which the next follower sends again."""
+        """End soon, even in the middle of a batch, which the next follower sends again."""
         self._stopping.set()
         self._sender.close()
 
     async def run(self, *, once: bool = False) -> OtlpReport:
-        """Send until `stop`; with `once` until everything there is was sent, or a batch failed.
+        """Send until `stop`; with `once` until everything was sent, or a batch failed.
 
-        Failures are never raised: each outage is logged once, and what is to be sent waits. Only
-        with `once` the store's `StoreUnavailable` is raised.
+        Failures are never raised: each outage is logged once, and unsent spans wait. Only with
+        `once` the store's `StoreUnavailable` is raised.
         """
         self._once = once
         if is_disabled():

@@ -81,7 +81,7 @@ def add_otel_processor(
 ) -> OtelProcessor:
     """Send the spans of every run of this process to a collector, from its next step on.
 
-    Where to, and whether what was said goes along, as for `export_otlp`::
+    The target and the content are as for `export_otlp`::
 
         add_otel_processor("http://127.0.0.1:4318")
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _SESSIONS = 50
 _FRESH_S = 5.0
-_PATIENCE_S = 2.0
+_TIMEOUT_S = 2.0
 _ROUTING = "agents.routing."
 
 
@@ -82,7 +82,7 @@ class ChatSources:
             return self._items
         self._items_read_at = time.monotonic()
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_TIMEOUT_S):
                 self._items = (await Inbox(self._store).list(limit=_SESSIONS)).items
         except (EkidenError, TimeoutError):
             return self._items
@@ -97,7 +97,7 @@ class ChatSources:
         self._read_at = time.monotonic()
         where = SessionFilter(user_id=self._roster.project.settings.user)
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_TIMEOUT_S):
                 page = await self._store.list(where, limit=_SESSIONS)
         except (EkidenError, TimeoutError):
             return self._sessions

@@ -25,7 +25,7 @@ from ekiden.testing.simulation.scene import Scene, Talk
 from ekiden.testing.simulation.watch import Watch
 
 
-class Doors:
+class Interfaces:
     """What each program does, with the store as its process sees it."""
 
     def __init__(self, scene: Scene, outside: Outside, watch: Watch, chance: Random) -> None:
