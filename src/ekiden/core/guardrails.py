@@ -426,8 +426,8 @@ class ToolOutputGuardrailTripwireTriggered(GuardrailError):
     def __init__(self, guardrail: Any, output: Any, *, tool: str = "") -> None:
         name = f" {tool!r}" if tool else ""
         super().__init__(
-            f"{type(guardrail).__name__} {guardrail.get_name()!r} ended the run because of the "
-            f"output of the tool{name}, which was not shown; `output.output_info` says what it "
+            f"{type(guardrail).__name__} {guardrail.get_name()!r} ended the run because of what "
+            f"the tool{name} returned, which was not shown; `output.output_info` says what it "
             "found: start again with another request, or let the guardrail use reject_content "
             "to tell the model instead"
         )

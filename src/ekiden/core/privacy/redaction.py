@@ -133,10 +133,10 @@ def _once(
     may_be_json = as_json or text.lstrip()[:1] in ("{", "[")
     if depth and may_be_json and (found or "\\" in text) and _is_json(text):
         return _json_masked(text, found, kinds, mask, depth)
-    return _masked(text, found, mask)
+    return _masked_text(text, found, mask)
 
 
-def _masked(text: str, found: Sequence[SensitiveSpan], mask: str) -> str:
+def _masked_text(text: str, found: Sequence[SensitiveSpan], mask: str) -> str:
     pieces: list[str] = []
     done = 0
     for kind, start, end in found:
@@ -182,7 +182,7 @@ def _json_masked(
             inside = [
                 SensitiveSpan(kind, first - start, last - start) for kind, first, last in hits
             ]
-            new = _masked(value.group(), inside, dumps(mask)[1:-1])
+            new = _masked_text(value.group(), inside, dumps(mask)[1:-1])
         else:
             before = text[max(start - _CONTEXT, 0) : start + 1]
             was = loads(value.group())
