@@ -122,7 +122,7 @@ async def serve(
             option = "--reload" if reload else "--processes"
             raise UsageError(f"{option} would lose what is in memory:; name another --store")
         if reload:
-            note(f"serving on {url_of(listener)}, and anew after each change")
+            note(f"serving on {url_of(listener)}, restarting after each change")
             tell_console(config, url_of(listener))
             return _serve_anew(listener)
 
