@@ -1,4 +1,4 @@
-"""Book a seat: a handoff, a tool with an effect, its undoing, and a process that dies on the way.
+"""A travel desk with rollback: a handoff, a tool with a side effect, and how it is undone.
 
     PYTHONPATH=examples ekiden run --team booking:team --stream "@auto Book seat 4A to Kyoto"
     PYTHONPATH=examples ekiden run --team booking:team --stream "@auto Book seat 4B and a hotel"
@@ -7,9 +7,10 @@ The train company is a file, `bookings.txt`, that takes each idempotency key onc
 request fails after the seat is booked, because the hotel does not answer: the handoff is rolled
 back, and the seat is cancelled.
 
-Run as a program it books in a session that you name, and frees the session two seconds after the
-process died, so that another process can resume it. `examples/demo.sh` shows that:
+Run as a program it books in the session that you name. Two seconds after its process died, another
+process can resume the session. `examples/demo.sh` shows that:
 
+    python examples/booking.py                                  # a rollback
     TRAIN_DELAY_S=60 python examples/booking.py kyoto "Book seat 4C to Kyoto"
 """
 
@@ -94,7 +95,7 @@ travel = Agent(
 team = Team(travel, name="travel")
 
 
-async def main(session: str, request: str) -> None:
+async def main(session: str | None, request: str) -> None:
     """Run the request in a session of the store that the commands use."""
     async with SqliteStore(os.environ.get("EKIDEN_STORE", "booking.db")) as store:
         result = await Runner.run(
@@ -108,6 +109,6 @@ async def main(session: str, request: str) -> None:
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("session", help="the id of a new session")
-    options.add_argument("request", help="what to book")
+    options.add_argument("session", nargs="?", help="the id of a new session")
+    options.add_argument("request", nargs="?", default="Book seat 4B and a hotel")
     asyncio.run(main(**vars(options.parse_args())))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +86,12 @@ def test_what_cannot_be_a_member_is_refused() -> None:
 @pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
 def test_the_examples_of_a_page_run(page: str) -> None:
     run_page(page)
+
+
+def test_the_example_with_a_graph_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(DOCS.parents[1] / "examples" / "langgraph_member.py"), run_name="__main__")
+    assert capsys.readouterr().out.splitlines() == [
+        'the graph waits for: refund {"euros":30}',
+        "30 euros are refunded, approved by ann.",
+        "user → triage → billing",
+    ]
