@@ -89,7 +89,7 @@ coverage: setup  ## Branch coverage by the tests of make test that call the code
 		tests/unit tests/contract tests/integration
 
 # Frameworks contradict each other's pins: one environment for each set that agrees.
-FRAMEWORKS := main google_adk
+FRAMEWORKS := main google_adk crewai
 
 $(VENV)-%/.installed: requirements/frameworks/%.lock $(VENV)/.locked
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(@D)

@@ -108,6 +108,7 @@ from ekiden.core.errors.sessions import SessionImportInvalid as SessionImportInv
 from ekiden.core.errors.state import StaleState as StaleState
 from ekiden.core.errors.state import StateRefused as StateRefused
 from ekiden.core.events import Event as Event
+from ekiden.core.foreign import CheckpointDelta as CheckpointDelta
 from ekiden.core.foreign import ForeignAdapter as ForeignAdapter
 from ekiden.core.foreign import ForeignTurn as ForeignTurn
 from ekiden.core.foreign import PersonAnswer as PersonAnswer

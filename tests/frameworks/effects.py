@@ -2,11 +2,60 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from opentelemetry import trace
+
 from ekiden import current_turn
+
+
+@dataclass
+class Inside:
+    """What a test sees of an inner tool."""
+
+    hangs: bool = False
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    cancelled: bool = False
+    traces: list[str] = field(default_factory=list)
+    """The trace and the span that spans of the framework are below, and those of the turn."""
+
+
+_inside: list[Inside] = []
+
+
+@contextmanager
+def watched(*, hangs: bool = False) -> Iterator[Inside]:
+    """Watch the inner tools; with `hangs` they do not end."""
+    _inside.append(Inside(hangs=hangs))
+    try:
+        yield _inside[-1]
+    finally:
+        _inside.clear()
+
+
+async def booked(member: str) -> str:
+    """`effect`, unless a test watches the tool."""
+    if not _inside:
+        return effect(member)
+    inside = _inside[-1]
+    inside.traces += [
+        f"{trace.get_current_span().get_span_context().trace_id:032x}",
+        current_turn().traceparent.split("-")[1],
+    ]
+    inside.begun.set()
+    try:
+        while inside.hangs:
+            await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        inside.cancelled = True
+        raise
+    return f"{member} is booked"
 
 
 def effect(member: str) -> str:

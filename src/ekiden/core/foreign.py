@@ -90,6 +90,41 @@ class TurnCheckpoint:
     """
 
     data: Any
+    """JSON, or a `CheckpointDelta`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointDelta:
+    """A checkpoint that says only what it adds to the one before: a long conversation is not stored
+    anew in each turn.
+
+    Both are lists, or mappings: lists in a mapping are appended, its other values replaced. It
+    stands where data of a checkpoint may stand::
+
+        TurnAnswer(output="Done.", checkpoint=CheckpointDelta({"messages": new_messages}))
+    """
+
+    added: Any
+
+    @classmethod
+    def between(cls, before: Any, after: list[Any]) -> Any:
+        """What `after` adds to `before`; `after` itself if it does not begin with it."""
+        count = len(before or ())
+        return cls(after[count:]) if count and after[:count] == before else after
+
+
+def joined(before: Any, added: Any) -> Any:
+    """A checkpoint with what a `CheckpointDelta` adds to it."""
+    if isinstance(before, list) and isinstance(added, list):
+        return [*before, *added]
+    if isinstance(before, Mapping) and isinstance(added, Mapping):
+        lists = {
+            name: [*before[name], *value]
+            for name, value in added.items()
+            if isinstance(value, list) and isinstance(before.get(name), list)
+        }
+        return {**before, **added, **lists}
+    return added
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +264,8 @@ class ForeignTurn:
     """People's answers to the questions after the checkpoint, by the id of the question."""
     handoffs: Mapping[str, str] = field(default_factory=dict)
     """The names of agents that the turn may hand to, each with a description."""
+    is_streamed: bool = False
+    """Whether somebody reads the deltas: a model need not stream otherwise."""
     traceparent: str = ""
     """The W3C trace context of the agent's span: spans of the framework go below it."""
     link: TurnLink

@@ -111,6 +111,8 @@ _BUILT_IN: tuple[Integration, ...] = (
 _PACKAGES = {
     "agent_framework": "agent_framework",
     "autogen": "autogen_agentchat",
+    "claude_agent": "claude_agent_sdk",
+    "crewai": "crewai",
     "google_adk": "google.adk",
     "langgraph": "langgraph",
     "openai_agents": "agents",

@@ -17,6 +17,7 @@ from agent_framework import (
     FunctionMiddleware,
     FunctionTool,
     Message,
+    Workflow,
 )
 
 from ekiden.core.conversation.usage import Usage
@@ -30,19 +31,22 @@ from ekiden.core.foreign import (
     TurnQuestion,
     TurnUsage,
 )
+from ekiden.integrations.agent_framework_workflow import AgentFrameworkWorkflow
 from ekiden.tools import to_jsonable
 
 _TRANSFER = "transfer_to_"
 
 
-def adapter(agent: Any) -> AgentFrameworkAgent:
-    """The adapter of an agent."""
-    if not isinstance(agent, Agent):
+def adapter(obj: Any) -> AgentFrameworkAgent | AgentFrameworkWorkflow:
+    """The adapter of an agent or of a workflow."""
+    if isinstance(obj, Workflow):
+        return AgentFrameworkWorkflow(obj)
+    if not isinstance(obj, Agent):
         raise UserError(
-            f"{type(agent).__name__} of the Agent Framework is no Agent: give workflow.as_agent() "
-            "to an Agent, or write a ForeignAdapter"
+            f"{type(obj).__name__} of the Agent Framework is no Agent and no Workflow: give one of "
+            "them, or write a ForeignAdapter"
         )
-    return AgentFrameworkAgent(agent)
+    return AgentFrameworkAgent(obj)
 
 
 class AgentFrameworkAgent:

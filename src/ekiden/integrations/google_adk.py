@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 from google.adk.agents import LlmAgent
+from google.adk.agents.run_config import RunConfig, StreamingMode
 from google.adk.apps import App, ResumabilityConfig
 from google.adk.events import Event
 from google.adk.runners import Runner
@@ -15,6 +17,7 @@ from google.genai import types
 
 from ekiden.core.conversation.usage import Usage
 from ekiden.core.foreign import (
+    CheckpointDelta,
     Durability,
     ForeignTurn,
     TurnAnswer,
@@ -74,15 +77,21 @@ class AdkAgent:
             text = "\n\n".join(each["content"] for each in turn.messages())
             message = types.Content(role="user", parts=[types.Part(text=text)])
         final = ""
+        mode = StreamingMode.SSE if turn.is_streamed else StreamingMode.NONE
         stream = runner.run_async(
-            user_id=_USER, session_id=_APP, invocation_id=invocation, new_message=message
+            user_id=_USER,
+            session_id=_APP,
+            invocation_id=invocation,
+            new_message=message,
+            run_config=RunConfig(streaming_mode=mode),
         )
-        async for event in stream:
-            text = _text(event)
-            if text and event.partial:
-                yield TurnDelta(text=text)
-            elif text and event.is_final_response():
-                final = text
+        async with aclosing(stream):
+            async for event in stream:
+                text = _text(event)
+                if text and event.partial:
+                    yield TurnDelta(text=text)
+                elif text and event.is_final_response():
+                    final = text
         asked = service.unanswered()
         for call in asked:
             original = (call.args or {}).get("originalFunctionCall") or {}
@@ -166,8 +175,11 @@ class _Sessions(InMemorySessionService):
             )
             await self._turn.emit(TurnUsage(usage=usage, model=event.model_version))
         state = {k: v for k, v in session.state.items() if not k.startswith("temp:")}
-        events = [each.model_dump(mode="json", exclude_none=True) for each in self._told]
-        await self._turn.emit(TurnCheckpoint(data={"events": events, "state": to_jsonable(state)}))
+        added = {
+            "events": [event.model_dump(mode="json", exclude_none=True)],
+            "state": to_jsonable(state),
+        }
+        await self._turn.emit(TurnCheckpoint(data=CheckpointDelta(added)))
         return event
 
     async def _tell_results(self, event: Event) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from pydantic import TypeAdapter
 
 from ekiden.core.conversation.usage import Usage
 from ekiden.core.foreign import (
+    CheckpointDelta,
     Durability,
     ForeignTurn,
     TurnAnswer,
@@ -51,6 +53,7 @@ class OpenAIAgent:
         """See `ForeignAdapter`."""
         agent = _durable(self._agent, turn, {})
         given: Any
+        history = (turn.checkpoint or {}).get("history", [])
         if turn.resumes:
             given = await RunState.from_json(
                 agent, turn.checkpoint["state"], context_override=self._context
@@ -63,7 +66,7 @@ class OpenAIAgent:
                     edited = answer.arguments and f"call it again with {answer.arguments}"
                     given.reject(item, rejection_message=edited or answer.text or "refused")
         else:
-            given = [*((turn.checkpoint or {}).get("history", [])), *turn.messages()]
+            given = [*history, *turn.messages()]
         result = await Runner.run(
             agent,
             given,
@@ -81,9 +84,13 @@ class OpenAIAgent:
                     checkpoint=None if place else {"state": state},
                 )
             return
+        after = CheckpointDelta.between(history, to_jsonable(result.to_input_list()))
+        is_delta = isinstance(after, CheckpointDelta)
         yield TurnAnswer(
             output=to_jsonable(result.final_output),
-            checkpoint={"history": to_jsonable(result.to_input_list())},
+            checkpoint=CheckpointDelta({"history": after.added})
+            if is_delta
+            else {"history": after},
         )
 
 
@@ -148,20 +155,17 @@ class _StepModel(Model):
         asked = args[1] if len(args) > 1 else options.get("input")
 
         async def ask(key: str) -> Any:
-            response = await self._model.get_response(*args, **options)
+            response = await self._ask(args, options)
             used = response.usage
             usage = Usage(
-                requests=used.requests or 1,
-                input_tokens=used.input_tokens,
-                output_tokens=used.output_tokens,
+                requests=1,
+                input_tokens=used.input_tokens if used else 0,
+                output_tokens=used.output_tokens if used else 0,
             )
             name = getattr(self._model, "model", None)
             await self._turn.emit(TurnUsage(usage=usage, model=None if name is None else str(name)))
-            for item in response.output:
-                for part in getattr(item, "content", None) or ():
-                    await self._turn.emit(TurnDelta(text=getattr(part, "text", "")))
             output = [each.model_dump(mode="json", exclude_unset=True) for each in response.output]
-            return {"output": output, "id": response.response_id}
+            return {"output": output, "id": getattr(response, "response_id", None)}
 
         place = len(asked) if isinstance(asked, list) else 0
         stored = await self._turn.step("model", place, ask, is_tool=False)
@@ -170,6 +174,22 @@ class _StepModel(Model):
             usage=SdkUsage(),
             response_id=stored["id"],
         )
+
+    async def _ask(self, args: Any, options: Any) -> Any:
+        """The response, of the SDK or of the API; its text is shown as it comes."""
+        if self._turn.is_streamed:
+            with suppress(NotImplementedError):  # A model need not be able to stream.
+                async for event in self._model.stream_response(*args, **options):
+                    if event.type == "response.output_text.delta":
+                        await self._turn.emit(TurnDelta(text=event.delta))
+                    elif event.type in ("response.completed", "response.incomplete"):
+                        return event.response
+                raise RuntimeError("the model's stream ended without a response")
+        response = await self._model.get_response(*args, **options)
+        for item in response.output:
+            for part in getattr(item, "content", None) or ():
+                await self._turn.emit(TurnDelta(text=getattr(part, "text", None) or ""))
+        return response
 
     def stream_response(self, *args: Any, **options: Any) -> Any:
         """See `Model`; turns are not streamed by the SDK."""

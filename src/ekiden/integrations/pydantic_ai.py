@@ -14,6 +14,10 @@ from pydantic_ai import (
     DeferredToolResults,
     ModelMessagesTypeAdapter,
     ModelRetry,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
     ToolApproved,
     ToolDenied,
 )
@@ -24,6 +28,7 @@ from pydantic_ai.toolsets import AbstractToolset, FunctionToolset, WrapperToolse
 from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.foreign import (
+    CheckpointDelta,
     Durability,
     ForeignTurn,
     PersonAnswer,
@@ -82,6 +87,7 @@ class PydanticAIAgent:
                 deps=self._deps,
             )
         messages = ModelMessagesTypeAdapter.dump_python(result.all_messages(), mode="json")
+        messages = CheckpointDelta.between(turn.checkpoint, messages)
         output = result.output
         if not isinstance(output, DeferredToolRequests):
             yield TurnAnswer(output=to_jsonable(output), checkpoint=messages)
@@ -114,12 +120,8 @@ class _StepModel(WrapperModel):
     async def request(
         self, messages: Any, model_settings: Any, model_request_parameters: Any
     ) -> Any:
-        asked = super().request
-
         async def ask(key: str) -> Any:
-            response = await asked(messages, model_settings, model_request_parameters)
-            if response.text:
-                await self._turn.emit(TurnDelta(text=response.text))
+            response = await self._ask(messages, model_settings, model_request_parameters)
             used = response.usage
             usage = Usage(
                 requests=1, input_tokens=used.input_tokens, output_tokens=used.output_tokens
@@ -129,6 +131,33 @@ class _StepModel(WrapperModel):
 
         stored = await self._turn.step("model", len(messages), ask, is_tool=False)
         return ModelMessagesTypeAdapter.validate_python(stored)[0]
+
+    async def _ask(self, *request: Any) -> Any:
+        begun = False
+        if self._turn.is_streamed:
+            try:
+                async with self.wrapped.request_stream(*request) as stream:
+                    async for event in stream:
+                        begun = True
+                        if text := _text(event):
+                            await self._turn.emit(TurnDelta(text=text))
+                    return stream.get()
+            except (AssertionError, NotImplementedError):  # It cannot stream.
+                if begun:
+                    raise
+        response = await self.wrapped.request(*request)
+        if response.text:
+            await self._turn.emit(TurnDelta(text=response.text))
+        return response
+
+
+def _text(event: Any) -> str:
+    """The text that a part of a streamed response begins with, or goes on with."""
+    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+        return event.part.content
+    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+        return event.delta.content_delta
+    return ""
 
 
 class _NoResult(EkidenError):

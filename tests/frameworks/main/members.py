@@ -21,18 +21,23 @@ from autogen_core.models import (
     RequestUsage,
 )
 from autogen_core.tools import FunctionTool as AutoGenTool
+from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 from openai.types.responses import (
+    Response,
+    ResponseCompletedEvent,
     ResponseFunctionToolCall,
     ResponseOutputMessage,
     ResponseOutputText,
+    ResponseTextDeltaEvent,
+    ResponseUsage,
 )
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
-from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 
 from ekiden import Agent, Team, current_turn, foreign_agent
-from tests.frameworks.effects import effect
+from tests.frameworks.effects import booked
 
 NAMES = ("lg", "pyd", "oai", "maf", "ag")
 
@@ -45,13 +50,17 @@ def graph() -> Any:
         used = {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}
         return {"messages": [AIMessage("", tool_calls=[call], usage_metadata=used)]}
 
-    def tools(state: Any) -> Any:
-        return {"messages": [ToolMessage(effect("lg"), tool_call_id="c1", name="book")]}
+    async def tools(state: Any) -> Any:
+        return {"messages": [ToolMessage(await booked("lg"), tool_call_id="c1", name="book")]}
 
-    def end(state: Any) -> Any:
+    async def end(state: Any) -> Any:
         for to in current_turn().handoffs:
             current_turn().hand_to(to, reason="lg is done")
-        return {"messages": [AIMessage("lg done")]}
+        return {
+            "messages": [
+                await GenericFakeChatModel(messages=iter([AIMessage("lg done")])).ainvoke("go")
+            ]
+        }
 
     built = StateGraph(MessagesState)
     for node in (think, tools, end):
@@ -73,11 +82,19 @@ def pydantic_agent(*, approval: bool = False) -> Any:
             return ModelResponse(parts=[ToolCallPart(transfers[0], {"reason": "pyd is done"})])
         return ModelResponse(parts=[TextPart("pyd done")])
 
-    agent: Any = pa.Agent(FunctionModel(model))
+    async def pieces(messages: Any, info: Any) -> Any:
+        for part in model(messages, info).parts:
+            if isinstance(part, ToolCallPart):
+                yield {0: DeltaToolCall(part.tool_name, part.args_as_json_str())}
+            else:
+                for piece in ("pyd ", "done"):
+                    yield piece
+
+    agent: Any = pa.Agent(FunctionModel(model, stream_function=pieces))
 
     @agent.tool_plain(requires_approval=approval)
     async def book(what: str) -> str:
-        return effect("pyd")
+        return await booked("pyd")
 
     return agent
 
@@ -109,8 +126,19 @@ class SdkModel(oa.Model):
         used = oa.Usage(requests=1, input_tokens=5, output_tokens=1, total_tokens=6)
         return oa.ModelResponse(output=output, usage=used, response_id=None)
 
-    def stream_response(self, *args: Any, **options: Any) -> Any:
-        raise NotImplementedError
+    async def stream_response(self, *args: Any, **options: Any) -> Any:
+        whole = await self.get_response(*args, **options)
+        if whole.output[0].type == "message":
+            for number, text in enumerate(("oai ", "done")):
+                yield ResponseTextDeltaEvent(
+                    type="response.output_text.delta", delta=text, content_index=0, item_id="m",
+                    logprobs=[], output_index=0, sequence_number=number,
+                )  # fmt: skip
+        used = {"input_tokens": 5, "output_tokens": 1, "total_tokens": 6}
+        response = Response.model_construct(
+            output=whole.output, usage=ResponseUsage.model_construct(**used)
+        )
+        yield ResponseCompletedEvent.model_construct(type="response.completed", response=response)
 
 
 def _sdk_call(call_id: str, name: str, arguments: str) -> Any:
@@ -119,16 +147,18 @@ def _sdk_call(call_id: str, name: str, arguments: str) -> Any:
     )
 
 
-def sdk_agent() -> Any:
-    @oa.function_tool(needs_approval=True)
+def sdk_agent(*, approval: bool = True) -> Any:
+    @oa.function_tool(needs_approval=approval)
     async def book(what: str) -> str:
-        return effect("oai")
+        return await booked("oai")
 
     return oa.Agent(name="inner", model=SdkModel(), tools=[book])
 
 
 class Client(af.FunctionInvocationLayer, af.ChatMiddlewareLayer, af.BaseChatClient):  # type: ignore
-    def _inner_get_response(self, *, messages: Any, options: Any = None, **more: Any) -> Any:
+    def _inner_get_response(
+        self, *, messages: Any, stream: bool = False, options: Any = None, **more: Any
+    ) -> Any:
         async def answer() -> Any:
             told = [each for one in messages for each in one.contents]
             done = {each.call_id for each in told if each.type == "function_result"}
@@ -143,6 +173,20 @@ class Client(af.FunctionInvocationLayer, af.ChatMiddlewareLayer, af.BaseChatClie
             message = af.Message("assistant", [content])
             return af.ChatResponse(messages=[message], usage_details=used)
 
+        async def pieces() -> Any:
+            whole = await answer()
+            [content] = whole.messages[0].contents
+            texts = content.text.split(" ") if content.type == "text" else []
+            contents = (
+                [af.Content.from_text(each) for each in (f"{texts[0]} ", *texts[1:])]
+                if texts
+                else [content]
+            )
+            for each in [*contents, af.Content.from_usage(whole.usage_details)]:
+                yield af.ChatResponseUpdate(role="assistant", contents=[each])
+
+        if stream:
+            return af.ResponseStream(pieces(), finalizer=af.ChatResponse.from_updates)
         return answer()
 
 
@@ -150,7 +194,7 @@ def framework_agent(*, approval: bool = False) -> Any:
     @af.tool(approval_mode="always_require" if approval else "never_require")
     async def book(what: str) -> str:
         """Book."""
-        return effect("maf")
+        return await booked("maf")
 
     return af.Agent(Client(), tools=[book])
 
@@ -199,7 +243,7 @@ class ScriptedClient(ChatCompletionClient):  # type: ignore
 
 def assistant(*more: tuple[str, str]) -> Any:
     async def book(what: str) -> str:
-        return effect("ag")
+        return await booked("ag")
 
     tool = AutoGenTool(book, name="book", description="Book.")
     client = ScriptedClient(("book", '{"what": "ag"}'), *more)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import runpy
 from pathlib import Path
 from typing import Any
 
+import agent_framework as af
 import pytest
 from langgraph.graph import END, START, MessagesState, StateGraph
 
@@ -19,7 +21,8 @@ from ekiden import (
     UserError,
     foreign_agent,
 )
-from tests.frameworks.effects import done
+from tests.frameworks.claude_api import claude_api
+from tests.frameworks.effects import done, watched
 from tests.frameworks.main import members
 from tests.frameworks.pages import DOCS, run_page
 
@@ -63,6 +66,47 @@ async def test_it_asks_people_books_once_and_remembers(name: str, tmp_path: Path
     assert again.outcome is not None
 
 
+PLAIN = {
+    "lg": members.graph,
+    "pyd": members.pydantic_agent,
+    "oai": lambda: members.sdk_agent(approval=False),
+    "maf": members.framework_agent,
+    "ag": members.assistant,
+    "flow": lambda: af.WorkflowBuilder(start_executor=members.framework_agent()).build(),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+async def test_cancelling_the_run_reaches_its_tool(name: str) -> None:
+    with watched(hangs=True) as inside:
+        run = asyncio.create_task(Runner.run(foreign_agent(PLAIN[name](), name), "please book"))
+        await inside.begun.wait()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+    assert inside.cancelled
+
+
+@pytest.mark.parametrize("name", PLAIN)
+async def test_its_spans_are_part_of_the_session_s_trace(name: str) -> None:
+    with watched() as inside:
+        await Runner.run(foreign_agent(PLAIN[name](), name), "please book")
+    below, ours = inside.traces
+    assert below == ours
+
+
+@pytest.mark.parametrize("name", ["lg", "pyd", "oai", "flow"])
+async def test_its_text_is_shown_as_the_model_streams_it(name: str) -> None:
+    streamed = Runner.run_streamed(foreign_agent(PLAIN[name](), name), "please book")
+    shown = [
+        event.data.text
+        async for event in streamed.stream_events()
+        if event.type == "raw_response_event"
+    ]
+    assert "".join(shown) == f"{name.replace('flow', 'maf')} done"
+    assert len(shown) > 1
+
+
 async def test_its_exception_is_the_cause() -> None:
     def breaks(state: Any) -> Any:
         raise KeyError("lost")
@@ -77,15 +121,14 @@ async def test_its_exception_is_the_cause() -> None:
 
 
 def test_what_cannot_be_a_member_is_refused() -> None:
-    import agent_framework
-
-    with pytest.raises(UserError, match="is no Agent"):
-        foreign_agent(agent_framework.Message("user", ["hi"]), "m")
+    with pytest.raises(UserError, match="is no Agent and no Workflow"):
+        foreign_agent(af.Message("user", ["hi"]), "m")
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
-def test_the_examples_of_a_page_run(page: str) -> None:
-    run_page(page)
+def test_the_examples_of_a_page_run(page: str, tmp_path: Path) -> None:
+    with claude_api(("mcp__shop__refund", {"amount": 30})) as api:
+        run_page(page, api={**api, "CLAUDE_CONFIG_DIR": str(tmp_path)})
 
 
 def test_the_example_with_a_graph_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from ekiden import (
     Agent,
     Approval,
     Budget,
+    CheckpointDelta,
     Done,
     ForeignAgentError,
     ForeignTurn,
@@ -364,6 +365,28 @@ async def test_a_rolled_back_handoff_takes_the_checkpoint_along(store: Store) ->
         desk.model = ScriptedModel([transfer("graph"), say("Done.")])
         await Runner.run(desk, text, session=session)
     assert [turn.checkpoint for turn in adapter.turns] == [None, ["one"], ["one"]]
+
+
+async def test_a_checkpoint_that_adds_is_whole_for_the_adapter_and_small_in_the_store(
+    store: Store,
+) -> None:
+    async def adds(turn: ForeignTurn) -> Parts:
+        for part in "ab":
+            yield TurnCheckpoint(data=CheckpointDelta({"said": [turn.text * 100 + part], "n": 1}))
+        yield TurnAnswer(output=None, checkpoint=CheckpointDelta({"n": turn.text}))
+
+    adapter = Adapter(adds)
+    agent, session = foreign_agent(adapter, "adder"), Session("s", store=store)
+    texts = [str(number % 10) for number in range(64)]
+    for text in texts:
+        await Runner.run(agent, text, session=session)
+    said = [text * 100 + part for text in texts for part in "ab"]
+    assert adapter.turns[-1].checkpoint == {"said": said[:-2], "n": texts[-2]}
+    kept = [value for key, value in (await store.steps("s")).items() if ".k" in key]
+    assert len(str(kept)) < 10 * len(str(said))  # As often as it doubled, not once each turn.
+    branch = await fork_session(store, "s", at_seq=(await session.events())[-1].seq)
+    await Runner.run(agent, "9", session=branch)
+    assert adapter.turns[-1].checkpoint["said"] == said
 
 
 async def test_its_exception_is_ours_with_the_original_as_the_cause() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ekiden.core.conversation.usage import Usage
 from ekiden.core.foreign import (
+    CheckpointDelta,
     ForeignTurn,
     PersonAnswer,
     TurnAnswer,
@@ -34,6 +35,8 @@ _PARTS: Mapping[str, type[Any]] = {
     "tool_result": TurnToolResult,
     "usage": TurnUsage,
 }
+_DELTA = "checkpoint.added"
+"""The key of a mapping that stands for a `CheckpointDelta`."""
 _NAMES = {part: name for name, part in _PARTS.items()}
 _OF_TURN = [each.name for each in fields(ForeignTurn) if each.name not in ("link", "handed")]
 
@@ -57,6 +60,9 @@ def turn_from_json(data: Mapping[str, Any], link: TurnLink) -> ForeignTurn:
 def part_to_json(part: TurnPart) -> dict[str, Any]:
     """The line of a part."""
     told = {each.name: getattr(part, each.name) for each in fields(part)}
+    for name, value in told.items():
+        if isinstance(value, CheckpointDelta):
+            told[name] = {_DELTA: value.added}
     if isinstance(part, TurnUsage):
         told = {**part.usage.to_json(), "model": part.model}
     return {"type": _NAMES[type(part)], **told}
@@ -70,6 +76,9 @@ def part_from_json(data: Any) -> TurnPart:
             f"not a line of a turn: {data!r:.200}; types: {', '.join(sorted(_PARTS))}"
         )
     told = {name: value for name, value in data.items() if name != "type"}
+    for name in ("checkpoint", "data"):
+        if isinstance(told.get(name), dict) and _DELTA in told[name]:
+            told[name] = CheckpointDelta(told[name][_DELTA])
     try:
         if kind is TurnUsage:
             model = told.pop("model", None)

@@ -3,7 +3,7 @@
 What a turn stores are steps of the turn:
 
 * ``k1``, ``k2`` …: its checkpoints; an event names each, so that forks and rewinds have those that
-  were there at their point;
+  were there at their point; one that adds to another names that one (`_CheckpointChain`);
 * ``f…``: results of effects that `ForeignTurn.step` did;
 * ``fq…``: the questions that it asked after a checkpoint; what people decide has the steps that
   approvals have everywhere.
@@ -17,10 +17,10 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import asdict, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 from urllib.parse import quote
 
@@ -32,6 +32,7 @@ from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.errors.foreign import ForeignAgentError, FrameworkMissing
 from ekiden.core.faults import fault_point
 from ekiden.core.foreign import (
+    CheckpointDelta,
     Effect,
     ForeignAdapter,
     ForeignTurn,
@@ -47,6 +48,7 @@ from ekiden.core.foreign import (
     TurnUsage,
     as_json_text,
     digest_of,
+    joined,
     turn_entered,
 )
 from ekiden.core.handoff import Handoff
@@ -147,6 +149,7 @@ class _Driver:
         self._calls: dict[str, TurnToolCall] = {}
         self._questions: list[TurnQuestion] = []
         self._memo = dict(run.memo)
+        self._chain = _CheckpointChain()
         self._until = len(run.visible) - self._items_of_turn()
         self._decided: dict[str, PersonAnswer] = {}
         self.stored: str | None = None
@@ -210,11 +213,10 @@ class _Driver:
         start = self._memory.get("seen", 0) if self._memory.get("view") == _view(run) else 0
         if resumes:
             self.stored = run.step_key(f"k{self._number}")
-            checkpoint = self._memo[self.stored]
+            checkpoint = await self._chain.load(self.stored, self._step)
         elif self._memory:
-            at = self._memory["at"]
-            checkpoint = (await run.store.steps(run.session_id, prefix=at)).get(at)
-            self.stored = at
+            self.stored = self._memory["at"]
+            checkpoint = await self._chain.load(self.stored, self._step)
         visible = run.visible[: self._until]
         received = ctx.received
         turn = ForeignTurn(
@@ -232,10 +234,16 @@ class _Driver:
                 for edge in run.offer.by_name.values()
                 if isinstance(edge, Handoff)
             },
+            is_streamed=run.live,
             traceparent=await _traceparent(run),
             link=self,
         )
         return turn
+
+    async def _step(self, key: str) -> Any:
+        if key in self._memo:
+            return self._memo[key]
+        return (await self._run.store.steps(self._run.session_id, prefix=key)).get(key)
 
     async def emit(self, part: TurnPart) -> None:
         """See `TurnLink`."""
@@ -273,8 +281,8 @@ class _Driver:
         self._number += 1
         self._done, self._decided = Counter(), {}
         self.stored = run.step_key(f"k{self._number}")
-        run.remember(self.stored, data)
-        self._memo[self.stored] = data
+        self._memo[self.stored] = self._chain.add(self.stored, data)
+        run.remember(self.stored, self._memo[self.stored])
         run.record("message", step=self.stored, details={"checkpoint": self._number})
 
     def _spend(self, part: TurnUsage) -> None:
@@ -415,6 +423,48 @@ class _Driver:
             post(run, key, item)
         answer = decided(run, key)
         return PersonAnswer(approved=True, text=answer.text, choice=answer.choice, by=answer.by)
+
+
+class _CheckpointChain:
+    """The parts of which the last checkpoint consists, the newest last, each with its step.
+
+    A `CheckpointDelta` becomes one more part, joined with those before it that are not larger: so n
+    additions take n·log n of space, and log n steps are read to have all of them.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[str, Any]] = []
+
+    def add(self, key: str, data: Any) -> Any:
+        """What the step `key` has to store of a checkpoint."""
+        if not isinstance(data, CheckpointDelta):
+            self._parts = [(key, data)]
+            return data
+        added = data.added
+        while self._parts and _size(self._parts[-1][1]) <= _size(added):
+            added = joined(self._parts.pop()[1], added)
+        after = self._parts[-1][0] if self._parts else None
+        self._parts.append((key, added))
+        return added if after is None else {_AFTER: after, "added": added}
+
+    async def load(self, key: str | None, step: Callable[[str], Awaitable[Any]]) -> Any:
+        """The checkpoint that ends with this step; `None` if it is not there."""
+        self._parts = []
+        while key is not None:
+            data = await step(key)
+            is_delta = isinstance(data, Mapping) and _AFTER in data
+            self._parts.insert(0, (key, data["added"] if is_delta else data))
+            key = data[_AFTER] if is_delta else None
+        return reduce(joined, (data for _, data in self._parts))
+
+
+_AFTER = "ekiden.after"
+
+
+def _size(data: Any) -> int:
+    """How many entries the lists in it have."""
+    lists = data.values() if isinstance(data, Mapping) else [data]
+    return sum(len(each) for each in lists if isinstance(each, list))
 
 
 async def _traceparent(run: RunState) -> str:

@@ -1,0 +1,247 @@
+# mypy: disable-error-code="import-not-found,misc,no-any-unimported,unused-ignore,untyped-decorator"
+"""Claude Code through the Claude Agent SDK: a turn is one run of the ``claude`` command.
+
+Its transcript is kept in the session, so that any machine resumes it. The files of its workspace
+are not: a repeated turn finds what the first attempt wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection
+from contextlib import aclosing
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from claude_agent_sdk import (
+    ClaudeAgentOptions,
+    ClaudeSDKClient,
+    HookMatcher,
+    PermissionResultAllow,
+    PermissionResultDeny,
+    ResultMessage,
+    StreamEvent,
+    ToolResultBlock,
+    ToolUseBlock,
+    create_sdk_mcp_server,
+    tool,
+)
+
+from ekiden.core.conversation.usage import Usage
+from ekiden.core.foreign import (
+    CheckpointDelta,
+    Durability,
+    ForeignTurn,
+    TurnAnswer,
+    TurnDelta,
+    TurnPart,
+    TurnQuestion,
+    TurnToolCall,
+    TurnToolResult,
+    TurnUsage,
+    digest_of,
+)
+from ekiden.core.values.jsonio import loads
+from ekiden.tools import to_jsonable
+
+_SERVER, _LINES = "ekiden", "transcript/"
+_TRANSFERS = f"mcp__{_SERVER}__*"
+READ_ONLY = ("Read", "Glob", "Grep", "NotebookRead", "TodoWrite", "TaskOutput", "ToolSearch")
+"""Tools that Claude Code runs without asking."""
+_EDITS = ("Edit", "MultiEdit", "NotebookEdit", "Write")
+
+
+def adapter(options: Any) -> ClaudeAgent:
+    """The adapter of the options that an agent is started with."""
+    return ClaudeAgent(options)
+
+
+class ClaudeAgent:
+    """Claude Code as a member of a team.
+
+    A person is asked before each call of a tool that the options do not allow; `free` names
+    further tools that need no approval. For example::
+
+        ClaudeAgent(ClaudeAgentOptions(cwd="shop"), free=["mcp__shop__*"])
+    """
+
+    framework = "claude_agent"
+    durability: Durability = "turn"
+
+    def __init__(self, options: ClaudeAgentOptions, *, free: Collection[str] = ()) -> None:
+        self._options = options
+        self._free = {*READ_ONLY, *options.allowed_tools, *free, _TRANSFERS}
+        if options.permission_mode == "acceptEdits":
+            self._free.update(_EDITS)
+
+    async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
+        """See `ForeignAdapter`."""
+        before = turn.checkpoint or {}
+        store = _Transcripts(before)
+        calls: set[str] = set()
+        if waited := before.get("waits") if turn.resumes else None:
+            edited = turn.answers[waited["id"]].arguments or waited["input"]
+            calls.add(waited["id"])
+            yield TurnToolCall(call_id=waited["id"], name=waited["name"], arguments=edited)
+        gate = _Gate(turn, self._free, self._options)
+        async with ClaudeSDKClient(self._with(turn, store, gate)) as client:
+            if not turn.resumes:
+                await client.query("\n\n".join(each["content"] for each in turn.messages()))
+            result: ResultMessage | None = None
+            async with aclosing(client.receive_response()) as messages:  # type: ignore[type-var]
+                async for message in messages:
+                    if isinstance(message, ResultMessage):
+                        result = message
+                    for part in _parts(message, calls):
+                        yield part
+        assert result is not None
+        if result.is_error:
+            raise RuntimeError("; ".join(result.errors or ()) or result.result or result.subtype)
+        waits = result.deferred_tool_use
+        added = {"session": result.session_id, "waits": None, **store.added}
+        checkpoint = CheckpointDelta(added)
+        if waits is not None:
+            added["waits"] = {"id": waits.id, "name": waits.name, "input": waits.input}
+            yield TurnQuestion(
+                id=waits.id, tool=waits.name, arguments=waits.input, checkpoint=checkpoint
+            )
+            return
+        output = result.structured_output
+        yield TurnAnswer(
+            output=result.result if output is None else to_jsonable(output), checkpoint=checkpoint
+        )
+
+    def _with(self, turn: ForeignTurn, store: _Transcripts, gate: _Gate) -> ClaudeAgentOptions:
+        options, hooks = self._options, dict(self._options.hooks or {})
+        hooks["PreToolUse"] = [*hooks.get("PreToolUse", ()), HookMatcher(hooks=[gate.before])]
+        servers = dict(options.mcp_servers) if isinstance(options.mcp_servers, dict) else None
+        if turn.handoffs and servers is not None:
+            transfers = [_transfer(turn, to, text) for to, text in turn.handoffs.items()]
+            servers[_SERVER] = create_sdk_mcp_server(_SERVER, tools=transfers)
+        return replace(
+            options,
+            can_use_tool=gate.can_use_tool,
+            hooks=hooks,
+            include_partial_messages=True,
+            mcp_servers=options.mcp_servers if servers is None else servers,
+            resume=store.session or options.resume,
+            session_store=store,
+        )
+
+
+class _Gate:
+    """Lets a call through that needs no approval, or has it; the others wait for a person."""
+
+    def __init__(
+        self, turn: ForeignTurn, free: Collection[str], options: ClaudeAgentOptions
+    ) -> None:
+        self._turn, self._free, self._options = turn, free, options
+        self._waits: set[str] = set()
+        """Calls that Claude Code wanted approval for, although they are free here."""
+
+    async def before(self, given: Any, call_id: str | None, context: Any) -> Any:
+        """Before each tool: decide as a person did, or end the turn with a question to one."""
+        name, arguments = given["tool_name"], given["tool_input"]
+        decision: dict[str, Any] = {"hookEventName": "PreToolUse"}
+        answer = self._turn.answers.get(call_id or "")
+        if answer is not None and answer.approved:
+            decision["permissionDecision"] = "allow"
+            if answer.arguments is not None:
+                decision["updatedInput"] = loads(answer.arguments)
+        elif answer is not None:
+            reason = answer.text or "A person refused the call."
+            decision |= {"permissionDecision": "deny", "permissionDecisionReason": reason}
+        elif self._needs_approval(name) or digest_of(name, arguments) in self._waits:
+            decision["permissionDecision"] = "defer"
+        else:
+            return {}
+        return {"hookSpecificOutput": decision}
+
+    def _needs_approval(self, name: str) -> bool:
+        mode = self._options.permission_mode
+        return mode in (None, "default", "acceptEdits") and not any(
+            fnmatchcase(name, each) for each in self._free
+        )
+
+    async def can_use_tool(self, name: str, arguments: dict[str, Any], context: Any) -> Any:
+        """Claude Code wants approval: for calls beside each other, and by rules of its own."""
+        is_transfer = fnmatchcase(name, _TRANSFERS)
+        if is_transfer or context.tool_use_id in self._turn.answers:
+            return PermissionResultAllow()
+        if self._options.can_use_tool is not None:
+            return await self._options.can_use_tool(name, arguments, context)
+        self._waits.add(digest_of(name, arguments))
+        return PermissionResultDeny(
+            message="A person has to approve it. Call it again, and no other tool beside it."
+        )
+
+
+class _Transcripts:
+    """The lines of the transcripts: those of the checkpoint, and those that were added."""
+
+    def __init__(self, checkpoint: Any) -> None:
+        self.session: str | None = checkpoint.get("session")
+        self._before = checkpoint
+        self.added: dict[str, list[Any]] = {}
+
+    async def append(self, key: Any, entries: list[Any]) -> None:
+        """See `SessionStore`."""
+        self.added.setdefault(_LINES + key.get("subpath", ""), []).extend(entries)
+
+    async def load(self, key: Any) -> list[Any] | None:
+        """See `SessionStore`."""
+        lines: list[Any] | None = self._before.get(_LINES + key.get("subpath", ""))
+        return lines
+
+    async def list_subkeys(self, key: Any) -> list[str]:
+        """See `SessionStore`."""
+        found = (each.removeprefix(_LINES) for each in self._before if each.startswith(_LINES))
+        return [each for each in found if each]
+
+
+def _transfer(turn: ForeignTurn, to: str, description: str) -> Any:
+    schema = {"type": "object", "properties": {"reason": {"type": "string"}}}
+
+    @tool(f"transfer_to_{to}", description, schema)
+    async def transfer(given: dict[str, Any]) -> dict[str, Any]:
+        text = turn.hand_to(to, reason=given.get("reason", ""))
+        return {"content": [{"type": "text", "text": text}]}
+
+    return transfer
+
+
+def _parts(message: Any, calls: set[str]) -> list[TurnPart]:
+    if isinstance(message, StreamEvent) and message.parent_tool_use_id is None:
+        delta = message.event.get("delta") or {}
+        return [TurnDelta(text=delta["text"])] if delta.get("type") == "text_delta" else []
+    if isinstance(message, ResultMessage):
+        return _usage(message)
+    content = getattr(message, "content", None)
+    parts: list[TurnPart] = []
+    for each in content if isinstance(content, list) else ():
+        if isinstance(each, ToolUseBlock):
+            calls.add(each.id)
+            parts.append(TurnToolCall(call_id=each.id, name=each.name, arguments=each.input))
+        elif isinstance(each, ToolResultBlock) and each.tool_use_id in calls:
+            calls.remove(each.tool_use_id)
+            parts.append(_result(each))
+    return parts
+
+
+def _result(block: ToolResultBlock) -> TurnToolResult:
+    content = to_jsonable(block.content)
+    error = str(content) if block.is_error else None
+    return TurnToolResult(call_id=block.tool_use_id, output=content, error=error)
+
+
+def _usage(result: ResultMessage) -> list[TurnPart]:
+    parts: list[TurnPart] = []
+    for place, (model, used) in enumerate((result.model_usage or {}).items()):
+        read = used["cacheReadInputTokens"] + used["cacheCreationInputTokens"]
+        usage = Usage(
+            requests=0 if place else result.num_turns,
+            input_tokens=used["inputTokens"] + read,
+            output_tokens=used["outputTokens"],
+        )
+        parts.append(TurnUsage(usage=usage, model=f"anthropic:{model}"))
+    return parts
