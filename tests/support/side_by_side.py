@@ -27,6 +27,8 @@ RUN = "EKIDEN_TEST_RUN"
 _MOST_OF_A_FILE = 25
 """More tests of one file are shared out."""
 _NUMBER = 4
+_SLOW_UNTIL = 0.8
+"""Tests of slow folders are among the first 80 %."""
 _LONGEST_FIRST = ("faults", "console", "acceptance", "docs", "integration", "contract")
 
 
@@ -85,7 +87,11 @@ class _Worker:
 
 
 def _shares(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
-    """Tests that stay together; those of slow folders first, so that all end at the same time."""
+    """Tests that stay together, those of slow folders early, so that all end at the same time.
+
+    Tests of slow folders wait for other processes; tests that compute are spread between them, so
+    that no core is idle.
+    """
     shares = []
     for _, tests in groupby(items, key=lambda item: item.path):
         share = list(tests)
@@ -93,12 +99,22 @@ def _shares(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
             share[start : start + _MOST_OF_A_FILE]
             for start in range(0, len(share), _MOST_OF_A_FILE)
         ]
-    return sorted(shares, key=lambda share: _rank(share[0]))
+    slow = sorted(filter(_is_slow, shares), key=lambda share: _LONGEST_FIRST.index(_folder(share)))
+    quick = [share for share in shares if not _is_slow(share)]
+    places = {
+        id(share): place * until / len(group)
+        for group, until in ((slow, _SLOW_UNTIL), (quick, 1))
+        for place, share in enumerate(group)
+    }
+    return sorted(shares, key=lambda share: places[id(share)])
 
 
-def _rank(item: pytest.Item) -> int:
-    folder = item.nodeid.split("/")[1]
-    return _LONGEST_FIRST.index(folder) if folder in _LONGEST_FIRST else len(_LONGEST_FIRST)
+def _is_slow(share: Sequence[pytest.Item]) -> bool:
+    return _folder(share) in _LONGEST_FIRST
+
+
+def _folder(share: Sequence[pytest.Item]) -> str:
+    return share[0].nodeid.split("/")[1]
 
 
 def _fork(
