@@ -156,6 +156,9 @@ class TemporalStoreWorker:
         # then because the machine is busy is taken for dead.
         beat = timedelta(seconds=_heartbeat_s(self.station.config.lease_s) / BEATS)
         version = deployment(queue, self._terms.version)
+        # Without a build id the SDK hashes the code of all modules, which holds up the event loop
+        # for seconds at each start. Workflows are code of Ekiden alone.
+        build_id = WorkerVersion().build_id if version is None else None
         needed = {name: self._labels[name] for name in self.station.serves}
         workers = [
             SdkWorker(
@@ -167,6 +170,7 @@ class TemporalStoreWorker:
                 max_heartbeat_throttle_interval=beat,
                 sticky_queue_schedule_to_start_timeout=_STICKY,
                 graceful_shutdown_timeout=_PATIENCE,
+                build_id=build_id,
                 deployment_config=version,
             )
             for name, agents in served_queues(queue, needed).items()
@@ -179,6 +183,7 @@ class TemporalStoreWorker:
                 max_concurrent_activities=_CARE_AT_ONCE,
                 max_concurrent_activity_task_polls=_CARE_AT_ONCE,
                 graceful_shutdown_timeout=_PATIENCE,
+                build_id=build_id,
                 deployment_config=version,
             )
         )
