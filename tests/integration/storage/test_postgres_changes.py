@@ -222,3 +222,18 @@ async def test_who_waits_for_more_agents_leaves_no_connection_behind(postgres_ur
 
 def _listen(url: str) -> str:
     return f'listen "ekiden:{parse_address(url).schema}"%'
+
+
+async def test_a_session_that_was_not_taken_is_told_to_another(
+    postgres_store: PostgresStore, postgres_url: str
+) -> None:
+    ears = [Ear(postgres_url, "a") for _ in range(2)]
+    async with AsyncExitStack() as stack, asyncio.timeout(60):
+        for ear in ears:
+            await stack.enter_async_context(ear)
+        await postgres_store.create(NewSession(id="s", agent="a", status="ready"))
+        waiting = [asyncio.create_task(ear.told.wait()) for ear in ears]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        dead = next(ear for ear in ears if ear.told.is_set())
+        await dead.store.close()
+        await asyncio.gather(*waiting)

@@ -9,8 +9,10 @@ by the second.
 Sessions that are ready are for one worker, not for all. Each process that waits for them has the
 agents that it serves in the name of its connection, as 64 bits, so that the server knows who is
 alive. The statement that sends a hint looks which agents have sessions that nobody has, and names
-as many processes as there are sessions. Who is named and has no room names another one. Whatever
-is lost on the way, say because the chosen process dies, is found by the next look of any worker.
+as many processes as there are sessions. Who is named and has no room names another one. Whoever
+named somebody looks again a moment later, and names others for sessions that nobody took: the
+process may have died, or filled its last place meanwhile. What is lost in spite of that, say
+because both died, is found by the next look of any worker.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ from ekiden.storage.timers import TIMERS
 
 PAUSE_S = 0.01
 LONGEST_PAUSE_S = 0.08
+_TAKEN_S = 0.25
+"""So long after a hint the sessions that it was about should have been taken."""
 _LONGEST = 2000
 """Characters of topics; more are `null`, which may be any. A NOTIFY takes 8,000 bytes."""
 _MOST_READY = 32
@@ -64,7 +68,8 @@ with free as materialized (
         'to', (select json_agg(pid) from chosen),
         'others', (select count(*) from able) > (select count(*) from chosen)) as hint
 )
-select set_config('synchronous_commit', 'off', true), pg_notify($1, hint::text) from told
+select exists (select from chosen), set_config('synchronous_commit', 'off', true),
+    pg_notify($1, hint::text) from told
 where $3 is not null or exists (select from chosen)"""
 
 
@@ -80,7 +85,10 @@ class Changes:
         self._topics: set[str] = set()
         """What changes were about that others have not been told."""
         self._sender: asyncio.Task[None] | None = None
-        self._passing: asyncio.Task[None] | None = None
+        self._passing: asyncio.Task[bool] | None = None
+        self._again: asyncio.Task[None] | None = None
+        self._is_named = False
+        """Whether somebody was named since `_again` looked the last time."""
         self._signal = ChangeSignal()
         self._about: dict[frozenset[str], ChangeSignal] = {}
         """By what is waited for."""
@@ -132,10 +140,12 @@ class Changes:
         self._sender = self._passing = None
         if senders:
             await asyncio.wait(senders, timeout=CLOSE_S)
+        again, self._again = self._again, None
         starter, self._starter = self._starter, None
-        if _is_ours(starter):
-            starter.cancel()
-            await asyncio.wait([starter])
+        for task in (again, starter):
+            if _is_ours(task):
+                task.cancel()
+                await asyncio.wait([task])
         listener, self._listener = self._listener, None
         if listener is not None and _is_ours(starter):
             try:
@@ -155,24 +165,33 @@ class Changes:
                 self._ready.notify()  # Nobody could name us.
             if any(TIMERS in each for each in self._about):
                 topics.discard(TIMERS)  # Whoever sets a timer sees to it.
-            await self._notify(topics)
+            self._is_named |= await self._notify(topics)
             await asyncio.sleep(pause_s)
             self._signal.notify()
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        if self._is_named and (self._again is None or self._again.done()):
+            self._again = asyncio.get_running_loop().create_task(self._look_again())
 
-    async def _notify(self, topics: Collection[str], tried: Sequence[int] = ()) -> None:
-        """Send a hint about these topics; or only that sessions are ready, to others than those
-        that were `tried`."""
+    async def _look_again(self) -> None:
+        """Name others if nobody took the sessions that there were hints about."""
+        while self._is_named:
+            self._is_named = False
+            await asyncio.sleep(_TAKEN_S)
+            await self._notify(None)
+
+    async def _notify(self, topics: Collection[str] | None, tried: Sequence[int] = ()) -> bool:
+        """Send a hint about these topics; or, for `None`, only that sessions are ready, to others
+        than those that were `tried`. Returns whether somebody was named for a session."""
         excluded = list(tried)
         if self._listener is not None and not self._has_room():
             excluded.append(self._listener.get_server_pid())
-        told = None if tried else dumps(sorted(topics))
+        told = None if topics is None else dumps(sorted(topics))
         if told is not None and len(told) > _LONGEST:
             told = "null"
         with suppress(EkidenError, *FOREIGN):  # Those who wait find out by their time-out.
-            await self._database.query(
-                _NOTIFY, self._channel, self._me, None if tried else told, excluded
-            )
+            rows = await self._database.query(_NOTIFY, self._channel, self._me, told, excluded)
+            return any(row[0] for row in rows)
+        return False
 
     def _listen(self) -> None:
         if _is_ours(self._starter) and (self._listener or not self._starter.done()):
@@ -213,7 +232,7 @@ class Changes:
         if self._has_room():
             self._ready.notify()
         elif hint["others"] and (self._passing is None or self._passing.done()):
-            passing = self._notify((), [*hint["tried"], *named])
+            passing = self._notify(None, [*hint["tried"], *named])
             self._passing = asyncio.get_running_loop().create_task(passing)
 
     def _stopped(self, connection: Any) -> None:
@@ -233,6 +252,6 @@ class Changes:
         self._ready.notify()
 
 
-def _is_ours(task: asyncio.Task[None] | None) -> TypeGuard[asyncio.Task[None]]:
+def _is_ours(task: asyncio.Task[Any] | None) -> TypeGuard[asyncio.Task[Any]]:
     """Whether there is such a task in the loop that runs now, rather than in one that ended."""
     return task is not None and task.get_loop() is asyncio.get_running_loop()
