@@ -21,7 +21,7 @@ from ekiden.core.errors import (
 from ekiden.engine.store_worker import StoreWorker
 from ekiden.integrations.temporal.names import labelled_queue
 from ekiden.integrations.temporal.payloads import Due, Errand, Standing
-from ekiden.integrations.temporal.session_workflow import ADVANCE, LEAVE
+from ekiden.integrations.temporal.session_workflow import ADVANCE, AFTER_LEASE_S, LEAVE
 from ekiden.integrations.temporal.timekeeper import RUN_TIMERS
 from ekiden.runtime.questions.due import run_timers
 from ekiden.runtime.state.calls import to_the_end
@@ -121,7 +121,10 @@ class Activities:
         try:
             claim, row = await _claimed(store, session_id, self._station.config.lease_s)
         except SessionBusy as busy:
-            return self._standing(await store.get(session_id), busy_s=max(busy.free_in_s, 0.0))
+            busy_s = max(busy.free_in_s, 0.0)
+            if activity.info().attempt > 1:
+                raise _not_yet(busy_s) from None
+            return self._standing(await store.get(session_id), busy_s=busy_s)
         if row.status != "ready" or row.agent not in self._station.serves:
             await store.release(claim)
             if row.status == "ready":
@@ -264,13 +267,24 @@ async def _heartbeats() -> AsyncIterator[None]:
 
 async def _beat(every_s: float) -> None:
     while True:
+        await asyncio.sleep(every_s)  # The start of an activity counts as its first.
         activity.heartbeat()
-        await asyncio.sleep(every_s)
 
 
 def _without_store(exc: StoreError) -> ApplicationError:
     return ApplicationError(
         "the store cannot be used now", type=exc.code, category=ApplicationErrorCategory.BENIGN
+    )
+
+
+def _not_yet(busy_s: float) -> ApplicationError:
+    """The worker of the try before this one was killed, and its lease lasts so long: Temporal waits
+    for the end of it, which takes no task of the workflow."""
+    return ApplicationError(
+        "the lease of another worker is not over",
+        type=SessionBusy.code,
+        next_retry_delay=timedelta(seconds=busy_s + AFTER_LEASE_S),
+        category=ApplicationErrorCategory.BENIGN,
     )
 
 

@@ -34,7 +34,7 @@ _RETRY = RetryPolicy(
 )
 """Temporal counts killed workers as tries, too: pauses that grow would outlast what went wrong."""
 _SHORT = timedelta(seconds=30)
-_AFTER_LEASE_S = 0.05
+AFTER_LEASE_S = 0.05
 _LOWEST = 5
 
 _News: TypeAlias = Literal["wanted", "to look at", "none"]
@@ -145,7 +145,7 @@ class SessionWorkflow:
             return "wanted"
         after_wait: _News = "to look at"
         if standing.busy_s is not None:
-            longest_s = standing.busy_s + _AFTER_LEASE_S
+            longest_s = standing.busy_s + AFTER_LEASE_S
         elif standing.status == "idle":
             longest_s, after_wait = self._job.linger_s, "none"
         else:

@@ -35,6 +35,10 @@ _LONGEST_HEARTBEAT_S = 10.0
 _CARE_AT_ONCE = 2
 _STICKY = timedelta(seconds=1)
 """So long a workflow waits for the worker that has it in its cache, which may have been killed."""
+_POLLS = 10
+_POLLS_FOR_ALL = 0.5
+"""Of the polls for workflow tasks, the part for those that any worker may take: new sessions, and
+all of a worker that was killed. The SDK has one poll for them, and they would stand in line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +48,7 @@ class Terms:
     queue: str = "ekiden"
     """The first part of the names of task queues; the name of the store follows."""
     concurrency: int = 16
-    linger_s: float = 10.0
+    linger_s: float = 0.0
     """How long the workflow of a session stays open when there is nothing to do."""
     rounds: int = 1000
     """After how many messages or answers it continues as new."""
@@ -168,6 +172,8 @@ class TemporalStoreWorker:
                 activities=[activities.advance] if agents else [],
                 max_concurrent_activities=self._terms.concurrency,
                 max_heartbeat_throttle_interval=beat,
+                max_concurrent_workflow_task_polls=_POLLS,
+                nonsticky_to_sticky_poll_ratio=_POLLS_FOR_ALL,
                 sticky_queue_schedule_to_start_timeout=_STICKY,
                 graceful_shutdown_timeout=_PATIENCE,
                 build_id=build_id,

@@ -49,7 +49,7 @@ class TemporalWorker:
         run_config: RunConfig | None = None,
         retention: Retention | None = None,
         audience: Audience | None = None,
-        linger_s: float = 10.0,
+        linger_s: float = 0.0,
         rounds: int = 1000,
         look_s: float = 3600.0,
         version: WorkerVersion | None = None,
