@@ -13,10 +13,21 @@ import pytest
 alias.install()
 
 
-@pytest.fixture(autouse=True)
-def _no_default_runner() -> Iterator[None]:
-    from ekiden.compat.agents.run import set_default_agent_runner
+@pytest.fixture(autouse=True, scope="session")
+def _spans_are_seen() -> None:
+    """The tests look at spans with a processor of their own."""
+    from ekiden.compat.agents.tracing import set_trace_processors
+    from tests.testing_processor import SPAN_PROCESSOR_TESTING
 
+    set_trace_processors([SPAN_PROCESSOR_TESTING])
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    from ekiden.compat.agents.run import set_default_agent_runner
+    from tests.testing_processor import SPAN_PROCESSOR_TESTING
+
+    SPAN_PROCESSOR_TESTING.clear()
     set_default_agent_runner(None)
     yield
     set_default_agent_runner(None)

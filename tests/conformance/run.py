@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from applies import reason_against
-from sdist import PROJECT, VERSION, fetch, unpack_tests
+from sdist import PROJECT, VERSION, beside, fetch, unpack_tests
 
 HERE = Path(__file__).resolve().parent
 TIME_LIMIT_S = 20
@@ -107,11 +107,16 @@ def run(tests: Path, files: list[Path]) -> list[Outcome]:
     out = tests.parent / "outcomes.json"
     (tests.parent / "pytest.ini").write_text(_PYTEST_INI)
     source = HERE.parents[1] / "src"
+    # A folder of its own: beside it are scripts with names that the tests import.
+    plugin = tests.parent / "plugin"
+    plugin.mkdir()
+    for name in ("agents_alias.py", "alias.py"):
+        (plugin / name).write_text((HERE / name).read_text(encoding="utf-8"), encoding="utf-8")
     environment = {
         **os.environ,
         "EKIDEN_CONFORMANCE_OUT": str(out),
         "OPENAI_API_KEY": "sk-none",
-        "PYTHONPATH": os.pathsep.join([str(HERE), str(source)]),
+        "PYTHONPATH": os.pathsep.join([str(plugin), str(source), str(beside())]),
     }
     command = [sys.executable, "-m", "pytest", "-q", "-p", "agents_alias", "-p", "no:cacheprovider"]
     command += ["--tb=short", f"--timeout={TIME_LIMIT_S}", "--continue-on-collection-errors"]
@@ -120,7 +125,7 @@ def run(tests: Path, files: list[Path]) -> list[Outcome]:
         command, cwd=tests.parent, env=environment, capture_output=True, text=True, check=False
     )
     if not out.exists():
-        print(finished.stdout, finished.stderr)
+        print(finished.stdout[-3000:], finished.stderr[-3000:])
         raise SystemExit("the tests did not run")
     results = json.loads(out.read_text(encoding="utf-8"))
     return [_outcome(node, result) for node, result in results.items()]

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 PROJECT = "openai-agents"
 VERSION = "0.24.0"
 SHA256 = "4b4b285f4fed81fdf1b4ac426a9101658d9cd29b4fb1aaeee18f639b77e704e3"
+_BESIDE = ("inline-snapshot>=0.20.7,<1", "asttokens>=3,<4", "executing>=2,<3")
 _ROOT = f"openai_agents-{VERSION}"
 _FILE = f"{_ROOT}.tar.gz"
 
@@ -46,16 +47,31 @@ def fetch() -> Path:
 
 
 def unpack_tests(archive: Path, target: Path) -> Path:
-    """Unpack all tests with their data, without a `conftest.py`; gives their folder."""
+    """Unpack all tests with their data, without a `conftest.py`; gives their folder.
+
+    Some of them import examples, which are unpacked beside them.
+    """
     shutil.rmtree(target / "tests", ignore_errors=True)
-    inside = PurePosixPath(_ROOT, "tests")
+    inside = tuple(PurePosixPath(_ROOT, each) for each in ("tests", "examples"))
     with tarfile.open(archive) as source:
         for member in source:
             path = PurePosixPath(member.name)
-            if member.isfile() and path.is_relative_to(inside) and path.name != "conftest.py":
+            is_wanted = any(path.is_relative_to(each) for each in inside)
+            if member.isfile() and is_wanted and path.name != "conftest.py":
                 member.name = str(path.relative_to(_ROOT))
                 source.extract(member, target, filter="data")
     return target / "tests"
+
+
+def beside() -> Path:
+    """A folder with what the tests import and Ekiden's own do not; filled once."""
+    folder = cache_dir() / "beside"
+    if not (folder / ".complete").exists():
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+        command += ["--target", str(folder), "--upgrade", *_BESIDE]
+        subprocess.run(command, check=True)
+        (folder / ".complete").touch()
+    return folder
 
 
 def _download(folder: Path) -> Path:

@@ -12,19 +12,21 @@ from ekiden.compat.agents import (
     RunConfig,
     Runner,
     add_trace_processor,
+    custom_span,
     function_tool,
     set_trace_processors,
     set_tracing_disabled,
 )
 from ekiden.compat.agents.tracing import (
     AgentSpanData,
-    CustomSpanData,
     FunctionSpanData,
     GenerationSpanData,
     HandoffSpanData,
     Span,
+    TaskSpanData,
     Trace,
     TracingProcessor,
+    TurnSpanData,
     flush_traces,
 )
 from ekiden.testing import ScriptedModel, call, say, transfer
@@ -86,7 +88,7 @@ async def test_a_processor_is_shown_the_run_in_the_shapes_that_it_knows() -> Non
     [trace] = recorder.traces
     exported = trace.export()
     assert exported is not None
-    assert (exported["object"], exported["workflow_name"]) == ("trace", "triage")
+    assert (exported["object"], exported["workflow_name"]) == ("trace", "Agent workflow")
     assert trace.trace_id.startswith("trace_")
     assert recorder.calls == ["trace_end"]
     data = [span.span_data for span in recorder.spans]
@@ -100,7 +102,8 @@ async def test_a_processor_is_shown_the_run_in_the_shapes_that_it_knows() -> Non
         "on its way",
     )
     assert len([each for each in data if isinstance(each, GenerationSpanData)]) == 3
-    assert [each.name for each in data if isinstance(each, CustomSpanData)][-1] == "run 1"
+    assert [each.turn for each in data if isinstance(each, TurnSpanData)] == [1, 2, 3]
+    assert isinstance(data[-1], TaskSpanData)
     assert {span.trace_id for span in recorder.spans} == {trace.trace_id}
 
 
@@ -112,9 +115,35 @@ async def test_spans_are_a_tree_below_the_run_and_export_as_json() -> None:
     ids = {each["id"] for each in exported}
     assert [each["parent_id"] for each in exported if each["parent_id"] not in ids] == [None]
     [error] = [each["error"] for each in exported if each["error"]]
-    assert "there is none" in error["message"]
+    assert "there is none" in error["data"]["error"]
     assert all(each["started_at"] <= each["ended_at"] for each in exported)
-    assert all(span.export()["ended_at"] is None for span in recorder.started)  # type: ignore[index]
+
+
+async def test_settings_of_a_run_name_its_trace_and_spans_of_tools_are_below_it() -> None:
+    recorder = Recorder()
+    add_trace_processor(recorder)
+
+    @function_tool
+    def look() -> str:
+        """Look."""
+        with custom_span("inside"):
+            return "seen"
+
+    agent = Agent(name="one", model=ScriptedModel([call("look"), say("Yes.")]), tools=[look])
+    config = RunConfig(workflow_name="orders", group_id="g1", trace_metadata={"who": "me"})
+    await Runner.run(agent, "Hello?", run_config=config)
+    await Runner.run(
+        Agent(name="two", model=ScriptedModel([say("No.")])),
+        "Hello?",
+        run_config=RunConfig(tracing_disabled=True),
+    )
+    [trace] = recorder.traces
+    shown = trace.export() or {}
+    assert (shown["workflow_name"], shown["group_id"]) == ("orders", "g1")
+    assert shown["metadata"] == {"who": "me"}
+    [function] = [each for each in recorder.spans if each.span_data.type == "function"]
+    [inside] = [each for each in recorder.spans if each.span_data.type == "custom"]
+    assert inside.parent_id == function.span_id
 
 
 async def test_prompts_arguments_and_results_are_left_out_on_request() -> None:

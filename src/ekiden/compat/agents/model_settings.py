@@ -13,6 +13,8 @@ from pydantic import Field, FiniteFloat, GetCoreSchemaHandler, TypeAdapter
 from pydantic.dataclasses import dataclass
 from pydantic_core import core_schema
 
+from ekiden.compat.agents.retry import ModelRetrySettings
+
 __all__ = ["Headers", "MCPToolChoice", "ModelSettings", "ToolChoice"]
 
 
@@ -74,7 +76,7 @@ class ModelSettings:
     extra_body: object | None = None
     extra_headers: Headers | None = None
     extra_args: dict[str, Any] | None = None
-    retry: Any = None
+    retry: ModelRetrySettings | None = None
     context_management: list[dict[str, Any]] | None = None
     prompt_cache_options: dict[str, Any] | None = None
     preserve_raw_usage: bool | None = None

@@ -16,6 +16,7 @@ from ekiden.compat.agents.exceptions import UserError
 from ekiden.compat.agents.items import ItemHelpers, ToolApprovalItem, typed
 from ekiden.compat.agents.not_supported import placeholders
 from ekiden.compat.agents.run_context import Decisions, RunContextWrapper
+from ekiden.compat.agents.tracing.traces import TraceState
 from ekiden.compat.agents.usage import deserialize_usage, serialize_usage
 from ekiden.core.context import TContext
 from ekiden.core.conversation.items import to_item
@@ -54,6 +55,8 @@ class RunState(Generic[TContext]):
     is_open: bool = True
     """Whether the loop has something to resume; else the run ended."""
     final_output: Any = None
+    trace_state: TraceState | None = None
+    """The trace that the run goes on in."""
 
     @property
     def pending_input(self) -> list[Any]:
@@ -123,6 +126,9 @@ class RunState(Generic[TContext]):
                 "data": {"interruptions": [_interruption(item) for item in self.interruptions]},
             },
             "pending_input": self.pending,
+            "trace": None
+            if self.trace_state is None
+            else self.trace_state.to_json(include_tracing_api_key=include_tracing_api_key),
         }
 
     def to_string(self, **options: Any) -> str:
@@ -176,6 +182,7 @@ class RunState(Generic[TContext]):
             current_agent=_found(known, state_json["current_agent"]["name"]),
             pending=list(state_json.get("pending_input", ())),
             snapshot=state_json["session"],
+            trace_state=TraceState.from_json(state_json.get("trace")),
         )
 
         state.interruptions = [

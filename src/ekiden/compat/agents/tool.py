@@ -171,6 +171,9 @@ __all__ = [
     "ToolCaller",
     "ToolErrorFunction",
     "ToolFunction",
+    "ToolFunctionWithContext",
+    "ToolFunctionWithToolContext",
+    "ToolFunctionWithoutContext",
     "ToolOrigin",
     "ToolOriginType",
     "ToolOutputFileContent",
@@ -188,17 +191,32 @@ __all__ = [
     "default_tool_error_function",
     "default_tool_timeout_error_message",
     "dispose_resolved_computers",
+    "ensure_function_tool_supports_responses_only_features",
+    "ensure_tool_choice_supports_backend",
     "function_tool",
     "get_function_tool_origin",
+    "get_function_tool_responses_only_features",
+    "has_required_tool_search_surface",
+    "has_responses_tool_search_surface",
     "invoke_function_tool",
+    "is_required_tool_search_surface",
+    "is_responses_tool_search_surface",
+    "maybe_invoke_function_tool_failure_error_function",
+    "prune_orphaned_tool_search_tools",
     "resolve_computer",
+    "resolve_function_tool_failure_error_function",
     "tool_namespace",
+    "validate_responses_programmatic_tool_calling_configuration",
+    "validate_responses_tool_search_configuration",
 ]
 
 ToolCaller: TypeAlias = Literal["direct", "programmatic"]
 ToolTimeoutBehavior: TypeAlias = Literal["error_as_result", "raise_exception"]
 ToolErrorFunction: TypeAlias = Callable[[Any, Exception], Any]
 ToolFunction: TypeAlias = Callable[..., Any]
+ToolFunctionWithoutContext: TypeAlias = Callable[..., Any]
+ToolFunctionWithContext: TypeAlias = Callable[..., Any]
+ToolFunctionWithToolContext: TypeAlias = Callable[..., Any]
 FunctionToolCustomDataExtractor: TypeAlias = Callable[["FunctionToolCustomDataContext"], Any]
 DEFAULT_APPROVAL_REJECTION_MESSAGE = "Tool execution was not approved."
 _UNSET: Any = object()
@@ -377,6 +395,119 @@ def tool_namespace(
         copied.namespace, copied.namespace_description = name.strip(), description.strip()
         copies.append(copied)
     return copies
+
+
+def get_function_tool_responses_only_features(tool: FunctionTool) -> tuple[str, ...]:
+    """What of the tool only the Responses API knows."""
+    used = {
+        "tool_namespace()": tool.namespace is not None,
+        "defer_loading=True": tool.defer_loading,
+        "allowed_callers": tool.allowed_callers is not None,
+        "output_json_schema": tool.output_json_schema is not None,
+    }
+    return tuple(name for name, is_used in used.items() if is_used)
+
+
+def ensure_function_tool_supports_responses_only_features(
+    tool: FunctionTool, *, backend_name: str
+) -> None:
+    """Refuse a tool for a model that cannot do all of it."""
+    used = ", ".join(get_function_tool_responses_only_features(tool))
+    if used:
+        raise UserError(
+            f"{backend_name} cannot use {used} of the tool {tool.qualified_name!r}; "
+            "use a Responses model"
+        )
+
+
+def ensure_tool_choice_supports_backend(tool_choice: Any, *, backend_name: str) -> None:
+    """Refuse a choice that only the Responses API knows."""
+    if tool_choice == "programmatic_tool_calling":
+        raise UserError(
+            f"{backend_name} cannot use tool_choice {tool_choice!r}; use a Responses model"
+        )
+
+
+def is_required_tool_search_surface(tool: Tool) -> bool:
+    """Whether the model finds the tool only with a `ToolSearchTool`."""
+    if isinstance(tool, HostedMCPTool):
+        return bool(tool.tool_config.get("defer_loading"))
+    return isinstance(tool, FunctionTool) and tool.defer_loading
+
+
+def is_responses_tool_search_surface(tool: Tool) -> bool:
+    """Whether a `ToolSearchTool` can find the tool."""
+    has_namespace = isinstance(tool, FunctionTool) and tool.namespace is not None
+    return has_namespace or is_required_tool_search_surface(tool)
+
+
+def has_required_tool_search_surface(tools: list[Tool]) -> bool:
+    """Whether one of the tools is found only with a `ToolSearchTool`."""
+    return any(is_required_tool_search_surface(each) for each in tools)
+
+
+def has_responses_tool_search_surface(tools: list[Tool]) -> bool:
+    """Whether a `ToolSearchTool` can find one of the tools."""
+    return any(is_responses_tool_search_surface(each) for each in tools)
+
+
+def prune_orphaned_tool_search_tools(tools: list[Tool]) -> list[Tool]:
+    """The tools as they are: a `ToolSearchTool` without use is refused with the request."""
+    return tools
+
+
+def validate_responses_tool_search_configuration(
+    tools: list[Tool], *, allow_opaque_search_surface: bool = False
+) -> None:
+    """Refuse tools that need a `ToolSearchTool` without one, and one without such tools."""
+    searches = sum(isinstance(each, ToolSearchTool) for each in tools)
+    if searches > 1:
+        raise UserError("Only one ToolSearchTool() is allowed")
+    if has_required_tool_search_surface(tools) and not searches:
+        raise UserError("Tools with defer_loading=True need ToolSearchTool() beside them")
+    if searches and not (allow_opaque_search_surface or has_responses_tool_search_surface(tools)):
+        raise UserError("ToolSearchTool() needs a namespace, or a tool with defer_loading=True")
+
+
+def validate_responses_programmatic_tool_calling_configuration(
+    tools: list[Tool],
+    *,
+    tool_choice: Any = None,
+    allow_opaque_tool_search_surface: bool = False,
+) -> None:
+    """Refuse tools for programs without a `ProgrammaticToolCallingTool`."""
+    callers = sum(isinstance(each, ProgrammaticToolCallingTool) for each in tools)
+    if callers > 1:
+        raise UserError("Only one ProgrammaticToolCallingTool() is allowed")
+    if tool_choice == "programmatic_tool_calling" and not callers:
+        raise UserError(
+            f"tool_choice {tool_choice!r} needs ProgrammaticToolCallingTool() among the tools"
+        )
+    for tool in tools:
+        allowed = getattr(tool, "allowed_callers", None)
+        if not callers and allowed and "direct" not in allowed:
+            raise UserError(
+                f"the tool {tool.name!r} is for programs only: add ProgrammaticToolCallingTool()"
+            )
+
+
+def resolve_function_tool_failure_error_function(
+    function_tool: FunctionTool, context: Any = None
+) -> ToolErrorFunction | None:
+    """How failures of the tool are worded; `None` if they end the run."""
+    return function_tool.failure_error_function
+
+
+async def maybe_invoke_function_tool_failure_error_function(
+    *, function_tool: FunctionTool, context: Any, error: BaseException
+) -> str | None:
+    """What the model is told of a failure; `None` if it ends the run."""
+    told = resolve_function_tool_failure_error_function(function_tool, context)
+    if told is None:
+        return None
+    known = error if isinstance(error, Exception) else UserError(str(error) or "cancelled")
+    said = told(context, known)
+    return str(await said if inspect.isawaitable(said) else said)
 
 
 @overload

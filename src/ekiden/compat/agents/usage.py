@@ -12,7 +12,16 @@ from openai.types.responses.response_usage import InputTokensDetails, OutputToke
 from ekiden.compat.agents.not_supported import placeholders
 from ekiden.core.conversation.usage import Usage as NativeUsage
 
-__all__ = ["RequestUsage", "Usage", "deserialize_usage", "serialize_usage"]
+__all__ = [
+    "RequestUsage",
+    "Usage",
+    "deserialize_usage",
+    "model_usage_to_span_usage",
+    "serialize_usage",
+    "task_usage_to_span_data",
+    "total_usage_to_span_metadata",
+    "turn_usage_to_span_data",
+]
 
 
 def _count(details: Any, name: str) -> int:
@@ -127,6 +136,33 @@ def from_native(usage: NativeUsage) -> Usage:
         output_tokens_details=OutputTokensDetails(reasoning_tokens=usage.reasoning_tokens),
         total_tokens=usage.total_tokens,
     )
+
+
+def model_usage_to_span_usage(usage: Usage) -> dict[str, Any]:
+    """The counts of one call of a model, as its span shows them."""
+    data = serialize_usage(usage)
+    del data["request_usage_entries"]
+    return data
+
+
+def turn_usage_to_span_data(usage: Usage) -> dict[str, int]:
+    """The counts of a turn, as its span shows them."""
+    details = usage.input_tokens_details
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cached_input_tokens": _count(details, "cached_tokens"),
+        "cache_write_input_tokens": _count(details, "cache_write_tokens"),
+    }
+
+
+def task_usage_to_span_data(usage: Usage) -> dict[str, int]:
+    """The counts of a run, as its span shows them."""
+    totals = {"requests": usage.requests, "total_tokens": usage.total_tokens}
+    return {**totals, **turn_usage_to_span_data(usage)}
+
+
+total_usage_to_span_metadata = task_usage_to_span_data
 
 
 def serialize_usage(usage: Usage) -> dict[str, Any]:

@@ -52,6 +52,10 @@ class Driver:
 
     async def run(self, state: RunState[Any] | None = None) -> None:
         """Run to an outcome; raises what the SDK raises."""
+        with self.relay.spans.run(None if state is None else state.trace_state):
+            await self._run(state)
+
+    async def _run(self, state: RunState[Any] | None) -> None:
         relay = self.relay
         try:
             await self._drive(state)
@@ -59,6 +63,7 @@ class Driver:
             raise
         except BaseException as exc:
             error = relay.fatal if relay.fatal is not None else self._translated(exc)
+            relay.spans.end(error)
             await self._history.save(relay, is_over=True)
             if isinstance(error, AgentsException):
                 error.run_data = relay.error_details()
@@ -66,6 +71,7 @@ class Driver:
                 raise
             raise error from (exc.__cause__ if relay.fatal is None else error.__cause__)
         finally:
+            relay.spans.end()
             shared_agents.end(relay)
 
     async def _drive(self, state: RunState[Any] | None) -> None:
@@ -82,6 +88,7 @@ class Driver:
             relay.final = state.final_output
             return
         if is_left:
+            relay.spans.agent(relay.current)
             if state is not None and not state.new_items and state.snapshot is not None:
                 await relay.refresh(relay.current)
                 for each in state.snapshot["events"]:
@@ -196,6 +203,7 @@ class Driver:
             snapshot=self._snapshot,
             is_open=relay.final is NOTHING,
             final_output=None if relay.final is NOTHING else relay.final,
+            trace_state=relay.spans.trace_state,
         )
 
 

@@ -36,7 +36,8 @@ from ekiden.compat.agents.retry import with_retries
 from ekiden.compat.agents.run_config import CallModelData, ModelInputData
 from ekiden.compat.agents.stream_events import RawResponsesStreamEvent
 from ekiden.compat.agents.tool import FunctionTool, FunctionToolResult
-from ekiden.compat.agents.usage import from_native, to_native
+from ekiden.compat.agents.tracing.create import generation_span
+from ekiden.compat.agents.usage import from_native, model_usage_to_span_usage, to_native
 from ekiden.core.conversation.items import Item, assistant_message, to_input_item, to_items
 from ekiden.core.conversation.model import (
     Model,
@@ -95,7 +96,9 @@ class RelayModel:
             relay.final, relay.is_made_up = done, True
             return NativeResponse(output=[assistant_message(_text(done))])
         relay.turn += 1
-        response = await self._ask(request, as_sent(items))
+        relay.spans.turn(self._agent)
+        with relay.spans.current():
+            response = await self._ask(request, as_sent(items))
         relay.answers[request.step] = response
         offer = relay.offer_of(self._agent)
         output = [as_function_call(each, offer) for each in plain_output(response.output)]
@@ -289,16 +292,22 @@ class RelayModel:
         )
         found: NativeResponse | None = None
         number = 0
-        async for part in model.respond(asked):
-            if isinstance(part, NativeResponse):
-                found = part
-            elif relay.is_streamed and (event := _raw_event(part, number)) is not None:
-                number += 1
-                relay.show(RawResponsesStreamEvent(event))
-        if found is None:
-            raise ModelBehaviorError("Model did not produce a final response!")
-        usage = from_native(found.usage)
-        usage.requests = usage.requests or 1
+        with generation_span(
+            input=items if relay.spans.shows_data else None, model=self.name
+        ) as span:
+            async for part in model.respond(asked):
+                if isinstance(part, NativeResponse):
+                    found = part
+                elif relay.is_streamed and (event := _raw_event(part, number)) is not None:
+                    number += 1
+                    relay.show(RawResponsesStreamEvent(event))
+            if found is None:
+                raise ModelBehaviorError("Model did not produce a final response!")
+            usage = from_native(found.usage)
+            usage.requests = usage.requests or 1
+            span.span_data.usage = model_usage_to_span_usage(usage)
+            if relay.spans.shows_data:
+                span.span_data.output = list(found.output)
         response = ModelResponse(
             output=[typed(item) for item in found.output],
             usage=usage,

@@ -11,6 +11,7 @@ from typing import Any
 from ekiden.compat.agents._relay import shared_agents
 from ekiden.compat.agents._relay.items import EVENT_NAMES, run_item
 from ekiden.compat.agents._relay.local_tools import is_local, output_item, stored_name
+from ekiden.compat.agents._relay.spans import RunSpans
 from ekiden.compat.agents.agent import Agent, is_enabled
 from ekiden.compat.agents.exceptions import RunErrorDetails, UserError
 from ekiden.compat.agents.handoffs import Handoff, handoff
@@ -125,9 +126,11 @@ class Relay:
     shown_calls: set[Any] = field(default_factory=set)
     """Calls that the stream has shown before their answer was complete."""
     interruptions: list[Any] = field(default_factory=list)
+    spans: RunSpans = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.current = self.agent
+        self.spans = RunSpans(self)
 
     @property
     def has_server_state(self) -> bool:

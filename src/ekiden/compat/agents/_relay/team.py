@@ -26,6 +26,7 @@ from ekiden.compat.agents.tool import (
 )
 from ekiden.compat.agents.tool_context import ToolContext
 from ekiden.compat.agents.tool_output import output_parts
+from ekiden.compat.agents.tracing.create import guardrail_span, handoff_span
 from ekiden.core.agent import Agent as NativeAgent
 from ekiden.core.conversation.run_items import (
     HandoffCallItem,
@@ -160,7 +161,9 @@ class Team:
     def _local_tool(self, name: str, tool: Any, agent: Agent[Any]) -> NativeTool[Any, Any]:
         async def invoke(ctx: Any, arguments: str) -> Any:
             context = self.tool_context(ctx, agent)
-            item = await invoke_local(tool, json.loads(arguments), context, agent)
+            with self._relay.spans.function(name, arguments) as span:
+                item = await invoke_local(tool, json.loads(arguments), context, agent)
+                span.span_data.output = item.get("output")
             text = item.get("output")
             self._relay.outputs[ctx.tool_call_id] = text if isinstance(text, str) else item
             return json.dumps(item)
@@ -178,10 +181,17 @@ class Team:
     async def _invoke(self, tool: FunctionTool, agent: Agent[Any], ctx: Any, arguments: str) -> Any:
         relay = self._relay
         context = self.tool_context(ctx, agent)
+        server = None if tool.origin is None else tool.origin.mcp_server_name
         try:
-            output = await invoke_function_tool(
-                function_tool=tool, context=context, arguments=arguments
-            )
+            with relay.spans.function(tool.name, arguments, server) as span:
+                output = await invoke_function_tool(
+                    function_tool=tool, context=context, arguments=arguments
+                )
+                if relay.spans.shows_data:
+                    span.span_data.output = output
+                if context.failure is not None:
+                    data = {"tool_name": tool.name, **relay.spans.error_data(context.failure)}
+                    span.set_error({"message": "Error running tool (non-fatal)", "data": data})
         except Exception as exc:
             raise run_error(tool.name, exc) from exc.__cause__
         relay.outputs[ctx.tool_call_id] = output
@@ -275,7 +285,9 @@ class Team:
     def _input_guardrail(self, guardrail: InputGuardrail[Any]) -> InputGuardrail[Any]:
         async def check(ctx: Any, agent: Any, given: Any) -> GuardrailFunctionOutput:
             relay = self._relay
-            found = await guardrail.run(relay.agent, relay.input, relay.context)
+            with guardrail_span(guardrail.get_name(), parent=relay.spans.parent) as span:
+                found = await guardrail.run(relay.agent, relay.input, relay.context)
+                span.span_data.triggered = found.output.tripwire_triggered
             relay.input_guardrail_results.append(
                 InputGuardrailResult(guardrail=guardrail, output=found.output)
             )
@@ -288,7 +300,9 @@ class Team:
             relay = self._relay
             who = relay.by_name.get(agent.name, relay.current)
             final = output if relay.final is NOTHING else relay.final
-            found = await guardrail.run(relay.context, who, final)
+            with guardrail_span(guardrail.get_name(), parent=relay.spans.parent) as span:
+                found = await guardrail.run(relay.context, who, final)
+                span.span_data.triggered = found.output.tripwire_triggered
             relay.output_guardrail_results.append(
                 OutputGuardrailResult(
                     guardrail=guardrail, agent_output=final, agent=who, output=found.output
@@ -305,11 +319,13 @@ class Team:
         target = way.agent_ref() if way.agent_ref is not None else None
 
         async def invoke(ctx: Any, arguments: str) -> NativeAgent[Any]:
-            try:
-                found = await way.on_invoke_handoff(relay.context, arguments)
-            except Exception as exc:
-                relay.fatal = exc
-                raise
+            with handoff_span(relay.current.name, parent=relay.spans.parent) as span:
+                try:
+                    found = await way.on_invoke_handoff(relay.context, arguments)
+                except Exception as exc:
+                    relay.fatal = exc
+                    raise
+                span.span_data.to_agent = getattr(found, "name", None)
             if not isinstance(found, Agent):
                 relay.fatal = UserError(
                     f"the handoff {way.tool_name!r} gave {type(found).__name__}, not an Agent"
@@ -417,6 +433,7 @@ class RelayHooks(RunHooks[Any]):
         relay, who = self._relay, self._relay.by_name[agent.name]
         relay.context.join(context)
         relay.current = who
+        relay.spans.agent(who)
         relay.show(AgentUpdatedStreamEvent(who))
         shown: AgentHookContext[Any] = AgentHookContext(
             relay.context.context,

@@ -14,9 +14,11 @@ from openai.types.responses import (
     ResponseOutputText,
     ResponseReasoningItem,
 )
-from openai.types.responses.response_reasoning_item import Summary
+from openai.types.responses.response_output_text import AnnotationURLCitation
+from openai.types.responses.response_reasoning_item import Content, Summary
 
 from ekiden.compat.agents.exceptions import UserError
+from ekiden.compat.agents.logger import logger
 from ekiden.compat.agents.model_settings import MCPToolChoice
 from ekiden.compat.agents.models.fake_id import FAKE_RESPONSES_ID
 from ekiden.compat.agents.models.openai_responses import input_list
@@ -27,9 +29,16 @@ from ekiden.compat.agents.models.reasoning_content_replay import (
     default_should_replay_reasoning_content,
 )
 from ekiden.compat.agents.not_supported import placeholders
-from ekiden.compat.agents.tool import FunctionTool
+from ekiden.compat.agents.tool import (
+    FunctionTool,
+    ensure_function_tool_supports_responses_only_features,
+    ensure_tool_choice_supports_backend,
+)
 
 __all__ = ["Converter"]
+
+_BACKEND = "Chat Completions models"
+_OMITTED = "[tool output omitted]"
 
 
 class Converter:
@@ -41,7 +50,8 @@ class Converter:
         if tool_choice is None:
             return omit
         if isinstance(tool_choice, MCPToolChoice):
-            raise UserError("MCPToolChoice is not supported for Chat Completions models")
+            raise UserError(f"MCPToolChoice is not supported for {_BACKEND}")
+        ensure_tool_choice_supports_backend(tool_choice, backend_name=_BACKEND)
         if tool_choice in ("auto", "required", "none"):
             return tool_choice
         return {"type": "function", "function": {"name": tool_choice}}
@@ -66,6 +76,7 @@ class Converter:
                 f"Hosted tools are not supported with the ChatCompletions API. Got tool type: "
                 f"{type(tool)}, tool: {tool}"
             )
+        ensure_function_tool_supports_responses_only_features(tool, backend_name=_BACKEND)
         function = {
             "name": tool.name,
             "description": tool.description or "",
@@ -94,17 +105,20 @@ class Converter:
     ) -> list[Any]:
         """An answer as items: reasoning, message, calls."""
         items: list[Any] = []
-        reasoning = getattr(message, "reasoning_content", None) or getattr(
-            message, "reasoning", None
-        )
-        if reasoning:
-            summary = [Summary(text=str(reasoning), type="summary_text")]
-            item = ResponseReasoningItem(id=FAKE_RESPONSES_ID, summary=summary, type="reasoning")
-            items.append(_of_provider(item, provider_data))
+        reasoning = _reasoning(message, provider_data)
+        if reasoning is not None:
+            items.append(reasoning)
         content: list[Any] = []
         if message.content:
             content.append(
-                ResponseOutputText(text=message.content, type="output_text", annotations=[])
+                ResponseOutputText(
+                    text=message.content,
+                    type="output_text",
+                    annotations=[
+                        AnnotationURLCitation(type=each.type, **each.url_citation.model_dump())
+                        for each in getattr(message, "annotations", None) or ()
+                    ],
+                )
             )
         if message.refusal:
             content.append(ResponseOutputRefusal(refusal=message.refusal, type="refusal"))
@@ -121,7 +135,9 @@ class Converter:
             items.append(_of_provider(said, provider_data))
         for call in message.tool_calls or ():
             if call.type != "function":
-                raise UserError(f"the model called a tool of the kind {call.type!r}")
+                if strict_feature_validation:
+                    raise UserError(f"Custom tool calls are not supported with {_BACKEND}")
+                continue
             made = ResponseFunctionToolCall(
                 id=FAKE_RESPONSES_ID,
                 call_id=call.id,
@@ -129,8 +145,50 @@ class Converter:
                 name=call.function.name,
                 type="function_call",
             )
-            items.append(_of_provider(made, provider_data))
+            signed = thought_signature(call)
+            items.append(_of_provider(made, {**(provider_data or {}), **signed}))
         return items
+
+    @classmethod
+    def maybe_easy_input_message(cls, item: Any) -> Any:
+        """The item, if it is a message that has only a role and content."""
+        return item if _is(item, None) and set(item) == {"role", "content"} else None
+
+    @classmethod
+    def maybe_input_message(cls, item: Any) -> Any:
+        """The item, if it is a message to the model with its type."""
+        is_one = _is(item, "message") and item.get("role") in ("user", "system", "developer")
+        return item if is_one else None
+
+    @classmethod
+    def maybe_response_output_message(cls, item: Any) -> Any:
+        """The item, if it is a message of a model."""
+        return item if _is(item, "message") and item.get("role") == "assistant" else None
+
+    @classmethod
+    def maybe_file_search_call(cls, item: Any) -> Any:
+        """The item, if it is a call of file search."""
+        return item if _is(item, "file_search_call") else None
+
+    @classmethod
+    def maybe_function_tool_call(cls, item: Any) -> Any:
+        """The item, if it is a call of a function."""
+        return item if _is(item, "function_call") else None
+
+    @classmethod
+    def maybe_function_tool_call_output(cls, item: Any) -> Any:
+        """The item, if it is the output of a function."""
+        return item if _is(item, "function_call_output") else None
+
+    @classmethod
+    def maybe_item_reference(cls, item: Any) -> Any:
+        """The item, if it refers to another one."""
+        return item if _is(item, "item_reference") else None
+
+    @classmethod
+    def maybe_reasoning_message(cls, item: Any) -> Any:
+        """The item, if it is reasoning."""
+        return item if _is(item, "reasoning") else None
 
     @classmethod
     def extract_all_content(cls, content: Any) -> Any:
@@ -164,23 +222,26 @@ class Converter:
         replays = should_replay_reasoning_content or default_should_replay_reasoning_content
         messages: list[dict[str, Any]] = []
         open_: dict[str, Any] | None = None
-        reasoning: str | None = None
+        reasoning: dict[str, Any] = {}
 
         def assistant() -> dict[str, Any]:
             nonlocal open_, reasoning
             if open_ is None:
                 open_ = {"role": "assistant"}
                 messages.append(open_)
-            if reasoning is not None:
-                open_["reasoning_content"], reasoning = reasoning, None
+            open_ |= reasoning
+            reasoning = {}
             return open_
 
         for item in items:
             if not isinstance(item, dict):
+                if not hasattr(item, "model_dump"):
+                    raise UserError(f"Unhandled item type or structure: {item}")
                 item = input_list([item])[0]
             kind = item.get("type") or ("message" if "role" in item else None)
             if kind == "message" and item.get("role") == "assistant":
-                open_ = None
+                if open_ is None or "tool_calls" not in open_ or open_.get("content"):
+                    open_ = None
                 assistant().update(_assistant_content(item["content"]))
             elif kind == "message":
                 open_ = None
@@ -193,6 +254,9 @@ class Converter:
                 message.setdefault("content", None)
                 function = {"name": item["name"], "arguments": item["arguments"] or "{}"}
                 call = {"id": item["call_id"], "type": "function", "function": function}
+                signature = (item.get("provider_data") or {}).get("thought_signature")
+                if signature and "gemini" in (model or "").lower():
+                    call["extra_content"] = {"google": {"thought_signature": signature}}
                 message.setdefault("tool_calls", []).append(call)
             elif kind == "file_search_call":
                 message = assistant()
@@ -208,21 +272,22 @@ class Converter:
                         cls.extract_all_content(output)
                         if preserve_tool_output_all_content
                         else cls.extract_text_content(output)
-                    )
+                    ) or _omitted(item, is_refused=strict_feature_validation)
                 message = {"role": "tool", "tool_call_id": item["call_id"], "content": output}
                 messages.append(message)
             elif kind == "reasoning":
-                text = "".join(part.get("text", "") for part in item.get("summary") or ())
                 data = item.get("provider_data") or {}
                 source = ReasoningContentSource(item, data.get("model"), data)
                 context = ReasoningContentReplayContext(model or "", base_url, source)
-                reasoning = text if text and replays(context) else None
+                reasoning = _replayed(item) if replays(context) else {}
+                if preserve_thinking_blocks and data.get("thinking_blocks"):
+                    reasoning["thinking_blocks"] = data["thinking_blocks"]
             elif kind == "item_reference":
                 raise UserError(f"Encountered an item_reference, which is not supported: {item}")
             elif kind != "compaction":
                 raise UserError(f"Unhandled item type or structure: {item}")
             else:
-                raise UserError("Compaction items are not supported for Chat Completions models")
+                raise UserError(f"Compaction items are not supported for {_BACKEND}")
         return messages
 
 
@@ -232,21 +297,88 @@ def _of_provider(item: Any, provider_data: dict[str, Any] | None) -> Any:
     return item
 
 
+def _is(item: Any, kind: str | None) -> bool:
+    return isinstance(item, dict) and item.get("type") == kind
+
+
+def _reasoning(message: Any, provider_data: dict[str, Any] | None) -> Any:
+    """What the model thought, in whichever field the provider has it; `None` for nothing."""
+    summary = getattr(message, "reasoning_content", None)
+    given = getattr(message, "thinking_blocks", None)
+    blocks = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    plain = None if summary or blocks else getattr(message, "reasoning", None)
+    if not (summary or blocks or plain):
+        return None
+    data = dict(provider_data or {})
+    texts = [plain] if plain else [each["thinking"] for each in blocks if each.get("thinking")]
+    if plain:
+        data["reasoning_field"] = "reasoning"
+    if blocks:
+        data["thinking_blocks"] = blocks
+    signatures = [each["signature"] for each in blocks if each.get("signature")]
+    item = ResponseReasoningItem(
+        id=FAKE_RESPONSES_ID,
+        summary=[Summary(text=str(summary), type="summary_text")] if summary else [],
+        content=[Content(text=str(each), type="reasoning_text") for each in texts] or None,
+        encrypted_content="\n".join(signatures) or None,
+        type="reasoning",
+    )
+    return _of_provider(item, data)
+
+
+def _replayed(item: dict[str, Any]) -> dict[str, Any]:
+    """Reasoning as the field of a message that it came in."""
+    data = item.get("provider_data") or {}
+    key = data.get("reasoning_field", "reasoning_content")
+    parts = item.get("summary") if key == "reasoning_content" else item.get("content")
+    text = "".join(part.get("text", "") for part in parts or ())
+    return {key: text} if text else {}
+
+
+def thought_signature(call: Any) -> dict[str, Any]:
+    """Gemini's signature of a call, where Google and LiteLLM put it."""
+    extra = getattr(call, "extra_content", None) or {}
+    fields = getattr(call, "provider_specific_fields", None) or {}
+    found = (extra.get("google") or {}).get("thought_signature") or fields.get("thought_signature")
+    return {"thought_signature": found} if found else {}
+
+
+def _omitted(item: dict[str, Any], *, is_refused: bool) -> str:
+    if is_refused:
+        raise UserError(
+            f"Output of {item['call_id']} cannot be empty or contain only non-text content with "
+            f"{_BACKEND}; return text, or use a Responses model"
+        )
+    logger.warning("Replacing the tool output with a placeholder: %s", item["call_id"])
+    return _OMITTED
+
+
 def _part(part: dict[str, Any]) -> dict[str, Any]:
+    kept = "prompt_cache_breakpoint"
+    return _content(part) | ({kept: part[kept]} if kept in part else {})
+
+
+def _content(part: dict[str, Any]) -> dict[str, Any]:
     kind = part.get("type")
     if kind in ("input_text", "output_text", "text"):
         return {"type": "text", "text": part["text"]}
+    if kind == "image_url":
+        return {"type": "image_url", "image_url": part["image_url"]}
     if kind == "input_image":
         if not part.get("image_url"):
             raise UserError(f"Only image URLs are supported for input_image {part}")
         url = {"url": part["image_url"], "detail": part.get("detail") or "auto"}
         return {"type": "image_url", "image_url": url}
     if kind == "input_audio":
-        return {"type": "input_audio", "input_audio": part["input_audio"]}
+        audio = part.get("input_audio") or {}
+        if not audio.get("data") or not audio.get("format"):
+            raise UserError(f"input_audio needs data and format: {part}")
+        return {"type": "input_audio", "input_audio": audio}
     if kind == "input_file":
-        known = {key: part[key] for key in ("file_data", "file_id", "filename") if part.get(key)}
-        if not known:
+        source = next((key for key in ("file_data", "file_id") if part.get(key)), None)
+        if source is None:
             raise UserError(f"Only file_data and file_id are supported for input_file {part}")
+        known = {key: part[key] for key in (source, "filename") if part.get(key)}
         return {"type": "file", "file": known}
     raise UserError(f"Unknown content: {part}")
 

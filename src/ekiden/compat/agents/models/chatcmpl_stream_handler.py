@@ -9,12 +9,22 @@ from typing import Any
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
+from ekiden.compat.agents.exceptions import ModelBehaviorError
+from ekiden.compat.agents.models.chatcmpl_converter import thought_signature
 from ekiden.compat.agents.models.fake_id import FAKE_RESPONSES_ID
 from ekiden.compat.agents.not_supported import placeholders
 
-__all__ = ["ChatCmplStreamHandler", "SequenceNumber", "StreamingState"]
+__all__ = ["ChatCmplStreamHandler", "Part", "SequenceNumber", "StreamingState"]
 
 _adapter: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+
+
+@dataclass
+class Part:
+    """A piece of an answer."""
+
+    text: str
+    type: str
 
 
 class SequenceNumber:
@@ -57,10 +67,16 @@ class ChatCmplStreamHandler:
         model: str | None = None,
         strict_feature_validation: bool = False,
         provider_data: dict[str, Any] | None = None,
+        needs_finish_reason: bool = False,
     ) -> AsyncIterator[Any]:
-        """The events; the last one has the whole answer."""
+        """The events; the last one has the whole answer.
+
+        A stream that breaks off before its `finish_reason` raises if that is needed.
+        """
         state, number = StreamingState(), SequenceNumber()
-        extra = {} if provider_data is None else {"provider_data": provider_data}
+        origin = {} if model is None else {"model": model}
+        origin |= provider_data or {}
+        is_finished = False
 
         def event(kind: str, **fields: Any) -> Any:
             data = {"type": kind, "sequence_number": number.get_and_increment(), **fields}
@@ -69,10 +85,18 @@ class ChatCmplStreamHandler:
         yield event("response.created", response=response)
         async for chunk in stream:
             state.usage = getattr(chunk, "usage", None) or state.usage
-            if not chunk.choices or chunk.choices[0].delta is None:
+            if getattr(chunk, "id", None):
+                origin.setdefault("response_id", chunk.id)
+            if not chunk.choices:
                 continue
+            is_finished = is_finished or chunk.choices[0].finish_reason is not None
+            if chunk.choices[0].delta is None:
+                continue
+            extra = {"provider_data": dict(origin)} if origin else {}
             for kind, fields in _changes(state, chunk.choices[0].delta, extra):
                 yield event(kind, **fields)
+        if needs_finish_reason and not is_finished:
+            raise ModelBehaviorError("the stream ended before receiving a finish_reason")
         for place, item in enumerate(state.items):
             for kind, fields in _endings(item, place):
                 yield event(kind, **fields)
@@ -87,13 +111,21 @@ def _changes(
 ) -> list[tuple[str, dict[str, Any]]]:
     """What one chunk adds, as events."""
     found: list[tuple[str, dict[str, Any]]] = []
-    reasoning = getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None)
+    reasoning = getattr(delta, "reasoning_content", None)
+    plain = None if reasoning else getattr(delta, "reasoning", None)
+    blocks = getattr(delta, "thinking_blocks", None) or ()
+    for said, signature in [(plain, None)] if plain else map(_thought, blocks):
+        _think(state, said, signature, extra, found)
+    if plain:
+        item = state.items[state.place_of("reasoning") or 0]
+        item["provider_data"] = {**item.get("provider_data", {}), "reasoning_field": "reasoning"}
     if reasoning:
         place = state.place_of("reasoning")
         if place is None:
             item = {"id": FAKE_RESPONSES_ID, "type": "reasoning", "summary": [], **extra}
             place = _added(state, item, found)
-            item["summary"] = [{"text": "", "type": "summary_text"}]
+        if not state.items[place]["summary"]:
+            state.items[place]["summary"] = [{"text": "", "type": "summary_text"}]
             blank = {"text": "", "type": "summary_text"}
             where = _where(place, summary_index=0)
             found.append(("response.reasoning_summary_part.added", {**where, "part": blank}))
@@ -109,6 +141,32 @@ def _changes(
     for call in delta.tool_calls or ():
         _call(state, call, extra, found)
     return found
+
+
+def _thought(block: dict[str, Any]) -> tuple[str | None, str | None]:
+    return block.get("thinking"), block.get("signature")
+
+
+def _think(
+    state: StreamingState,
+    said: str | None,
+    signature: str | None,
+    extra: dict[str, Any],
+    found: list[Any],
+) -> None:
+    """Reasoning that is text, not a summary; Claude's comes in blocks with signatures."""
+    place = state.place_of("reasoning")
+    if place is None:
+        item = {"id": FAKE_RESPONSES_ID, "type": "reasoning", "summary": [], **extra}
+        place = _added(state, item, found)
+    item = state.items[place]
+    if signature:
+        item["encrypted_content"] = signature
+    if said:
+        content = item.setdefault("content", [{"text": "", "type": "reasoning_text"}])
+        content[0]["text"] += said
+        where = _where(place, content_index=0)
+        found.append(("response.reasoning_text.delta", {**where, "delta": said}))
 
 
 def _where(place: int, **more: Any) -> dict[str, Any]:
@@ -160,6 +218,9 @@ def _call(state: StreamingState, call: Any, extra: dict[str, Any], found: list[A
     if not new and function is not None and function.name and not item["name"]:
         item["name"] = function.name
     item["call_id"] = item["call_id"] or call.id or ""
+    signed = thought_signature(call)
+    if signed:
+        item["provider_data"] = {**item.get("provider_data", {}), **signed}
     if function is not None and function.arguments:
         item["arguments"] += function.arguments
         fields = {**_where(place), "delta": function.arguments}
@@ -175,10 +236,14 @@ def _endings(item: dict[str, Any], place: int) -> list[tuple[str, dict[str, Any]
             where = _where(place, content_index=index)
             found.append(("response.content_part.done", {**where, "part": part}))
     elif item["type"] == "reasoning":
+        for part in item.get("content", ()):
+            where = _where(place, content_index=0)
+            found.append(("response.reasoning_text.done", {**where, "text": part["text"]}))
+    if item["type"] == "reasoning" and item["summary"]:
         where, part = _where(place, summary_index=0), item["summary"][0]
         found.append(("response.reasoning_summary_text.done", {**where, "text": part["text"]}))
         found.append(("response.reasoning_summary_part.done", {**where, "part": part}))
-    else:
+    if item["type"] == "function_call":
         done = {"arguments": item["arguments"], "name": item["name"]}
         found.append(("response.function_call_arguments.done", {**_where(place), **done}))
     found.append(("response.output_item.done", {"output_index": place, "item": item}))

@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 import abc
-import enum
 from collections.abc import AsyncIterator
 from typing import Any
 
+from ekiden.compat.agents.tracing.model_tracing import ModelTracing
+
 __all__ = ["Model", "ModelProvider", "ModelTracing"]
-
-
-class ModelTracing(enum.Enum):
-    """Whether a model's call is traced, and with what was said."""
-
-    DISABLED = 0
-    ENABLED = 1
-    ENABLED_WITHOUT_DATA = 2
-
-    def is_disabled(self) -> bool:
-        """Whether nothing is traced."""
-        return self is ModelTracing.DISABLED
-
-    def include_data(self) -> bool:
-        """Whether the trace has what was said."""
-        return self is ModelTracing.ENABLED
 
 
 class Model(abc.ABC):

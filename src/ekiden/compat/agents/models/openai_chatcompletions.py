@@ -22,10 +22,12 @@ from ekiden.compat.agents.models.chatcmpl_helpers import (
 from ekiden.compat.agents.models.chatcmpl_stream_handler import ChatCmplStreamHandler, usage_data
 from ekiden.compat.agents.models.fake_id import FAKE_RESPONSES_ID
 from ekiden.compat.agents.models.interface import Model, ModelTracing
+from ekiden.compat.agents.models.openai_client_utils import is_official_openai_client
 from ekiden.compat.agents.models.openai_responses import is_left_out, retry_advice, usage_of
 from ekiden.compat.agents.models.reasoning_content_replay import ShouldReplayReasoningContent
 from ekiden.compat.agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest
-from ekiden.compat.agents.usage import Usage
+from ekiden.compat.agents.tracing.create import generation_span
+from ekiden.compat.agents.usage import Usage, model_usage_to_span_usage
 
 __all__ = ["OpenAIChatCompletionsModel"]
 
@@ -68,17 +70,22 @@ class OpenAIChatCompletionsModel(Model):
         body = self._body(
             system_instructions, input, model_settings, tools, output_schema, handoffs
         )
-        answer: Any = await self._client.chat.completions.create(**body)
-        if not answer.choices:
-            raise ModelBehaviorError(f"the answer of {self.model} has no choices")
-        data = usage_data(answer.usage)
-        counted = None if data is None else ResponseUsage.model_validate(data)
-        usage = Usage() if counted is None else usage_of(_WithUsage(counted))
-        message = answer.choices[0].message
+        with self._span(body, model_settings, tracing) as span:
+            answer: Any = await self._client.chat.completions.create(**body)
+            if not answer.choices:
+                raise ModelBehaviorError(f"the answer of {self.model} has no choices")
+            data = usage_data(answer.usage)
+            usage = _usage(data)
+            message = answer.choices[0].message
+            span.span_data.usage = model_usage_to_span_usage(usage)
+            if tracing.include_data() and message:
+                span.span_data.output = [message.model_dump()]
         origin = {"model": self.model, "response_id": answer.id}
         raw = answer.usage.model_dump() if model_settings.preserve_raw_usage and data else None
         return ModelResponse(
-            output=Converter.message_to_output_items(message, origin) if message else [],
+            output=Converter.message_to_output_items(message, origin, self._strict)
+            if message
+            else [],
             usage=usage,
             response_id=None,
             request_id=getattr(answer, "_request_id", None),
@@ -117,17 +124,40 @@ class OpenAIChatCompletionsModel(Model):
             tools=[],
             parallel_tool_calls=model_settings.parallel_tool_calls or False,
         )
-        origin = {"model": self.model}
+        span = self._span(body, model_settings, tracing)
+        span.start(mark_as_current=False)
+        span.span_data.usage = model_usage_to_span_usage(Usage(requests=1))
         try:
             async for event in ChatCmplStreamHandler.handle_stream(
-                begun, stream, model=self.model, provider_data=origin
+                begun,
+                stream,
+                model=self.model,
+                needs_finish_reason=is_official_openai_client(self._client),
             ):
+                if event.type == "response.completed":
+                    if event.response.usage is not None:
+                        usage = usage_of(event.response)
+                        span.span_data.usage = model_usage_to_span_usage(usage)
+                    if tracing.include_data():
+                        span.span_data.output = [e.model_dump() for e in event.response.output]
                 yield event
         finally:
+            span.finish()
             close = getattr(stream, "close", None)
             if close is not None:
                 with suppress(Exception):
                     await close()
+
+    def _span(self, body: dict[str, Any], settings: Any, tracing: ModelTracing) -> Any:
+        return generation_span(
+            model=self.model,
+            model_config={
+                **settings.to_traceable_dict(),
+                "base_url": str(self._client.base_url),
+            },
+            input=body["messages"] if tracing.include_data() else None,
+            disabled=tracing.is_disabled(),
+        )
 
     def _check(self, previous: str | None, conversation: str | None, prompt: Any) -> None:
         given = {
@@ -157,6 +187,7 @@ class OpenAIChatCompletionsModel(Model):
             model=self.model,
             base_url=str(self._client.base_url),
             should_replay_reasoning_content=self.should_replay_reasoning_content,
+            strict_feature_validation=self._strict,
         )
         if instructions:
             messages.insert(0, {"content": instructions, "role": "system"})
@@ -192,6 +223,12 @@ class OpenAIChatCompletionsModel(Model):
         given = {"extra_headers": headers, "extra_query": settings.extra_query}
         given["extra_body"] = settings.extra_body
         return {**body, **given, **(settings.extra_args or {})}
+
+
+def _usage(data: dict[str, Any] | None) -> Usage:
+    if data is None:
+        return Usage()
+    return usage_of(_WithUsage(ResponseUsage.model_validate(data)))
 
 
 class _WithUsage:

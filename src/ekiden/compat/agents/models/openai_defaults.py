@@ -11,6 +11,7 @@ from ekiden.compat.agents.models.openai_agent_registration import (
     OpenAIAgentRegistrationConfig,
     set_default_openai_agent_registration_config,
 )
+from ekiden.compat.agents.tracing.runs import set_tracing_export_api_key
 
 __all__ = [
     "default_client",
@@ -27,8 +28,6 @@ __all__ = [
 @dataclass
 class _Defaults:
     key: str | None = None
-    tracing_key: str | None = None
-    """For traces that are sent to OpenAI."""
     client: AsyncOpenAI | None = None
     api: Literal["chat_completions", "responses"] = "responses"
     transport: Literal["http", "websocket"] = "http"
@@ -46,14 +45,14 @@ def set_default_openai_key(key: str, use_for_tracing: bool = True) -> None:
     """Use this key instead of ``OPENAI_API_KEY``, also for traces that are sent to OpenAI."""
     defaults.key = key
     if use_for_tracing:
-        defaults.tracing_key = key
+        set_tracing_export_api_key(key)
 
 
 def set_default_openai_client(client: AsyncOpenAI, use_for_tracing: bool = True) -> None:
     """Use this client for all requests, and its key for traces that are sent to OpenAI."""
     defaults.client = client
     if use_for_tracing:
-        defaults.tracing_key = client.api_key
+        set_tracing_export_api_key(client.api_key)
 
 
 def set_default_openai_api(api: Literal["chat_completions", "responses"]) -> None:

@@ -23,6 +23,7 @@ from ekiden.compat.agents.models.fake_id import FAKE_RESPONSES_ID
 from ekiden.compat.agents.models.interface import Model, ModelTracing
 from ekiden.compat.agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest, normalized
 from ekiden.compat.agents.tool import FunctionTool
+from ekiden.compat.agents.tracing.create import response_span
 from ekiden.compat.agents.usage import Usage, input_details
 
 __all__ = [
@@ -353,7 +354,11 @@ class OpenAIResponsesModel(Model):
             conversation_id,
             prompt,
         )
-        return self._answer(await self._create(body), model_settings)
+        with response_span(disabled=tracing.is_disabled()) as span:
+            response = await self._create(body)
+            if tracing.include_data():
+                span.span_data.response, span.span_data.input = response, input
+        return self._answer(response, model_settings)
 
     def _answer(self, response: Response, settings: Any) -> ModelResponse:
         raw = None
@@ -392,8 +397,11 @@ class OpenAIResponsesModel(Model):
             conversation_id,
             prompt,
         )
-        async for event in self._stream(body):
-            yield event
+        with response_span(disabled=tracing.is_disabled()) as span:
+            async for event in self._stream(body):
+                if event.type == "response.completed" and tracing.include_data():
+                    span.span_data.response, span.span_data.input = event.response, input
+                yield event
 
     async def _create(self, body: dict[str, Any]) -> Response:
         response: Response = await self._client.responses.create(**body)

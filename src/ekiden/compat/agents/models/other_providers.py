@@ -6,13 +6,22 @@ import os
 from typing import Any, Literal, TypeAlias
 
 from openai import AsyncOpenAI
+from openai.types.chat import ChatCompletionMessage, ChatCompletionMessageFunctionToolCall
 
 from ekiden.compat.agents.exceptions import UserError
 from ekiden.compat.agents.models.default_models import get_default_model
 from ekiden.compat.agents.models.interface import Model, ModelProvider
 from ekiden.compat.agents.models.openai_chatcompletions import OpenAIChatCompletionsModel
 
-__all__ = ["AnyLLMApi", "AnyLLMModel", "AnyLLMProvider", "LitellmModel", "LitellmProvider"]
+__all__ = [
+    "AnyLLMApi",
+    "AnyLLMModel",
+    "AnyLLMProvider",
+    "InternalChatCompletionMessage",
+    "InternalToolCall",
+    "LitellmModel",
+    "LitellmProvider",
+]
 
 AnyLLMApi: TypeAlias = Literal["responses", "chat_completions"]
 
@@ -29,6 +38,19 @@ _ADDRESSES = {
     "xai": "https://api.x.ai/v1",
 }
 """Providers that speak OpenAI's Chat Completions, and where."""
+
+
+class InternalChatCompletionMessage(ChatCompletionMessage):
+    """A message with the fields that other providers add."""
+
+    reasoning_content: str = ""
+    thinking_blocks: list[dict[str, Any]] | None = None
+
+
+class InternalToolCall(ChatCompletionMessageFunctionToolCall):
+    """A call with the fields that Google adds."""
+
+    extra_content: dict[str, Any] | None = None
 
 
 class AnyLLMModel(OpenAIChatCompletionsModel):

@@ -6,7 +6,6 @@ import copy
 import inspect
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
@@ -16,6 +15,7 @@ from typing_extensions import TypedDict
 from ekiden.compat.agents.items import ModelResponse, typed
 from ekiden.compat.agents.models.interface import Model
 from ekiden.compat.agents.testing.events import stream_of
+from ekiden.compat.agents.tracing.create import generation_span
 from ekiden.compat.agents.usage import Usage
 from ekiden.core.conversation.run_items import raw_field
 
@@ -231,7 +231,7 @@ class ScriptedModel(Model):
                 yield event
 
     def _span(self, call: ModelCall) -> Any:
-        return nullcontext()
+        return generation_span(disabled=not self._emit_traces)
 
     def _noted(
         self,

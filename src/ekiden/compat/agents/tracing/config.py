@@ -16,4 +16,4 @@ class TracingConfig(TypedDict, total=False):
 
 def include_task_and_turn_spans(config: TracingConfig | None) -> bool:
     """Whether the trace has spans of tasks and turns."""
-    return bool((config or {}).get("include_task_and_turn_spans", False))
+    return (config or {}).get("include_task_and_turn_spans", True)

@@ -1,8 +1,24 @@
 """How much a model traces of its call."""
 
-from ekiden.compat.agents.models.interface import ModelTracing
+import enum
 
-__all__ = ["get_model_tracing_impl"]
+__all__ = ["ModelTracing", "get_model_tracing_impl"]
+
+
+class ModelTracing(enum.Enum):
+    """Whether a model's call is traced, and with what was said."""
+
+    DISABLED = 0
+    ENABLED = 1
+    ENABLED_WITHOUT_DATA = 2
+
+    def is_disabled(self) -> bool:
+        """Whether nothing is traced."""
+        return self is ModelTracing.DISABLED
+
+    def include_data(self) -> bool:
+        """Whether the trace has what was said."""
+        return self is ModelTracing.ENABLED
 
 
 def get_model_tracing_impl(

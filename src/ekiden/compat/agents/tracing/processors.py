@@ -7,10 +7,12 @@ import os
 import queue
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from ekiden.compat.agents.models.openai_defaults import defaults
+import httpx2
+
 from ekiden.compat.agents.tracing.logger import logger
 from ekiden.compat.agents.tracing.processor_interface import TracingExporter, TracingProcessor
 from ekiden.compat.agents.tracing.spans import Span
@@ -23,6 +25,43 @@ __all__ = [
     "default_exporter",
     "default_processor",
 ]
+
+
+_OPENAI = "https://api.openai.com/"
+_THOUGHTS = ("reasoning", "reasoning_content", "thinking", "thinking_blocks")
+_THOUGHT_PARTS = ("thinking", "redacted_thinking", "reasoning")
+
+
+def without_reasoning(data: dict[str, Any]) -> dict[str, Any]:
+    """The data of a call of a model without what other providers' models thought."""
+    if data.get("type") != "generation":
+        return data
+    shown = {key: _messages(data.get(key)) for key in ("input", "output")}
+    return {**data, **shown}
+
+
+def _messages(messages: Any) -> Any:
+    if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
+        return messages
+    return [
+        _unthought(dict(each)) if isinstance(each, Mapping) else each
+        for each in messages
+        if not (isinstance(each, Mapping) and each.get("type") == "reasoning")
+    ]
+
+
+def _unthought(message: dict[str, Any]) -> dict[str, Any]:
+    if message.get("role") != "assistant":
+        return message
+    message = {key: value for key, value in message.items() if key not in _THOUGHTS}
+    content = message.get("content")
+    if isinstance(content, list):
+        message["content"] = [
+            part
+            for part in content
+            if not (isinstance(part, Mapping) and part.get("type") in _THOUGHT_PARTS)
+        ]
+    return message
 
 
 class ConsoleSpanExporter(TracingExporter):
@@ -65,7 +104,7 @@ class BackendSpanExporter(TracingExporter):
     @property
     def api_key(self) -> str | None:
         """The key: given, else ``OPENAI_API_KEY``."""
-        return self._key or defaults.tracing_key or os.environ.get("OPENAI_API_KEY")
+        return self._key or os.environ.get("OPENAI_API_KEY")
 
     @property
     def organization(self) -> str | None:
@@ -82,6 +121,8 @@ class BackendSpanExporter(TracingExporter):
         for item in items:
             shown = item.export()
             if shown is not None:
+                if self.endpoint.startswith(_OPENAI) and "span_data" in shown:
+                    shown = {**shown, "span_data": without_reasoning(shown["span_data"])}
                 by_key.setdefault(item.tracing_api_key or self.api_key, []).append(shown)
         for key, data in by_key.items():
             if key is None:
@@ -90,8 +131,6 @@ class BackendSpanExporter(TracingExporter):
                 self._send(key, data)
 
     def _send(self, key: str, data: list[dict[str, Any]]) -> None:
-        import httpx2
-
         headers = {"Authorization": f"Bearer {key}", "OpenAI-Beta": "traces=v1"}
         if self.organization:
             headers["OpenAI-Organization"] = self.organization

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ekiden.compat.agents.tracing.config import TracingConfig
@@ -28,8 +29,9 @@ class SynchronousMultiTracingProcessor(TracingProcessor):
         self._processors += (tracing_processor,)
 
     def set_processors(self, processors: list[TracingProcessor]) -> None:
-        """Show it to these and no others."""
-        self._processors = tuple(processors)
+        """Show it to these and no others; the ones before are shut down."""
+        before, self._processors = self._processors, tuple(processors)
+        self._all("shutdown", of=[each for each in before if each not in processors])
 
     def on_trace_start(self, trace: Trace) -> None:
         self._all("on_trace_start", trace)
@@ -49,8 +51,8 @@ class SynchronousMultiTracingProcessor(TracingProcessor):
     def force_flush(self) -> None:
         self._all("force_flush")
 
-    def _all(self, name: str, *shown: Any) -> None:
-        for processor in self._processors:
+    def _all(self, name: str, *shown: Any, of: Iterable[TracingProcessor] | None = None) -> None:
+        for processor in self._processors if of is None else of:
             try:
                 getattr(processor, name)(*shown)
             except Exception as error:
@@ -118,6 +120,11 @@ class TraceProvider(ABC):
     ) -> Span[TSpanData]:
         """A span that has not begun."""
 
+    @property
+    def run_processor(self) -> TracingProcessor:
+        """Who is shown the spans of runs; a provider of one's own may override it."""
+        return SynchronousMultiTracingProcessor()
+
     def force_flush(self) -> None:
         """Let processors pass on what they hold back."""
         return None
@@ -125,6 +132,20 @@ class TraceProvider(ABC):
     def shutdown(self) -> None:
         """Nothing more will come."""
         return None
+
+
+_WHEN_WATCHED: list[Callable[[], None]] = []
+"""Called when somebody wants to see traces: spans of runs cost something."""
+
+
+def when_watched(call: Callable[[], None]) -> None:
+    """Call `call` whenever a processor is added."""
+    _WHEN_WATCHED.append(call)
+
+
+def _watched() -> None:
+    for call in _WHEN_WATCHED:
+        call()
 
 
 class DefaultTraceProvider(TraceProvider):
@@ -142,10 +163,17 @@ class DefaultTraceProvider(TraceProvider):
         wanted = os.environ.get("OPENAI_AGENTS_DISABLE_TRACING", "false")
         return wanted.lower() in ("true", "1")
 
+    @property
+    def run_processor(self) -> TracingProcessor:
+        return self._multi_processor
+
     def register_processor(self, processor: TracingProcessor) -> None:
+        _watched()
         self._multi_processor.add_tracing_processor(processor)
 
     def set_processors(self, processors: list[TracingProcessor]) -> None:
+        if processors:
+            _watched()
         self._multi_processor.set_processors(processors)
 
     def get_current_trace(self) -> Trace | None:
@@ -215,8 +243,7 @@ class DefaultTraceProvider(TraceProvider):
         self._multi_processor.force_flush()
 
     def shutdown(self, timeout: float | None = None) -> None:
-        if not self.is_disabled:
-            self._multi_processor.shutdown()
+        self._multi_processor.shutdown()
 
 
 def _metadata(trace: Trace) -> dict[str, Any] | None:

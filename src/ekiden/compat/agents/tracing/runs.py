@@ -1,4 +1,4 @@
-"""Ekiden's runs, shown to the processors of this SDK, and who these are.
+"""Ekiden's runs, shown to the processors of the current trace provider.
 
 Spans of runs are made of stored events, so they are shown after what they tell of is stored. A run
 inside ``with trace(…)`` is part of that trace.
@@ -12,7 +12,8 @@ from typing import Any
 from ekiden import tracing
 from ekiden.compat.agents.tracing import span_data as kinds
 from ekiden.compat.agents.tracing.processor_interface import TracingProcessor
-from ekiden.compat.agents.tracing.scope import Scope
+from ekiden.compat.agents.tracing.provider import when_watched
+from ekiden.compat.agents.tracing.scope import IS_RELAYED, Scope
 from ekiden.compat.agents.tracing.setup import get_trace_provider
 from ekiden.compat.agents.tracing.span_data import SpanData
 from ekiden.compat.agents.tracing.spans import Span, SpanError
@@ -25,6 +26,7 @@ __all__ = [
     "set_trace_processors",
     "set_tracing_disabled",
     "set_tracing_export_api_key",
+    "show_runs",
 ]
 
 _DATA: dict[str, Any] = {
@@ -129,60 +131,72 @@ class _Within:
         span = Scope.get_current_span()
         self.trace_id = trace.trace_id
         self.parent_id = None if span is None else span.span_id
-        self.is_shown = not isinstance(trace, NoOpTrace)
+        self.is_shown = not (isinstance(trace, NoOpTrace) or IS_RELAYED.get())
 
 
-class _Adapter(tracing.TracingProcessor):
-    """A processor of this SDK as one of Ekiden's."""
+class _Runs(tracing.TracingProcessor):
+    """Shows runs to the processors of the provider."""
 
-    def __init__(self, processor: TracingProcessor) -> None:
-        self._processor = processor
+    def __init__(self) -> None:
         self._within: dict[str, _Within] = {}
 
     def on_trace_start(self, trace: tracing.RunTrace) -> None:
         # It is called in the task of the run, so the program's trace is the current one.
         open_ = Scope.get_current_trace()
         if open_ is None:
-            self._processor.on_trace_start(_RunTrace(trace))
+            _processors().on_trace_start(_RunTrace(trace))
         else:
             self._within[trace.trace_id] = _Within(open_)
 
     def on_trace_end(self, trace: tracing.RunTrace) -> None:
         if self._within.pop(trace.trace_id, None) is None:
-            self._processor.on_trace_end(_RunTrace(trace))
+            _processors().on_trace_end(_RunTrace(trace))
 
     def on_span_start(self, span: tracing.Span) -> None:
         within = self._within.get(span.trace_id)
         if within is None or within.is_shown:
-            self._processor.on_span_start(_RunSpan(span, within))
+            _processors().on_span_start(_RunSpan(span, within))
 
     def on_span_end(self, span: tracing.Span) -> None:
         within = self._within.get(span.trace_id)
         if within is None or within.is_shown:
-            self._processor.on_span_end(_RunSpan(span, within))
+            _processors().on_span_end(_RunSpan(span, within))
 
     def shutdown(self) -> None:
-        self._processor.shutdown()
+        get_trace_provider().shutdown()
 
     def force_flush(self) -> None:
-        self._processor.force_flush()
+        get_trace_provider().force_flush()
+
+
+_runs = _Runs()
+
+
+def _processors() -> TracingProcessor:
+    return get_trace_provider().run_processor
+
+
+def show_runs() -> None:
+    """Show runs to the provider's processors from now on.
+
+    As in this SDK they see what was said, unless `RunConfig.trace_include_sensitive_data` is
+    `False`; keys and tokens are masked.
+    """
+    if _runs not in tracing.trace_processors():
+        tracing.add_trace_processor(_runs, include_content=True)
+
+
+when_watched(show_runs)
 
 
 def add_trace_processor(span_processor: TracingProcessor) -> None:
-    """Show every trace of this process to one more processor.
-
-    As in this SDK it sees what was said, unless `RunConfig.trace_include_sensitive_data` is
-    `False`; keys and tokens are masked.
-    """
+    """Show every trace of this process to one more processor."""
     get_trace_provider().register_processor(span_processor)
-    tracing.add_trace_processor(_Adapter(span_processor), include_content=True)
 
 
 def set_trace_processors(processors: Iterable[TracingProcessor]) -> None:
     """Show traces to these processors and no others; the ones before are shut down."""
-    chosen = list(processors)
-    get_trace_provider().set_processors(chosen)
-    tracing.set_trace_processors([_Adapter(each) for each in chosen], include_content=True)
+    get_trace_provider().set_processors(list(processors))
 
 
 def set_tracing_disabled(disabled: bool) -> None:
@@ -200,4 +214,4 @@ def set_tracing_export_api_key(api_key: str) -> None:
 
 def flush_traces() -> None:
     """Let processors pass on what they hold back."""
-    tracing.flush_traces()
+    get_trace_provider().force_flush()

@@ -100,8 +100,12 @@ class Span(ABC, Generic[TSpanData]):
         return self
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        # A generator that is given up closes in another task, whose current span is another.
-        self.finish(reset_current=kind is not GeneratorExit)
+        try:
+            self.finish(reset_current=True)
+        except ValueError:
+            # A generator that is given up closes in another task, whose current span is another.
+            if kind is not GeneratorExit:
+                raise
 
 
 class SpanImpl(Span[TSpanData]):

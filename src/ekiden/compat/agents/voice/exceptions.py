@@ -1,0 +1,13 @@
+"""Errors of voice."""
+
+from ekiden.compat.agents.exceptions import AgentsException
+
+__all__ = ["STTWebsocketConnectionError"]
+
+
+class STTWebsocketConnectionError(AgentsException):
+    """The connection to the transcribing model failed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message

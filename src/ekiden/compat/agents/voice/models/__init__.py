@@ -1,0 +1,1 @@
+"""OpenAI's models that hear and speak."""
