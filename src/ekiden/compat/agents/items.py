@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -53,12 +54,17 @@ __all__ = [
     "TResponseOutputItem",
     "TResponseStreamEvent",
     "ToolApprovalItem",
+    "ToolApprovalRawItem",
     "ToolCallItem",
     "ToolCallItemTypes",
     "ToolCallOutputItem",
     "ToolCallOutputTypes",
     "ToolSearchCallItem",
+    "ToolSearchCallRawItem",
     "ToolSearchOutputItem",
+    "ToolSearchOutputRawItem",
+    "coerce_tool_search_call_raw_item",
+    "coerce_tool_search_output_raw_item",
 ]
 
 TResponse: TypeAlias = Response
@@ -252,6 +258,27 @@ def _completed(item: Item) -> Item:
         "type": "message",
         "content": parts,
     }
+
+
+ToolApprovalRawItem: TypeAlias = Any
+ToolSearchCallRawItem: TypeAlias = Any
+ToolSearchOutputRawItem: TypeAlias = Any
+
+
+def coerce_tool_search_call_raw_item(raw_item: Any) -> ToolSearchCallRawItem:
+    """The item with the type of the `openai` package, as far as it is complete."""
+    return _tool_search(raw_item, "tool_search_call")
+
+
+def coerce_tool_search_output_raw_item(raw_item: Any) -> ToolSearchOutputRawItem:
+    """The item with the type of the `openai` package, as far as it is complete."""
+    return _tool_search(raw_item, "tool_search_output")
+
+
+def _tool_search(raw_item: Any, kind: str) -> Any:
+    if raw_field(raw_item, "type") != kind:
+        raise ValueError(f"an item of the type {kind} is needed, not {raw_item!r}")
+    return typed(dict(raw_item)) if isinstance(raw_item, Mapping) else raw_item
 
 
 __getattr__ = placeholders(__name__)

@@ -49,6 +49,8 @@ _REASONS = (
 class NotSupported(UserError, NotImplementedError):
     """A name of the SDK is used that Ekiden has nothing for; the message says what to do."""
 
+    code = "compat.not_supported"
+
     def __init__(self, module: str, name: str) -> None:
         why, instead = reason_for(module)
         super().__init__(f"{module}.{name} is not supported: {why}; {instead}")

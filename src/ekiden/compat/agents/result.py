@@ -7,13 +7,19 @@ import copy
 import weakref
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from ekiden.compat.agents.exceptions import AgentsException, RunErrorDetails
 from ekiden.compat.agents.items import ItemHelpers, ToolApprovalItem
 from ekiden.compat.agents.not_supported import placeholders
 
-__all__ = ["AgentToolInvocation", "RunResult", "RunResultBase", "RunResultStreaming"]
+__all__ = [
+    "AgentToolInvocation",
+    "RunResult",
+    "RunResultBase",
+    "RunResultStreaming",
+    "ToInputListMode",
+]
 
 T = TypeVar("T")
 
@@ -254,5 +260,7 @@ def copied(input: Any) -> Any:
     """A run's input as it was given, whatever becomes of the caller's list."""
     return copy.copy(input) if isinstance(input, list) else input
 
+
+ToInputListMode: TypeAlias = Literal["preserve_all", "normalized"]
 
 __getattr__ = placeholders(__name__)

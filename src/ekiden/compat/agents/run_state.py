@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Any, Generic, TypeAlias
 
 from ekiden.compat.agents.exceptions import UserError
 from ekiden.compat.agents.items import ItemHelpers, ToolApprovalItem, typed
@@ -21,9 +21,29 @@ from ekiden.compat.agents.usage import deserialize_usage, serialize_usage
 from ekiden.core.context import TContext
 from ekiden.core.conversation.items import to_item
 
-__all__ = ["CURRENT_SCHEMA_VERSION", "SUPPORTED_SCHEMA_VERSIONS", "RunState"]
+__all__ = [
+    "CURRENT_SCHEMA_VERSION",
+    "SCHEMA_VERSION_SUMMARIES",
+    "SUPPORTED_SCHEMA_VERSIONS",
+    "ContextDeserializer",
+    "ContextOverride",
+    "ContextSerializer",
+    "RunState",
+    "RunStateValidationError",
+    "RunStateValidationErrorFactory",
+    "RunStateValidationErrorType",
+]
 
+ContextOverride: TypeAlias = Mapping[str, Any] | RunContextWrapper[Any]
+ContextSerializer: TypeAlias = Callable[[Any], Mapping[str, Any]]
+ContextDeserializer: TypeAlias = Callable[[Mapping[str, Any]], Any]
+RunStateValidationError: TypeAlias = UserError | ValueError
+RunStateValidationErrorType: TypeAlias = type[UserError] | type[ValueError]
+RunStateValidationErrorFactory: TypeAlias = Callable[
+    [str, RunStateValidationErrorType], RunStateValidationError
+]
 CURRENT_SCHEMA_VERSION = "ekiden-1"
+SCHEMA_VERSION_SUMMARIES = {"ekiden-1": "Names the stored session and brings a copy of it along."}
 SUPPORTED_SCHEMA_VERSIONS = frozenset({CURRENT_SCHEMA_VERSION})
 
 

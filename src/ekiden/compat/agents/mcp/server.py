@@ -27,6 +27,7 @@ from ekiden.compat.agents.not_supported import placeholders
 _log = logging.getLogger("ekiden.mcp")
 
 __all__ = [
+    "GetSessionIdCallback",
     "LocalMCPApprovalCallable",
     "MCPServer",
     "MCPServerSse",
@@ -35,6 +36,8 @@ __all__ = [
     "MCPServerStdioParams",
     "MCPServerStreamableHttp",
     "MCPServerStreamableHttpParams",
+    "MCPStreamTransport",
+    "RequireApprovalMapping",
     "RequireApprovalObject",
     "RequireApprovalPolicy",
     "RequireApprovalSetting",
@@ -457,5 +460,9 @@ class MCPServerStreamableHttp(_Connected):
 def _seconds(value: timedelta | float) -> float:
     return value.total_seconds() if isinstance(value, timedelta) else float(value)
 
+
+GetSessionIdCallback: TypeAlias = Callable[[], str | None]
+MCPStreamTransport: TypeAlias = tuple[Any, ...]
+RequireApprovalMapping: TypeAlias = dict[str, Literal["always", "never"]]
 
 __getattr__ = placeholders(__name__)

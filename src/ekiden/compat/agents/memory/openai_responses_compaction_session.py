@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 
+from ekiden.compat.agents.logger import logger
 from ekiden.compat.agents.memory.openai_conversations_session import OpenAIConversationsSession
 from ekiden.compat.agents.memory.session import (
     OpenAIResponsesCompactionArgs,
@@ -24,6 +25,7 @@ __all__ = [
     "OpenAIResponsesCompactionSession",
     "default_should_trigger_compaction",
     "is_openai_model_name",
+    "logger",
     "select_compaction_candidate_items",
 ]
 

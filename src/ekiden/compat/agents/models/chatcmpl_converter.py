@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from openai import omit
 from openai.types.responses import (
@@ -35,7 +35,10 @@ from ekiden.compat.agents.tool import (
     ensure_tool_choice_supports_backend,
 )
 
-__all__ = ["Converter"]
+__all__ = ["Converter", "ResponseInputContentWithAudioParam"]
+
+ResponseInputContentWithAudioParam: TypeAlias = Any
+"""A part of a message's content, audio included."""
 
 _BACKEND = "Chat Completions models"
 _OMITTED = "[tool output omitted]"

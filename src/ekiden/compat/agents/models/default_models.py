@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from typing import Literal, TypeAlias
 
 from openai.types.shared import Reasoning
 
@@ -12,6 +13,7 @@ from ekiden.compat.agents.not_supported import placeholders
 
 __all__ = [
     "OPENAI_DEFAULT_MODEL_ENV_VARIABLE_NAME",
+    "GPT5DefaultReasoningEffort",
     "get_default_model",
     "get_default_model_settings",
     "gpt_5_reasoning_settings_required",
@@ -58,5 +60,7 @@ def get_default_model_settings(model: str | None = None) -> ModelSettings:
             return ModelSettings(reasoning=Reasoning(effort=effort), verbosity="low")  # type: ignore[arg-type]
     return ModelSettings(verbosity="low")
 
+
+GPT5DefaultReasoningEffort: TypeAlias = Literal["none", "low", "medium"]
 
 __getattr__ = placeholders(__name__)
