@@ -47,6 +47,7 @@ _CHANGING = [
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b"), "<uuid>"),
     (re.compile(r"\b[0-9a-f]{32}\b|\b\d{14}-[0-9a-f]{12}\b"), "<id>"),
     (re.compile(r"_\d{10,13}\b"), "_#"),
+    (re.compile(r"created_at=\d+\.\d+"), "created_at=#"),
     (re.compile(r"0x[0-9a-f]{6,}"), "0x#"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00)?"), "<time>"),
     (re.compile(r"\b\d\d:\d\d:\d\d\b"), "<time>"),

@@ -24,10 +24,11 @@ from ekiden.compat.agents import (
     handoff,
     input_guardrail,
 )
-from ekiden.compat.agents.hosted_tools import ShellCommandRequest, ShellTool
+from ekiden.compat.agents.hosted_tools import HostedMCPTool, ShellCommandRequest, ShellTool
+from ekiden.compat.agents.items import typed
 from ekiden.compat.agents.testing import ScriptedModel, assistant_message, function_call
 from ekiden.testing import ScriptedModel as NativeModel
-from ekiden.testing import say
+from ekiden.testing import call, say
 
 
 @function_tool
@@ -226,3 +227,56 @@ async def test_wrong_options_are_named() -> None:
         Agent(name=1)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least 1"):
         ToolExecutionConfig(max_function_tool_concurrency=0)
+
+
+async def test_a_person_approves_a_call_inside_an_agent_that_works_as_a_tool() -> None:
+    called: list[str] = []
+
+    @function_tool(needs_approval=True)
+    def pay() -> str:
+        """Pay."""
+        called.append("pay")
+        return "paid"
+
+    inner_model = NativeModel([call("pay"), say("It is paid.")])
+    inner = Agent(name="inner", model=inner_model, tools=[pay])
+    tool = inner.as_tool(tool_name="ask", tool_description="Ask.", needs_approval=True)
+    outer_model = NativeModel([call("ask", input="x"), say("Done.")])
+    outer = Agent(name="outer", model=outer_model, tools=[tool])
+    result = await Runner.run(outer, "Pay it")
+    asked = []
+    while result.interruptions:
+        state = result.to_state()
+        for item in result.interruptions:
+            asked.append(item.tool_name)
+            state.approve(item)
+        result = await Runner.run(outer, state)
+    assert (asked, called) == (["ask", "pay"], ["pay"])
+    assert result.final_output == "Done."
+    assert result.new_items[1].output == "It is paid."
+
+
+async def test_a_function_answers_openais_question_about_an_mcp_tool() -> None:
+    asked: list[Any] = []
+
+    def decide(request: Any) -> Any:
+        asked.append(request.data.name)
+        return {"approve": True}
+
+    question = {
+        "type": "mcp_approval_request",
+        "id": "q1",
+        "name": "search",
+        "arguments": "{}",
+        "server_label": "docs",
+    }
+    tool = HostedMCPTool(
+        tool_config={"type": "mcp", "server_label": "docs", "server_url": "http://docs"},
+        on_approval_request=decide,
+    )
+    model = ScriptedModel([[typed(question)], [assistant_message("Found.")]])
+    result = await Runner.run(Agent(name="one", model=model, tools=[tool]), "Search")
+    assert (result.final_output, asked) == ("Found.", ["search"])
+    kinds = ["mcp_approval_request_item", "mcp_approval_response_item", "message_output_item"]
+    assert [item.type for item in result.new_items] == kinds
+    assert model.calls[-1].input[-1]["type"] == "mcp_approval_response"

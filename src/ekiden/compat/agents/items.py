@@ -208,6 +208,13 @@ class ItemHelpers(native.ItemHelpers):
     """Functions on raw items and run items."""
 
     @staticmethod
+    def input_to_new_input_list(input: Any) -> list[Item]:
+        """A run's input as a list of its own: changing it changes nothing of the caller's."""
+        if isinstance(input, str):
+            return [{"content": input, "role": "user"}]
+        return native.ItemHelpers.input_to_new_input_list(input)
+
+    @staticmethod
     def tool_call_output_item(tool_call: Any, output: Any) -> Item:
         """The item that answers `tool_call`; images and files become parts of content."""
         from ekiden.compat.agents.tool_output import output_parts

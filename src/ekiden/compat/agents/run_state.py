@@ -77,6 +77,8 @@ class RunState(Generic[TContext]):
     final_output: Any = None
     trace_state: TraceState | None = None
     """The trace that the run goes on in."""
+    is_answered_by_person: bool = False
+    """Whether the decisions are a person's, who answered the question of the outer run."""
 
     @property
     def pending_input(self) -> list[Any]:

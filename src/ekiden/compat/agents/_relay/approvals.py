@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from contextvars import Context
 from typing import Any, Literal
 
 from ekiden.compat.agents._relay.local_tools import approval_subject
@@ -163,10 +165,13 @@ def _open_calls(events: list[Event]) -> list[tuple[Event, Item]]:
     ]
 
 
-async def answer(relay: Relay, store: Store, items: list[ToolApprovalItem]) -> None:
+async def answer(
+    relay: Relay, store: Store, items: list[ToolApprovalItem], *, by_person: bool = False
+) -> None:
     """Give the program's decisions to the questions in the inbox.
 
-    What a person answered there meanwhile stands.
+    What a person answered there meanwhile stands. A tool may not answer questions; with
+    `by_person` its agent was answered by a person, so this is not the tool's own doing.
     """
     inbox = Inbox(store)
     for item in items:
@@ -178,9 +183,13 @@ async def answer(relay: Relay, store: Store, items: list[ToolApprovalItem]) -> N
         said = ""
         if not decided:
             said = await rejection(relay, item.qualified_name or "", item.call_id or "")
+        reply = inbox.answer(
+            item.inbox_id, by=BY, choice="approve" if decided else "reject", text=said
+        )
         try:
-            await inbox.answer(
-                item.inbox_id, by=BY, choice="approve" if decided else "reject", text=said
-            )
+            if by_person:
+                await asyncio.create_task(reply, context=Context())
+            else:
+                await reply
         except (InboxItemClosed, InboxItemNotFound):
             continue

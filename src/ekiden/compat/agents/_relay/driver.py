@@ -93,7 +93,13 @@ class Driver:
                 await relay.refresh(relay.current)
                 for each in state.snapshot["events"]:
                     relay.take(Event.from_json(each))
-            await answer(relay, self.session.store, [] if state is None else state.interruptions)
+            if state is not None:
+                await answer(
+                    relay,
+                    self.session.store,
+                    state.interruptions,
+                    by_person=state.is_answered_by_person,
+                )
             stream = runner.resume_streamed(root, self.session, **more)
         else:
             given = await self._history.input(relay)
@@ -113,6 +119,7 @@ class Driver:
         if isinstance(self.native.outcome, Waiting):
             await self._wait(self.native)
         await self._history.save(relay, is_over=True)
+        await self._history.compact(relay)
 
     async def _wait(self, native: NativeResult[Any, Any]) -> None:
         """The run waits for approval: find what for, and copy the session for `RunState`."""

@@ -169,6 +169,19 @@ class History:
         if fresh:
             await self._call(relay, "add_items", fresh)
 
+    async def compact(self, relay: Relay) -> None:
+        """Let the outer session shorten what it keeps, once a run has an answer."""
+        if not hasattr(self._outer, "run_compaction") or relay.interruptions:
+            return
+        last = relay.raw_responses[-1] if relay.raw_responses else None
+        if last is None or last.response_id is None:
+            return
+        settings = relay.current.model_settings.resolve(relay.config.model_settings)
+        args: dict[str, Any] = {"response_id": last.response_id}
+        if settings.store is not None:
+            args["store"] = settings.store
+        await self._call(relay, "run_compaction", args)
+
     @staticmethod
     def _whole_turns(items: list[Any]) -> list[Any]:
         """All but the last answer, whose calls have no outputs yet."""

@@ -29,6 +29,7 @@ from ekiden.compat.agents.exceptions import (
     ModelTimeoutError,
     UserError,
 )
+from ekiden.compat.agents.hosted_tools import HostedMCPTool, MCPToolApprovalRequest
 from ekiden.compat.agents.items import ItemHelpers, ModelResponse, typed
 from ekiden.compat.agents.model_settings import MCPToolChoice, ModelSettings
 from ekiden.compat.agents.models.interface import ModelTracing
@@ -99,6 +100,12 @@ class RelayModel:
         relay.spans.turn(self._agent)
         with relay.spans.current():
             response = await self._ask(request, as_sent(items))
+            while (more := await self._approved_by_function(response)) is not None:
+                sent = [*as_sent(items), *plain_output(response.output), *more]
+                relay.turn += 1
+                again = await self._ask(request, sent)
+                again.output = [*response.output, *more, *again.output]
+                response = again
         relay.answers[request.step] = response
         offer = relay.offer_of(self._agent)
         output = [as_function_call(each, offer) for each in plain_output(response.output)]
@@ -112,6 +119,32 @@ class RelayModel:
             usage=to_native(response.usage),
             response_id=response.response_id,
         )
+
+    async def _approved_by_function(self, response: ModelResponse) -> list[Any] | None:
+        """Answers to OpenAI's questions about MCP tools, by functions of the tools; or `None`."""
+        known = {
+            tool.tool_config.get("server_label"): tool.on_approval_request
+            for tool in self._relay.offer_of(self._agent).all_tools
+            if isinstance(tool, HostedMCPTool) and tool.on_approval_request is not None
+        }
+        answered = {raw_field(each, "approval_request_id") for each in response.output}
+        answers: list[Any] = []
+        for item in response.output:
+            decide = known.get(raw_field(item, "server_label"))
+            if raw_field(item, "type") != "mcp_approval_request" or decide is None:
+                continue
+            if raw_field(item, "id") in answered:
+                continue
+            decided = await settled(decide(MCPToolApprovalRequest(self._relay.context, item)))
+            answer = {
+                "type": "mcp_approval_response",
+                "approval_request_id": raw_field(item, "id"),
+                "approve": decided["approve"],
+            }
+            if not decided["approve"] and decided.get("reason"):
+                answer["reason"] = decided["reason"]
+            answers.append(answer)
+        return answers or None
 
     async def _ask(self, request: ModelRequest, items: list[Item]) -> ModelResponse:
         relay, agent, context = self._relay, self._agent, self._relay.context

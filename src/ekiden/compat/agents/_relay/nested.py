@@ -57,6 +57,7 @@ class Nested:
         }
         while result.interruptions:
             state = result.to_state()
+            state.is_answered_by_person = True
             for item in result.interruptions:
                 answer = await self._context.request_approval(
                     f"may {item.agent.name} run {item.tool_name}?",

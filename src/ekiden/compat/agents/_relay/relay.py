@@ -52,6 +52,11 @@ def in_sdk_words(item: Item) -> Item:
     return item if found is None else {**item, "output": found[1]}
 
 
+def _sorted(item: Item) -> Item:
+    """An output with its keys in the order of the SDK's: programs print items."""
+    return dict(sorted(item.items()))
+
+
 @dataclass
 class Offered:
     """The tools and handoffs of one turn."""
@@ -217,7 +222,7 @@ class Relay:
         if is_transfer(event):
             source, target = (self.by_name.get(details[key], agent) for key in ("from", "to"))
             return [
-                HandoffOutputItem(source, item, source_agent=source, target_agent=target)
+                HandoffOutputItem(source, _sorted(item), source_agent=source, target_agent=target)
                 for item in event.items
             ]
         return [self._output(in_sdk_words(item), agent) for item in event.items]
@@ -226,6 +231,7 @@ class Relay:
         call_id = item.get("call_id") or ""
         if self._is_local(call_id):
             item = output_item(item)
+        item = _sorted(item)
         tool = self.offer_of(agent).tools.get(self._tool_of(call_id))
         return ToolCallOutputItem(
             agent,
