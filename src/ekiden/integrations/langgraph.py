@@ -27,7 +27,7 @@ from ekiden.core.foreign import (
 from ekiden.core.values.jsonio import loads
 from ekiden.tools import to_jsonable
 
-_THREAD = "turn"
+_THREAD, _INTERRUPT = "turn", "__interrupt__"
 
 
 def adapter(graph: Any) -> LangGraphAgent:
@@ -67,18 +67,28 @@ class LangGraphAgent:
         elif turn.answers:
             waiting = (await graph.aget_state(config)).interrupts
             given = Command(resume={each.id: _resume(each, turn.answers) for each in waiting})
-        if given is not None or (await graph.aget_state(config)).next:
-            shown = graph.astream(given, config, stream_mode="messages", durability="sync")
-            async for message, _ in shown:
-                if message.type == "AIMessageChunk" and isinstance(message.content, str):
-                    yield TurnDelta(text=message.content)
-        state = await graph.aget_state(config)
-        if state.interrupts:
-            for each in state.interrupts:
-                for question in _questions(each):
-                    yield question
-            return
-        yield TurnAnswer(output=to_jsonable(self._output(state.values)))
+        values: Any = None
+        if given is None:
+            state = await graph.aget_state(config)
+            if not state.next:
+                yield TurnAnswer(output=to_jsonable(self._output(state.values)))
+                return
+        if turn.is_streamed:
+            modes = ["messages", "values"]
+            shown = graph.astream(given, config, stream_mode=modes, durability="sync")
+            async for mode, data in shown:
+                if mode == "values":
+                    values = data
+                elif data[0].type == "AIMessageChunk":
+                    yield TurnDelta(text=data[0].text)
+        else:
+            values = await graph.ainvoke(given, config, durability="sync")
+        interrupts = values.get(_INTERRUPT) if isinstance(values, dict) else None
+        for each in interrupts or ():
+            for question in _questions(each):
+                yield question
+        if not interrupts:
+            yield TurnAnswer(output=to_jsonable(self._output(values)))
 
 
 class _Saver(InMemorySaver):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,16 +17,22 @@ from ekiden import (
     Approval,
     Budget,
     CheckpointDelta,
+    CodeContext,
     Done,
     ForeignAgentError,
     ForeignTurn,
     FrameworkMissing,
+    GuardrailFunctionOutput,
     Inbox,
     OutOfBudget,
+    OutputGuardrailTripwireTriggered,
+    Router,
     RunConfig,
     Runner,
     Session,
+    Supervisor,
     Team,
+    Triggers,
     TurnAnswer,
     TurnCheckpoint,
     TurnDelta,
@@ -40,11 +48,13 @@ from ekiden import (
     foreign_agent,
     fork_session,
     handoff,
+    output_guardrail,
     rewind_session,
 )
 from ekiden.api.local.agent_facts import details_of
 from ekiden.cli.views.agents import detail_pairs
 from ekiden.core.foreign import TurnPart
+from ekiden.core.integrations import integration, integrations
 from ekiden.project import load_settings
 from ekiden.project.project import project_of
 from ekiden.storage.base import Store
@@ -450,10 +460,66 @@ async def test_it_is_asked_and_called_as_a_tool(store: Store) -> None:
     assert "turn 1" in str(model.calls[1].input[-1]["output"])
 
 
-def test_a_framework_that_is_not_installed_is_a_clear_error() -> None:
-    graph = type("Graph", (), {"__module__": "langgraph.graph.state"})()
-    with pytest.raises(FrameworkMissing, match=r"pip install 'ekiden\[langgraph\]'"):
-        foreign_agent(graph, "graph")
+@pytest.mark.parametrize("name", [each.name for each in integrations("framework")])
+def test_a_framework_that_is_missing_or_too_old_is_a_clear_error(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = integration(name)
+    for module in [each for each in sys.modules if each.split(".")[0] == found.types[0]]:
+        monkeypatch.delitem(sys.modules, module)
+    # A package without the names that the adapter needs, as of another version.
+    monkeypatch.setitem(sys.modules, found.types[0], ModuleType(found.types[0]))
+    monkeypatch.delitem(sys.modules, found.module, raising=False)
+    thing = type("Thing", (), {"__module__": f"{found.types[0]}.things"})()
+    extra = name.replace("_", "-")
+    with pytest.raises(FrameworkMissing, match=rf"pip install 'ekiden\[{extra}\]'") as refused:
+        foreign_agent(thing, "thing")
+    assert refused.value.code == "agent.framework_missing"
+
+
+async def echo(turn: ForeignTurn) -> Parts:
+    yield TurnAnswer(output=f"heard: {turn.text}")
+
+
+async def test_it_takes_a_task_of_a_plan(store: Store) -> None:
+    writer = foreign_agent(Adapter(echo), "writer", triggers=Triggers(keywords=["text"]))
+    other = Agent(
+        "other", model=ScriptedModel([say("Sunny.")]), triggers=Triggers(keywords=["warm"])
+    )
+    boss = Supervisor("boss", agents=[writer, other])
+    result = await Runner.run(boss, "A text, and is it warm?", session=Session("s", store=store))
+    assert "heard: A text" in str(result.final_output)
+    assert "Sunny." in str(result.final_output)
+
+
+async def test_it_is_asked_by_code(store: Store) -> None:
+    helper = foreign_agent(Adapter(echo), "helper")
+
+    async def code(ctx: CodeContext[Any]) -> Any:
+        return await ctx.ask("helper", "What is it?")
+
+    desk = Agent("desk", run=code, can_ask=["helper"])
+    result = await Runner.run(Team(desk, helper), "Go.", session=Session("s", store=store))
+    assert "heard: " in str(result.final_output)
+
+
+async def test_it_is_routed_to_by_its_description() -> None:
+    billing = foreign_agent(Adapter(echo), "billing", description="Invoices, payments and refunds.")
+    weather = Agent("weather", description="Rain, sun and temperature.", model=ScriptedModel([]))
+    router = Router([billing, weather])
+    decision = await router.route("I want a refund of my payment for this invoice.")
+    assert decision.agent == "billing"
+
+
+async def test_an_output_guardrail_checks_its_answer() -> None:
+    @output_guardrail
+    async def no_secrets(ctx: Any, agent: Any, output: Any) -> GuardrailFunctionOutput:
+        return GuardrailFunctionOutput(output_info=None, tripwire_triggered="secret" in output)
+
+    agent = foreign_agent(Adapter(echo), "echo", output_guardrails=[no_secrets])
+    assert (await Runner.run(agent, "hello")).final_output == "heard: hello"
+    with pytest.raises(OutputGuardrailTripwireTriggered):
+        await Runner.run(agent, "a secret")
 
 
 def test_what_is_shown_of_it_says_its_unit_of_durability() -> None:
