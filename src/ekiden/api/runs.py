@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias, TypedDic
 from ekiden.api.called import Called, calls, lists, streams
 from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
+from ekiden.api.state import VariableName
 from ekiden.api.streams import AsyncStream
 from ekiden.api.texts import MOST_EVENTS, ONE_LINE, PLAIN, SESSION_ID
 from ekiden.core.conversation.messages import Priority
@@ -17,6 +18,7 @@ from ekiden.core.runs import Begun, Run
 from ekiden.core.runs import RunError as RunError
 from ekiden.core.runs import RunStatus as RunStatus
 from ekiden.routing.decision import Strategy
+from ekiden.sessions.scopes import MAX_VARIABLES
 
 Shown: TypeAlias = Begun | Event | ModelDelta | Run
 """The content of a stream: the start of the run (if the stream starts one), events, pieces of
@@ -155,6 +157,15 @@ class StartOptions(LimitOptions, total=False):
         ),
     ]
     strategy: Annotated[Strategy | None, Told("The routing strategy.")]
+    variables: Annotated[
+        Mapping[VariableName, Any] | None,
+        Told(
+            "Variables of the session, set together with the message: agents see them from the "
+            "first step on.",
+            max_length=MAX_VARIABLES,
+            examples=({"tier": "gold"},),
+        ),
+    ]
     user_id: Annotated[
         str | None,
         Told("The user of a new session.", min_length=1, max_length=500, pattern=ONE_LINE),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.errors import BadInput, UsageError
+from ekiden.core.values.jsonio import loads
 
 if TYPE_CHECKING:
     from ekiden.project.routing import AddressedMessage
@@ -58,3 +59,22 @@ def read_text(argument: str) -> str:
     if not text.strip():
         raise BadInput(f"{source} is empty; there is nothing to send")
     return text.removesuffix("\n") if argument == "-" else text
+
+
+def parse_variables(given: Sequence[str]) -> dict[str, Any]:
+    """What NAME=VALUE, once or more, sets; a value is JSON, or else text. `UsageError`."""
+    from ekiden.cli.run.handoffs import plain_text
+
+    variables: dict[str, Any] = {}
+    for each in given:
+        plain_text(each, "what is to be set")
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise UsageError(f"{each[:60]!r} sets nothing: write NAME=VALUE")
+        if name in variables:
+            raise UsageError(f"{name[:60]!r} is set twice")
+        try:
+            variables[name] = loads(value)
+        except (ValueError, RecursionError):
+            variables[name] = value
+    return variables

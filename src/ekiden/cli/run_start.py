@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ekiden.cli.approval_prompt import ApproveWhere, TerminalApprover, ask_on_terminal, is_attended
 from ekiden.cli.ids import begun_session_id, sessions_of
@@ -81,6 +81,8 @@ class OpeningMessage:
     user: str | None
     """The user of a new session."""
     priority: Priority
+    variables: Mapping[str, Any] | None = None
+    """Set together with it."""
 
 
 async def begin_run(flags: RunFlags, message: OpeningMessage) -> int:
@@ -101,6 +103,7 @@ async def begin_run(flags: RunFlags, message: OpeningMessage) -> int:
         session_id=message.session,
         agent=said.to,
         user_id=message.user,
+        variables=message.variables,
         **flags.limits.options(),
     )
     project = _project(flags)
@@ -125,6 +128,7 @@ async def begin_run(flags: RunFlags, message: OpeningMessage) -> int:
                 live=flags.stream,
                 to=said.to,
                 strategy=said.strategy or flags.strategy,
+                variables=message.variables,
             )
 
         return await here.watch(session, start)
@@ -252,6 +256,7 @@ async def _begin_at_server(flags: RunFlags, message: OpeningMessage) -> int:
                 strategy=said.strategy or flags.strategy,
                 user_id=user_here(message.user),
                 priority=message.priority,
+                variables=message.variables,
                 title=title_of(said.text),
                 on_busy=on_busy,
                 **flags.limits.options(),

@@ -35,7 +35,7 @@ from ekiden.core.profile import (
 )
 from ekiden.core.remote import AgentRunner
 from ekiden.core.roles import Assigner
-from ekiden.core.tool import Enabled, FunctionTool, ToolErrorFunction
+from ekiden.core.tool import ApprovalFunction, Enabled, FunctionTool, ToolErrorFunction
 from ekiden.core.values.ids import NOT_IN_NAMES
 from ekiden.core.values.jsonio import loads
 
@@ -66,6 +66,7 @@ def agent_tool(
     budget: Budget | None,
     timeout_s: Seconds,
     confirmation: Confirmation | None,
+    needs_approval: bool | ApprovalFunction,
     failure_error_function: ToolErrorFunction | Literal["default"] | None,
 ) -> FunctionTool:
     """See `Agent.as_tool`."""
@@ -93,6 +94,7 @@ def agent_tool(
         on_invoke_tool=invoke,
         is_enabled=is_enabled,
         confirmation=confirmation,
+        needs_approval=needs_approval,
         failure_error_function=_told if default else failure_error_function,  # type: ignore[arg-type]
         agent=agent,
     )
@@ -312,7 +314,7 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         budget: Budget | None = None,
         timeout_s: float = 300.0,
         confirmation: Confirmation | None = None,
-        needs_approval: bool | Confirmation = False,
+        needs_approval: bool | Confirmation | ApprovalFunction = False,
         failure_error_function: ToolErrorFunction | Literal["default"] | None = "default",
     ) -> FunctionTool:
         """Make this agent a tool of another one: it is called, answers, and the caller continues.
@@ -324,8 +326,10 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
 
             Agent("desk", tools=[translator.as_tool("translate", "Translate a text.")])
 
-        With `confirmation`, or with ``needs_approval=True``, every call needs human approval.
+        With `confirmation`, or with ``needs_approval=True``, every call needs human approval; a
+        function as `needs_approval` decides which calls do, as in `function_tool`.
         """
+        decides = needs_approval if callable(needs_approval) else False
         asked = Confirmation() if needs_approval is True else needs_approval or None
         return agent_tool(
             self,
@@ -337,7 +341,10 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
             max_turns=max_turns,
             budget=budget,
             timeout_s=timeout_s,
-            confirmation=either("confirmation", confirmation, "needs_approval", asked),
+            confirmation=confirmation
+            if decides
+            else either("confirmation", confirmation, "needs_approval", asked),
+            needs_approval=decides,
             failure_error_function=failure_error_function,
         )
 

@@ -44,12 +44,30 @@ MODEL_NAME = (
 """A regular expression for a model: ``provider:model``, or a name that implies the provider."""
 
 
+_SOME_COMMANDS = re.compile(
+    r"(?P<tool>\w+)\((?P<words>[\w./@%+=-]+(?: +[\w./@%+=-]+)*)(?P<more>:\*| \*)?\)", re.ASCII
+)
+
+
 def builtin_name(name: str) -> str | None:
     """The built-in tool that other programs call `name`, in any spelling; `None` if there is none.
 
     For example ``Bash`` and ``run_shell_command`` are ``shell``.
     """
     return _BY_ALIAS.get(plain_key(name))
+
+
+def commands_of(name: str) -> tuple[str, ...] | None:
+    """The words that a command must begin with, of a shell that runs some commands only.
+
+    ``Bash(git log:*)`` is ``("git", "log", "*")``; without the ``*`` the command is these words and
+    no more. `None` for any other tool, and for what is more than plain words.
+    """
+    found = _SOME_COMMANDS.fullmatch(name)
+    if found is None or builtin_name(found["tool"]) != "shell":
+        return None
+    words = found["words"].split()
+    return (*words, "*") if found["more"] else tuple(words)
 
 
 def full_model_name(name: str) -> str | None:

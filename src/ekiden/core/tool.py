@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -29,6 +30,10 @@ Enabled: TypeAlias = bool | Callable[[RunContextWrapper[Any], Any], bool | Await
 """Whether something is offered this turn: a fixed value, or a function of the context and the
 agent."""
 
+
+ApprovalFunction: TypeAlias = Callable[..., bool | Awaitable[bool]]
+"""Whether a person is asked before one call: given the arguments (a dict), or the context, the
+arguments and the call's id."""
 
 ScopeFunction: TypeAlias = Callable[[str], str]
 """Names the part of a tool that a call with these arguments (JSON text) belongs to: the program
@@ -63,6 +68,9 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
     """`None`: an exception of the tool ends the run."""
     confirmation: Confirmation | None = None
     """If set, every call needs human approval (`RunConfig.approver`)."""
+    needs_approval: bool | ApprovalFunction = False
+    """`True`: as `confirmation`; a function decides before each call whether a person is asked. A
+    bug in it is recorded as a warning, and the call is not made."""
     confirmation_scope: ScopeFunction | None = None
     """Which calls an "always" covers: those of the same scope; `None`: all."""
     tool_input_guardrails: list[ToolInputGuardrail[Any]] | None = None
@@ -77,6 +85,10 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
     def __post_init__(self) -> None:
         self._check_name()
         check_fields(self, f"tool {self.name!r}")
+        if self.needs_approval:
+            if callable(self.needs_approval):
+                check_approval_function(self.needs_approval, self.name)
+            self.confirmation = self.confirmation or Confirmation()
         if self.confirmation is not None and self.confirmation.title is not None:
             check_title(self.confirmation.title, self.params_json_schema, self.name)
         if self.tool_input_guardrails is not None or self.tool_output_guardrails is not None:
@@ -95,6 +107,25 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
 
 
 Tool: TypeAlias = FunctionTool
+
+
+def check_approval_function(function: ApprovalFunction, tool: str) -> int:
+    """How many arguments the function is called with, 1 or 3; `UserError` for any other."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return 1
+    for count in (1, 3):
+        try:
+            signature.bind(*[None] * count)
+        except TypeError:
+            continue
+        return count
+    raise UserError(
+        f"`needs_approval` of the tool {tool!r} takes the arguments of a call, or the context, the "
+        f"arguments and the call's id, not {signature}"
+    )
+
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """Tool names that every provider accepts."""

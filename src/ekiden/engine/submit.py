@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ekiden.core.agent import Agent
@@ -18,13 +18,15 @@ async def submit(
     *,
     session: Session,
     run_config: RunConfig | None = None,
+    variables: Mapping[str, Any] | None = None,
 ) -> None:
     """Store a message for the session, which is created if necessary, and return at once.
 
     The session is then `ready`: a `Worker` claims it and runs it to an outcome. `SessionBusy` when
-    a run has the session for longer than the configuration waits::
+    a run has the session for longer than the configuration waits. `variables` are as in
+    `Runner.run`::
 
         await submit(team, "Where is my parcel?", session=Session("s1", store=store))
     """
-    options = RunOptions(root=team, config=run_config or RunConfig())
+    options = RunOptions(root=team, config=run_config or RunConfig(), variables=variables)
     await store_message(options, input, session)

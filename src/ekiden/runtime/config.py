@@ -274,6 +274,8 @@ class RunOptions:
     session."""
     route_options: Mapping[str, Any] | None = None
     """Router options of this one message."""
+    variables: Mapping[str, Any] | None = None
+    """Set in the session together with a new message."""
     keeps_limits: bool = True
     """Whether limits that were stored with the run hold; else only those of `config`."""
     is_polite: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ekiden.core.agent import Agent
@@ -40,11 +40,13 @@ class AgentRunner:
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
         to: str | None = None,
+        variables: Mapping[str, Any] | None = None,
     ) -> RunResult[TContext, TOutput]:
         """See `Runner.run`."""
         _check_session(session)
         options = _options(starting_agent, run_config, max_turns, context, hooks)
         options.to, options.is_watched = to, False
+        options.variables = variables
         async with begun(options, input, session) as run:
             async for _ in advance(run):
                 pass
@@ -71,11 +73,12 @@ class AgentRunner:
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
         to: str | None = None,
+        variables: Mapping[str, Any] | None = None,
     ) -> RunResultStreaming[TContext, TOutput]:
         """See `Runner.run_streamed`."""
         _check_session(session)
         options = _options(starting_agent, run_config, max_turns, context, hooks)
-        options.to = to
+        options.to, options.variables = to, variables
         options.live = True
         from ekiden.runtime.stream import RunResultStreaming
 
@@ -222,13 +225,16 @@ class Runner:
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
         to: str | None = None,
+        variables: Mapping[str, Any] | None = None,
     ) -> RunResult[TContext, TOutput]:
         """Send `input` to the agent, or to the one that has the session, and run to an outcome.
 
         The result says how it ended: answered, refused, out of budget. An exception of a model,
         tool or callback is stored as the session's failure and raised. Without `session` the run is
         kept in memory only. `to` names the recipient of this message, or ``auto`` for the team's
-        router. `SessionBusy` when another run has the session (see `RunConfig.on_busy`).
+        router. `variables` are set in the session together with the message: ``ctx.get`` sees them
+        from the first step. `SessionBusy` when another run has the session (see
+        `RunConfig.on_busy`).
         """
         return await _default_runner.run(
             starting_agent,
@@ -239,6 +245,7 @@ class Runner:
             run_config=run_config or cls.default_config,
             max_turns=max_turns,
             to=to,
+            variables=variables,
         )
 
     @classmethod
@@ -253,6 +260,7 @@ class Runner:
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
         to: str | None = None,
+        variables: Mapping[str, Any] | None = None,
     ) -> RunResult[TContext, TOutput]:
         """`run` for programs without an event loop."""
         return _default_runner.run_sync(
@@ -264,6 +272,7 @@ class Runner:
             run_config=run_config or cls.default_config,
             max_turns=max_turns,
             to=to,
+            variables=variables,
         )
 
     @classmethod
@@ -278,6 +287,7 @@ class Runner:
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
         to: str | None = None,
+        variables: Mapping[str, Any] | None = None,
     ) -> RunResultStreaming[TContext, TOutput]:
         """`run`, streamed; the run executes while the stream is read."""
         return _default_runner.run_streamed(
@@ -289,6 +299,7 @@ class Runner:
             run_config=run_config or cls.default_config,
             max_turns=max_turns,
             to=to,
+            variables=variables,
         )
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
@@ -97,6 +98,34 @@ def checked_value(name: str, value: Any) -> Any:
             "stored: keep big things elsewhere, and here where they are"
         )
     return copied
+
+
+def check_own(name: str) -> None:
+    """`UserError` for a variable of a user or an app."""
+    if is_shared_name(name):
+        raise UserError(
+            f"{name!r} is not the session's: change it with update_shared_state, or with "
+            "`ekiden state set --user` and `--app`"
+        )
+
+
+def own_variables(given: Any) -> dict[str, Any]:
+    """Variables of a session as they are stored, copied; `UserError` if one cannot be.
+
+    Those of users and apps are refused: `update_shared_state` sets them.
+    """
+    if not isinstance(given, Mapping):
+        raise UserError(f"variables are values by name, not {type(given).__name__}")
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        check_name(name)
+        check_own(name)
+        kept_as = stored_name(name)
+        if kept_as in found:
+            raise UserError(f"the variable {kept_as!r} is given twice")
+        check_room(name, len(found))
+        found[kept_as] = checked_value(name, value)
+    return found
 
 
 def check_room(name: str, count: int) -> None:

@@ -23,7 +23,13 @@ from ekiden.core.checks.fields import Seconds, check_argument, either
 from ekiden.core.context import RunContextWrapper, TContext, ToolContext, TOutput
 from ekiden.core.errors import ModelBehaviorError, ToolError, ToolTimeout, UserError
 from ekiden.core.profile import Confirmation
-from ekiden.core.tool import Enabled, FunctionTool, ToolErrorFunction, check_tool_name
+from ekiden.core.tool import (
+    ApprovalFunction,
+    Enabled,
+    FunctionTool,
+    ToolErrorFunction,
+    check_tool_name,
+)
 from ekiden.tools.cancellation import is_being_cancelled
 from ekiden.tools.docstrings import DocstringStyle, Documentation, read_docstring
 from ekiden.tools.signature import Parameters, read_parameters, without_partial
@@ -72,7 +78,7 @@ class ToolOptions(TypedDict, total=False):
     is_enabled: Enabled
     timeout: float | None
     confirmation: Confirmation | bool
-    needs_approval: Confirmation | bool
+    needs_approval: Confirmation | bool | ApprovalFunction
     tool_description: str | None
     tool_input_guardrails: list[ToolInputGuardrail[Any]] | None
     tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None
@@ -133,7 +139,7 @@ def function_tool(
     is_enabled: Enabled = True,
     timeout: float | None = None,
     confirmation: Confirmation | bool = False,
-    needs_approval: Confirmation | bool = False,
+    needs_approval: Confirmation | bool | ApprovalFunction = False,
     tool_description: str | None = None,
     tool_input_guardrails: list[ToolInputGuardrail[Any]] | None = None,
     tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None = None,
@@ -157,8 +163,10 @@ def function_tool(
     is left alone. `failure_error_function` words a failure for the model; `None` ends the run with
     it. ``strict_mode=False`` allows parameters with free keys, such as ``dict``. `confirmation`,
     or `needs_approval`, has a person asked before every call; `True` takes the defaults of
-    `Confirmation`. `tool_description` is short for `description_override`. Guardrails are asked
-    before the call (after the person), and before the model sees the result.
+    `Confirmation`. `needs_approval` may also be a function of the arguments, sync or async, that
+    decides whether the person is asked: ``needs_approval=lambda args: args["cents"] > 100``.
+    `tool_description` is short for `description_override`. Guardrails are asked before the call
+    (after the person), and before the model sees the result.
 
     Raises `UserError` for what cannot be a tool, saying why.
     """
@@ -166,9 +174,12 @@ def function_tool(
     check_argument("`name_override`", str | None, name_override)
     check_argument("`description_override`", str | None, description_override)
     check_argument("`confirmation`", Confirmation | bool, confirmation)
-    check_argument("`needs_approval`", Confirmation | bool, needs_approval)
+    if not callable(needs_approval):
+        check_argument("`needs_approval`", Confirmation | bool, needs_approval)
     check_argument("`tool_description`", str | None, tool_description)
-    confirmation = either("confirmation", confirmation, "needs_approval", needs_approval)
+    decides = needs_approval if callable(needs_approval) else False
+    if not decides:
+        confirmation = either("confirmation", confirmation, "needs_approval", needs_approval)
     description_override = either(
         "description_override", description_override, "tool_description", tool_description
     )
@@ -195,6 +206,7 @@ def function_tool(
             timeout_seconds=timeout,
             failure_error_function=failure_error_function,
             confirmation=asked,
+            needs_approval=decides,
             tool_input_guardrails=tool_input_guardrails,
             tool_output_guardrails=tool_output_guardrails,
         )

@@ -257,6 +257,26 @@ def test_a_restricted_tool_does_not_become_an_unrestricted_one(read: Read) -> No
     assert "Bash(git diff:*, git log)" in file.problems[0].message
 
 
+@pytest.mark.parametrize(
+    ("tools", "left"),
+    [
+        ("Read, Bash(git log:*), Bash(npm test)", "read_file shell(git_log_*) shell(npm_test)"),
+        ("Bash(git log:*)\ndisallowedTools: Bash", ""),
+        ("Bash(git log:*)\nmode: plan", ""),
+        ("Bash, Read\nallowed-tools: Bash(git log *)", "shell(git_log_*)"),
+        ("Bash(git log:*)\nallowed-tools: Bash(rm:*)", ""),
+        ("Bash(git log; rm:*)", ""),
+        ("Bash(git $(x):*)", ""),
+        ("Bash(git * log)", ""),
+        ("Write(src/*)", ""),
+    ],
+)
+def test_a_shell_for_some_commands_stays_one(tools: str, left: str, read: Read) -> None:
+    file = read(f"name: x\ntools: {tools}", origin="claude")
+    assert file.definition is not None
+    assert [name.replace(" ", "_") for name in file.definition.tools] == left.split()
+
+
 def test_refused_tools_stay_refused(read: Read) -> None:
     file = read("name: x\ntools: Read, Bash\ndisallowedTools: Bash", origin="claude")
     assert file.definition is not None

@@ -320,3 +320,19 @@ async def test_the_plain_client_works_beside_an_event_loop(plain: Client) -> Non
         *(asyncio.to_thread(plain.runs.run, f"n {number}") for number in range(8))
     )
     assert {run.output for run in runs} == {f"you said: n {number}" for number in range(8)}
+
+
+async def test_variables_come_with_a_message_in_every_way_to_begin_a_run(
+    client: AsyncClient,
+) -> None:
+    given = {"tier": "gold", "run:n": 1}
+    await client.runs.run("hello", session_id="a", variables=given)
+    async for _ in client.runs.stream("hello", session_id="b", variables=given):
+        pass
+    await client.runs.wait(
+        (await client.runs.start("hello", session_id="c", variables=given)).run_id
+    )
+    for session in "abc":
+        assert (await client.state.session(session)).variables == given
+    with pytest.raises(UserError, match="is not the session's"):
+        await client.runs.run("hello", session_id="d", variables={"app:x": 1})

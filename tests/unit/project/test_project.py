@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ekiden.agents import Problem
+from ekiden.core.agent import Agent
 from ekiden.core.aliases import MODEL_ALIASES
 from ekiden.core.conversation.model import ModelSettings
-from ekiden.core.errors import AgentFilesInvalid, UserError
+from ekiden.core.errors import AgentFilesInvalid, ToolError, UserError
 from ekiden.core.profile import Confirmation
 from ekiden.handoff import get_handoffs
 from ekiden.project.project import load_project
 from ekiden.project.routing import decide, parse_address
-from ekiden.runtime import RunConfig, Runner
+from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.testing import ScriptedModel, call, say, transfer
 
 DEBUGGER = """\
@@ -386,3 +388,38 @@ def test_a_file_sets_how_its_model_answers(folder: Path) -> None:
     assert writer.model == "openai:gpt-5"
     assert writer.instructions == "Be kind.\n\nYou write."
     assert [tool.name for tool in writer.tools] == ["shell", "grep"]
+
+
+@pytest.mark.parametrize("folder", [".claude", ".ekiden"])
+async def test_a_shell_for_some_commands_runs_no_other(folder: str, tmp_path: Path) -> None:
+    agents = tmp_path / folder / "agents"
+    agents.mkdir(parents=True)
+    allowed = ["echo one:*", "echo two"]
+    tools = ", ".join(f"Bash({each})" for each in allowed)
+    head = f"tools: [{', '.join(repr(each) for each in tools.split(', '))}]"
+    (agents / "x.md").write_text(f"---\nname: x\ndescription: X.\n{head}\n---\nX.\n")
+    (tmp_path / ".ekiden").mkdir(exist_ok=True)
+    (tmp_path / ".ekiden" / "settings.json").write_text(
+        '{"tools": {"ask": false, "shell": {"allow": ["echo", "sh"]}}}'
+    )
+    project = load_project(tmp_path)
+    [shell] = project.team["x"].tools
+    commands = {
+        "echo one": True, "echo one 'more; than $(that)'": True, "echo two": True,
+        "'echo' \"one\"": True, "echo two more": False, "echo oneself": False, "echo": False,
+        "sh -c 'echo one'": False, "echo one; sh": False, "echo one $(sh)": False,
+        "echo one\nsh": False, "echo one && sh": False, "echo one > file": False,
+    }  # fmt: skip
+
+    async def code(ctx: CodeContext[Any]) -> str:
+        told = []
+        for command in commands:
+            try:
+                told.append(await ctx.call("shell", command=command))
+            except ToolError as exc:
+                told.append(str(exc))
+        return "\n---\n".join(map(str, told))
+
+    agent = Agent("x", run=code, tools=[shell])
+    said = (await Runner.run(agent, "x")).final_output.split("\n---\n")
+    assert [each.endswith("[exit code 0]") for each in said] == list(commands.values())

@@ -650,3 +650,81 @@ def test_function_tool_takes_a_confirmation_or_yes(given: Any, kept: Confirmatio
     async def pay() -> None: ...
 
     assert pay.confirmation == kept
+
+
+async def _needs(ctx: Any, arguments: dict[str, Any], call_id: str) -> bool:
+    await asyncio.sleep(0)
+    return bool(arguments["cents"] > 100 and call_id and ctx.get("careful", True))
+
+
+@pytest.mark.parametrize("needs", [lambda args: args["cents"] > 100, _needs])
+async def test_a_function_decides_which_calls_a_person_is_asked_about(needs: Any) -> None:
+    paid: list[int] = []
+
+    @function_tool(needs_approval=needs, confirmation=Confirmation(prompt_template="Really?"))
+    def pay(cents: int) -> str:
+        paid.append(cents)
+        return "paid"
+
+    person = Person(NO)
+    model = ScriptedModel([call("pay", cents=100), call("pay", cents=101), say("ok")])
+    session = Session("s", store=MemoryStore())
+    await Runner.run(
+        Agent("a", model=model, tools=[pay]), "x", session=session,
+        run_config=RunConfig(approver=person),
+    )  # fmt: skip
+    assert paid == [100]
+    assert [each.prompt.splitlines()[0] for each in person.asked] == ["Really?"]
+    told = [each.details for each in await session.events() if each.type == "tool_confirmation"]
+    assert [(each["approved"], each["by"]) for each in told if each] == [
+        (True, "policy"), (False, "ada"),
+    ]  # fmt: skip
+
+
+async def test_a_function_is_asked_once_for_a_call_whatever_crashes() -> None:
+    decisions, paid = [False, True], []
+
+    @function_tool(needs_approval=lambda args: decisions.pop(0))
+    def pay() -> str:
+        paid.append(len(decisions))
+        if len(paid) == 1:
+            raise Cut
+        return "paid"
+
+    agent = Agent("a", model=ScriptedModel([call("pay"), say("ok")]), tools=[pay])
+    session = Session("s", store=MemoryStore())
+    with pytest.raises(Cut):
+        await Runner.run(agent, "x", session=session)
+    result = await Runner.resume(agent, session)
+    assert (result.final_output, decisions, paid) == ("ok", [True], [1, 1])
+
+
+def _fails(args: dict[str, Any]) -> bool:
+    raise KeyError("amount")
+
+
+@pytest.mark.parametrize(("needs", "why"), [(_fails, "amount"), (lambda args: "no", "gave str")])
+async def test_a_bug_in_the_function_is_shown_and_the_call_is_not_made(
+    needs: Any, why: str
+) -> None:
+    paid: list[int] = []
+
+    @function_tool(needs_approval=needs)
+    def pay() -> str:
+        paid.append(1)
+        return "paid"
+
+    model = ScriptedModel([call("pay"), say("ok")])
+    result = await Runner.run(
+        Agent("a", model=model, tools=[pay]), "x", run_config=RunConfig(approver=Person(YES))
+    )
+    assert paid == []
+    assert why in str(model.calls[-1].input[-1])
+    [warning] = result.warnings
+    assert warning.startswith("needs_approval of the tool 'pay'")
+    assert why in warning
+
+
+def test_a_function_that_cannot_be_called_is_refused_when_the_tool_is_made() -> None:
+    with pytest.raises(UserError, match=r"takes the arguments of a call.*\(a, b\)"):
+        function_tool(lambda: "x", name_override="x", needs_approval=lambda a, b: True)

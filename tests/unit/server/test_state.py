@@ -240,3 +240,16 @@ async def test_scopes_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         gate.who = As("read", "answer").who
         for path in ("/sessions/s/state", "/state/users/u", "/state/apps/ekiden"):
             problem(await desk("PATCH", path, {"set": {"a": 1}}), 403, "auth.scope")
+
+
+async def test_variables_come_with_the_first_message(desk: Served) -> None:
+    await desk.ask("Where is my order 1042?", session_id="new", variables={"tier": "gold"})
+    first = (await desk.get("/sessions/new/events"))["items"][0]
+    assert first["details"]["state"] == {"set": {"tier": "gold"}}
+    await desk.command("run", "--session", "new", "--var", "n=1", "--var", "note=a=b", "Thanks.")
+    state = await desk.get("/sessions/new/state")
+    assert state["variables"] == {"tier": "gold", "n": 1, "note": "a=b"}
+    for bad in ({"user:x": 1}, {"": 1}, ["x"], {"x" * 201: 1}):
+        refused = await desk("POST", "/runs", {"input": "x", "session_id": "no", "variables": bad})
+        assert refused.status_code in (400, 422), refused.text
+    problem(await desk("GET", "/sessions/no"), 404)

@@ -21,7 +21,14 @@ from ekiden.agents.keys.restrictions import ALL, Restrictions, is_nothing, liste
 from ekiden.agents.report import Report, shown
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar, value_of
-from ekiden.core.aliases import BUILTIN_TOOLS, INHERIT, builtin_name, full_model_name, plain_key
+from ekiden.core.aliases import (
+    BUILTIN_TOOLS,
+    INHERIT,
+    builtin_name,
+    commands_of,
+    full_model_name,
+    plain_key,
+)
 from ekiden.core.checks.kinds import RefusedValue, Text, shown_type
 from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.profile import Scope
@@ -233,8 +240,20 @@ def _tools(
         if items is None:
             continue
         found = _counterparts(node, items, report, everything)
-        tools = found if tools is None else {each: tools[each] for each in tools if each in found}
+        tools = found if tools is None else _in_both(tools, found)
     return everything if tools is None else tools
+
+
+def _in_both(one: Mapping[str, Place], other: Mapping[str, Place]) -> dict[str, Place]:
+    """The tools of two lists; a shell that runs some commands only is part of one that runs all."""
+    both = {**one, **other}
+    return {
+        name: both[name]
+        for name in both
+        if all(
+            name in each or (name.startswith("shell(") and "shell" in each) for each in (one, other)
+        )
+    }
 
 
 def _switched(key: str, node: nodes.Mapping, restrictions: Restrictions) -> list[Scalar] | None:
@@ -269,6 +288,8 @@ def _counterparts(
         found = builtin_name(text)
         if found is not None or _MCP.fullmatch(text):
             tools.setdefault(found or text, (item.line, item.column))
+        elif (only := commands_of(text)) is not None:
+            tools.setdefault(f"shell({' '.join(only)})", (item.line, item.column))
         elif gemini is not None:
             tools.setdefault(f"mcp__{gemini['server']}__{gemini['tool']}", (item.line, item.column))
         elif text in (ALL, "all"):

@@ -322,7 +322,7 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 
     A server's name stands for all of its tools.
     """
-    tool = _plain_server(name)
+    tool = _plain_server("shell" if name.startswith("shell(") else name)
     return any(
         fnmatchcase(tool, pattern)
         or tool.startswith(f"{pattern.rstrip('_*')}__")

@@ -183,6 +183,7 @@ def order_of(input: api.Input, options: api.StartOptions, *, may_write_history: 
         title=options.get("title"),
         correlation_id=options.get("correlation_id"),
         priority=options.get("priority") or "normal",
+        variables=options.get("variables"),
         limits=api.limits_of(options),
         on_busy=options.get("on_busy") or "refuse",
         may_write_history=may_write_history,

@@ -44,6 +44,16 @@ async def run(
         Literal["low", "normal", "high", "urgent"],
         Parameter(help="The priority of a new session; workers take higher ones first."),
     ] = "normal",
+    variables: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--var",
+            negative="",
+            show_default=False,
+            help="NAME=VALUE: a variable of the session, set with the message; a value is JSON, or "
+            "else text. May be given more than once.",
+        ),
+    ] = (),
     strategy: StrategyOption = None,
     model: ModelOption = None,
     allow: AllowOption = (),
@@ -73,7 +83,7 @@ async def run(
     If the session waits for people it is suspended; the command ends and says how to answer. With
     --wait it stays until they have answered.
     """
-    from ekiden.cli.requests import read_request
+    from ekiden.cli.requests import parse_variables, read_request
     from ekiden.cli.run_start import OpeningMessage, RunFlags, begin_run
 
     if session == "":
@@ -96,5 +106,12 @@ async def run(
         as_json=as_json,
     )
     return await begin_run(
-        flags, OpeningMessage(said=said, session=session, user=user, priority=priority)
+        flags,
+        OpeningMessage(
+            said=said,
+            session=session,
+            user=user,
+            priority=priority,
+            variables=parse_variables(variables) or None,
+        ),
     )

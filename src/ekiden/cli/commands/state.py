@@ -14,8 +14,8 @@ from ekiden.cli.ids import session_id
 from ekiden.cli.options import JsonOption, NoWaitOption
 from ekiden.cli.output import emit, say
 from ekiden.cli.place import HERE, Place
+from ekiden.cli.requests import parse_variables
 from ekiden.cli.tables import print_table
-from ekiden.core.values.jsonio import loads
 
 if TYPE_CHECKING:
     from ekiden.sessions.scopes import SharedScope
@@ -101,7 +101,7 @@ async def state_set(
 ) -> None:
     """Set variables of a session, a user or an app."""
     session, given = _split(words, user, app)
-    changes = _parse_changes(given)
+    changes = parse_variables(given)
     await _change(
         session, changes, (), user=user, app=app, expect=expect, by=by, no_wait=no_wait,
         place=place, as_json=as_json,
@@ -186,19 +186,6 @@ def _other_app(place: Place, app: str | None) -> str | None:
     return None if place.is_server else app
 
 
-def _parse_changes(given: Sequence[str]) -> dict[str, Any]:
-    """The NAME=VALUE pairs; `UsageError` for anything else."""
-    changes: dict[str, Any] = {}
-    for each in given:
-        name, equals, value = each.partition("=")
-        if not equals or not name:
-            raise UsageError(f"{each[:60]!r} sets nothing: write NAME=VALUE")
-        if name in changes:
-            raise UsageError(f"{name[:60]!r} is set twice")
-        changes[name] = _value(value)
-    return changes
-
-
 def _whose(
     session: str | None, user: str | None, app: str | None
 ) -> tuple[SharedScope, str] | None:
@@ -230,10 +217,3 @@ def _split(
     if not given:
         raise UsageError("name the variables and their owner: a session, --user NAME or --app NAME")
     return session, given
-
-
-def _value(text: str) -> Any:
-    try:
-        return loads(text)
-    except (ValueError, RecursionError):
-        return text

@@ -17,6 +17,7 @@ from ekiden.agents.definition import (
 )
 from ekiden.agents.team_checks import ROUTER, member_names
 from ekiden.core.agent import Agent
+from ekiden.core.aliases import commands_of
 from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.errors import EkidenError
 from ekiden.core.integrations import integration
@@ -181,6 +182,7 @@ def confirmed(
         return tool
     default = Confirmation()
     own, said = tool.confirmation or default, definition.confirmation or default
+    is_named = not named.isdisjoint(definition.require_confirmation)
     template, timeout_s = said.prompt_template, said.timeout_s
     return replace(
         tool,
@@ -191,6 +193,7 @@ def confirmed(
             timeout_s=own.timeout_s if timeout_s is None else timeout_s,
             title=own.title,
         ),
+        needs_approval=False if is_named else tool.needs_approval,
     )
 
 
@@ -343,12 +346,13 @@ def _tools(
     definition: AgentDefinition, resolve: ResolveTool, problems: list[Problem]
 ) -> list[FunctionTool]:
     tools: dict[str, FunctionTool] = {}
+    commands = {name: words for name in definition.tools if (words := commands_of(name))}
     for name in definition.tools:
-        if is_mcp_name(name):
+        if is_mcp_name(name) or (name in commands and "shell" in {*definition.tools, *tools}):
             continue
         place = definition.tool_places.get(name, _NOWHERE)
         try:
-            tool = resolve(name)
+            tool = _resolved(name, commands, resolve)
             # Of one that is not imported, the function's name is the best guess at its own.
             guessed = [tool.name.rpartition(":")[2]] if tool.name == name else []
             tool = confirmed(definition, tool, [name, *guessed])
@@ -372,6 +376,16 @@ def _tools(
             place = definition.confirmation_places.get(name, _NOWHERE)
             problems.append(_problem(definition, place, "agent.unknown_tool", message))
     return list(tools.values())
+
+
+def _resolved(
+    name: str, commands: Mapping[str, Sequence[str]], resolve: ResolveTool
+) -> FunctionTool:
+    if name not in commands:
+        return resolve(name)
+    from ekiden.tools.builtin.shell import for_commands
+
+    return for_commands(resolve("shell"), list(commands.values()))
 
 
 def _may_be(name: str, definition: AgentDefinition, tools: Collection[str]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
 from ekiden.core.agent import Agent
@@ -32,6 +32,7 @@ def begin(
     live: bool = False,
     to: str | None = None,
     strategy: Strategy | None = None,
+    variables: Mapping[str, Any] | None = None,
 ) -> RunResultStreaming:
     """A run of `text` in the session; `live` asks models for their answers piece by piece.
 
@@ -44,6 +45,7 @@ def begin(
         live=live,
         to=to,
         route_options=None if strategy is None else {"strategy": strategy},
+        variables=variables,
     )
     return RunResultStreaming(lambda: begun(options, text, session))
 

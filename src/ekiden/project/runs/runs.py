@@ -84,6 +84,8 @@ class RunOrder:
     """Of a new session."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Further facts that a new session is created with."""
+    variables: Mapping[str, Any] | None = None
+    """Set in the session together with the message."""
     limits: Mapping[str, float] = field(default_factory=dict)
     """Of this run, by name; others are as the settings have them."""
     on_busy: Literal["wait", "refuse"] = "refuse"
@@ -422,6 +424,7 @@ class Runs:
         if order is not None:
             options.to = order.to
             options.along = order.along
+            options.variables = order.variables
             if order.strategy is not None:
                 options.route_options = {"strategy": order.strategy}
         return options

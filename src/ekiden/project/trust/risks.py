@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from ekiden.agents import AgentDefinition, LoadedAgents, agent_folders
 from ekiden.agents.definition import printable
+from ekiden.core.aliases import commands_of
 from ekiden.core.checks.addresses import is_loopback
 from ekiden.core.values.jsonio import dumps
 from ekiden.project.agent_files.edges import is_mcp_name
@@ -120,7 +121,7 @@ def agent_risks(
         yield from _calls(root, each)
         if not asks:
             for name in each.tools:
-                if name in BUILTIN_NAMES or is_mcp_name(name):
+                if name in BUILTIN_NAMES or is_mcp_name(name) or commands_of(name):
                     line, _ = each.tool_places.get(name, (each.line, 1))
                     effect = "runs without approval, as your settings say"
                     yield _risk(root, each.path, line, "tools.allow", name, effect)
@@ -129,7 +130,7 @@ def agent_risks(
 def functions_of(definition: AgentDefinition) -> Iterator[tuple[str, str, int]]:
     """The functions that an agent's file names, each with its key and its line."""
     for name in definition.tools:
-        if ":" in name and name != _DEMO_TOOL and not is_mcp_name(name):
+        if ":" in name and name != _DEMO_TOOL and not is_mcp_name(name) and not commands_of(name):
             line, _ = definition.tool_places.get(name, (definition.line, 1))
             yield "tools.allow", name, line
     said = definition.guardrails

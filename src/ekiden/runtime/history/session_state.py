@@ -28,6 +28,7 @@ from ekiden.runtime.state.variables import GONE, body_of, stored_variables, valu
 from ekiden.sessions.scopes import (
     SharedScope,
     check_name,
+    check_own,
     check_room,
     checked_value,
     collection_of,
@@ -80,11 +81,7 @@ async def update_state(
     _check_version(expected_version)
     wanted = _checked(changes, delete)
     for name in wanted:
-        if split_name(name)[0] in ("user", "app"):
-            raise UserError(
-                f"{name!r} is not the session's: change it with update_shared_state, or with "
-                "`ekiden state set --user` and `--app`"
-            )
+        check_own(name)
     await store.open()
     config = RunConfig(on_busy=on_busy, busy_timeout_s=busy_timeout_s)
     claim, row = await claimed(store, session_id, config)
@@ -154,8 +151,7 @@ async def _kept_under_handoffs(
     for pending in cursor.handoffs.open:
         if pending.variables is not None:
             before = await store.steps(row.id, prefix=pending.variables)
-            number = pending.id.rpartition(".")[2]
-            key = f"{cursor.progress.run}.{number}.variables.{seq}"
+            key = f"{cursor.progress.run}.{pending.number}.variables.{seq}"
             steps[key] = _changed(before[pending.variables], told)
             pending.variables = key
     return (cursor.to_json() if steps else None), steps

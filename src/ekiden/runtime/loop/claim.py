@@ -32,6 +32,7 @@ from ekiden.runtime.state.state import RunState
 from ekiden.runtime.state.step_record import REDACTED
 from ekiden.sessions import Session
 from ekiden.sessions.progress import has_open_run
+from ekiden.sessions.scopes import own_variables
 from ekiden.storage.base import (
     Claim,
     Commit,
@@ -52,6 +53,7 @@ async def submit(options: RunOptions, input: str | Iterable[Any], session: Sessi
     """
     items = read_input(input)
     options.check_addressee()
+    _check_variables(options)
     await session.store.open()
     draft = session.draft(options.entry.name)
     claim, row = await claimed(session.store, draft.id, options.config, create=draft)
@@ -256,6 +258,7 @@ class begun:
         options, session = self._options, self._session
         items = read_input(self._input)
         options.check_addressee()
+        _check_variables(options)
         entry = options.entry
         if session is None:
             store: Store = MemoryStore(options.config.clock)
@@ -292,6 +295,11 @@ class begun:
         finally:
             self._display.__exit__(None, None, None)
             await self._owned.__aexit__(None, failure, None)
+
+
+def _check_variables(options: RunOptions) -> None:
+    if options.variables is not None:
+        options.variables = own_variables(options.variables)
 
 
 async def _suspend(run: RunState, status: SessionStatus) -> None:

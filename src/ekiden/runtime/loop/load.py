@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -69,6 +69,8 @@ async def first_step(
         _tell_unrecorded(run, row, events)
         run.variables.forget_run()
     await run.learn_shared()
+    if options.variables:
+        run.context.variables.update(options.variables)
     if agent.name != row.agent:
         run.cursor.handoffs.received = run.cursor.handoffs.tools = None
     run.cursor.handoffs.route = to.asked
@@ -76,6 +78,8 @@ async def first_step(
     message = _record_message(run, items, closing, undone, is_open=bool(before.handoffs.open))
     if agent.name == row.agent:
         run.cursor.handoffs.open = before.handoffs.still_open(message)
+        if options.variables:
+            await _keep_under_handoffs(run, options.variables)
     if row.seq or row.cursor:
         await _end_before(run, row, before)
     if to.route is not None:
@@ -88,6 +92,18 @@ async def first_step(
     await run.commit(status="ready", outcome="", release=release)
     fault_point("run.begin.after_commit")
     return run
+
+
+async def _keep_under_handoffs(run: RunState, given: Mapping[str, Any]) -> None:
+    """A handoff that is undone later takes back what agents set, not what came with a message."""
+    for pending in run.cursor.handoffs.open:
+        before = run.variables.stored
+        if pending.variables is not None:
+            before = (await run.store.steps(run.session_id, prefix=pending.variables))[
+                pending.variables
+            ]
+        pending.variables = f"{run.number}.{pending.number}.variables.{run.next_seq}"
+        run.remember(pending.variables, {**before, **given})
 
 
 def _record_message(

@@ -17,16 +17,20 @@ from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.profile import Confirmation
 from ekiden.core.questions.inbox_item import NOBODY, InboxItem
 from ekiden.core.roles import Approval, ConfirmationRequest
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tool import ApprovalFunction, FunctionTool, check_approval_function
 from ekiden.runtime.outcome.finish import describe, is_bug, warn
 from ekiden.runtime.questions.cancel_question import is_withdrawn_by_run, withdraw
 from ekiden.runtime.questions.inboxes import read_item
 from ekiden.runtime.questions.questions import Suspended, deadline, decided, post
+from ekiden.runtime.state.calls import settled
 from ekiden.runtime.state.cursor import Grant
 from ekiden.runtime.state.state import RunState
 from ekiden.tools import ToolResult
 from ekiden.tools.cancellation import is_being_cancelled
 from ekiden.tools.text import shortened, spelled_out
+
+POLICY = "policy"
+"""Who approved a call of which a tool's `needs_approval` says that no person is asked."""
 
 _YES = "approve"
 _NO = "reject"
@@ -201,8 +205,13 @@ async def _ask(
 ) -> Decision:
     confirmation, approver = tool.confirmation, run.config.approver
     assert confirmation is not None
+    is_asked = key in run.memo or key in run.cursor.questions.open
+    if callable(tool.needs_approval) and not is_asked:
+        decision = await _decided_by_function(run, tool.needs_approval, tool.name, call)
+        if decision is not None:
+            return decision
     # Whoever goes on with the run may have another approver than whoever asked.
-    if isinstance(approver, str) or key in run.memo or key in run.cursor.questions.open:
+    if isinstance(approver, str) or is_asked:
         return await _ask_inbox(run, tool, call, key)
     if approver is None:
         return _no("unavailable", "nobody is there to ask (`RunConfig.approver` is not set)")
@@ -241,6 +250,38 @@ async def _ask(
     if isinstance(answer, str) and answer == "inbox":
         return await _ask_inbox(run, tool, call, key)
     return _read(answer)
+
+
+async def _decided_by_function(
+    run: RunState, needs_approval: ApprovalFunction, tool: str, call: Item
+) -> Decision | None:
+    """What the tool's own function decides; `None`: a person is asked."""
+    try:
+        arguments = json.loads(call.get("arguments") or "{}")
+    except (ValueError, RecursionError):
+        arguments = None
+    if not isinstance(arguments, dict):
+        return None
+    deadline = asyncio.timeout(_DIRECT_S)
+    try:
+        async with deadline:
+            if check_approval_function(needs_approval, tool) == 1:
+                needed = await settled(needs_approval(arguments))
+            else:
+                needed = await settled(needs_approval(run.context, arguments, call["call_id"]))
+        if not isinstance(needed, bool):
+            raise TypeError(f"it gave {type(needed).__name__}, not True or False")
+    except asyncio.CancelledError as exc:
+        if is_being_cancelled():
+            raise
+        failure: BaseException = exc
+    except (Exception, SystemExit) as exc:
+        late = TimeoutError(f"it did not decide within {_DIRECT_S:g} s")
+        failure = late if deadline.expired() else exc
+    else:
+        return None if needed else Decision(approved=True, by=POLICY)
+    warn(run, f"needs_approval of the tool {tool!r}", failure)
+    return _no("unavailable", f"its `needs_approval` failed ({describe(failure)})")
 
 
 async def _ask_inbox(run: RunState, tool: FunctionTool, call: Item, key: str) -> Decision:

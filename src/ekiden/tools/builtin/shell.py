@@ -11,11 +11,14 @@ import shutil
 import signal
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from ekiden.core.context import ToolContext
 from ekiden.core.current_agent import AGENT_VARIABLE, acting_agent, lineage_mark
 from ekiden.core.errors import ToolError
+from ekiden.core.tool import FunctionTool
 from ekiden.tools.settings import ShellToolSettings, config_command
 
 _MAX_COMMAND = 20_000
@@ -228,6 +231,27 @@ def split_command(command: str) -> list[str]:
 def program_of(arguments: str) -> str:
     """The program that a call with these arguments runs; raises if there is none."""
     return split_command(json.loads(arguments)["command"])[0]
+
+
+def for_commands(tool: FunctionTool, allowed: Sequence[Sequence[str]]) -> FunctionTool:
+    """`shell` for some commands only: each is the words of a command, with ``*`` at its end if more
+    may follow."""
+
+    async def invoke(ctx: ToolContext[Any], arguments: str) -> Any:
+        try:
+            command = json.loads(arguments)["command"]
+            given = split_command(command)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return await tool.on_invoke_tool(ctx, "{}")  # It says what is wrong with them.
+        for words in allowed:
+            plain = [word for word in words if word != "*"]
+            if given == plain or (words[-1] == "*" and given[: len(plain)] == plain):
+                # What was looked at is what is run, whichever way the text can be read.
+                return await tool.on_invoke_tool(ctx, json.dumps({"command": command}))
+        listed = "; ".join(" ".join(words) for words in allowed)
+        raise ToolError(f"the agent's file allows other commands only: {listed}")
+
+    return replace(tool, on_invoke_tool=invoke)
 
 
 def scrubbed_environment(environment: os._Environ[str] | dict[str, str]) -> dict[str, str]:
