@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ekiden.cli.errors import UsageError
-from ekiden.cli.output import note
+from ekiden.cli.output import StatusLine, note
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.values.jsonio import dumps
 
@@ -48,6 +48,7 @@ def open_project(
     from ekiden.project.project import load_project
     from ekiden.project.settings import load_settings
     from ekiden.project.trust import inspect_workspace
+    from ekiden.routing.meaning.stage import LEARNING
 
     root = Path.cwd()
     overrides = {"model": model, "agents.routing.strategy": strategy}
@@ -63,10 +64,23 @@ def open_project(
     project = load_project(
         root, overrides=overrides, team=team, keep_going=keep_going, inert=inert, files=files
     )
+    LEARNING.set(_learning(StatusLine(as_json=as_json)))
     project.tell = lambda text: _tell(text, as_json=as_json)
     left_out = [problem for problem in project.problems if problem.severity == "error"]
     tell_problems(left_out, as_json=as_json)
     return project
+
+
+def _learning(line: StatusLine) -> Callable[[int, int], None]:
+    """Shows on a terminal how far a large team is learnt."""
+
+    def show(done: int, total: int) -> None:
+        if done < total:
+            line.show(f"learning what the agents are for: {done:,} of {total:,} texts")
+        else:
+            line.close()
+
+    return show
 
 
 def check_addressee(project: Project, address: AddressedMessage) -> None:

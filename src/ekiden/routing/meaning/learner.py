@@ -9,6 +9,7 @@ what the calibration is made from.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -103,6 +104,40 @@ class Learner:
         else:
             self._weights, self.left_out = _exactly(likeness, targets, weights)
 
+    def arrays(self) -> dict[str, Matrix]:
+        """What `restored` needs; not `left_out`."""
+        known = self._landmarks
+        found = {"weights": self._weights, "letters": known.letters, "meaning": known.meaning}
+        found |= {f"first.{name}": each for name, each in self._first.arrays().items()}
+        if self._second is not None and known.second is not None:
+            found["second"] = known.second
+            found |= {f"second.{name}": each for name, each in self._second.arrays().items()}
+        return found
+
+    @classmethod
+    def restored(
+        cls, arrays: Mapping[str, Matrix], *, agents: int, sizes: tuple[int, int, int | None]
+    ) -> Learner:
+        """A learner of what `arrays` gave, with vectors of these `sizes`: of meaning, of letters,
+        of the second encoder. `ValueError` or `KeyError` if they do not fit together."""
+        self = cls.__new__(cls)
+        count = len(arrays["weights"])
+        shapes = {"weights": (count, agents), "meaning": (count, sizes[0])}
+        shapes |= {"letters": (count, sizes[1]), "second": (count, sizes[2] or 0)}
+        for name, shape in shapes.items():
+            if (name != "second" or sizes[2] is not None) and arrays[name].shape != shape:
+                raise ValueError(f"{name} is {arrays[name].shape}, not {shape}")
+        self._weights = arrays["weights"]
+        self._first = _Lens.restored(arrays, "first", sizes[0])
+        self._second = None if sizes[2] is None else _Lens.restored(arrays, "second", sizes[2])
+        self._landmarks = Views(
+            meaning=arrays["meaning"],
+            letters=arrays["letters"],
+            second=None if sizes[2] is None else arrays["second"],
+        )
+        self.left_out = np.zeros((0, agents), dtype=np.float32)
+        return self
+
     def scores(self, texts: Views) -> Matrix:
         """A row for every text: how much speaks for each agent, 1 at most or a little more."""
         seen = self._seen(texts)
@@ -141,6 +176,19 @@ class _Lens:
         if known.any():
             vectors, owners = vectors[known], owners[known]
         self._centre, self._emphasis = _emphasis(vectors, owners)
+
+    def arrays(self) -> dict[str, Matrix]:
+        """What `restored` needs."""
+        return {"centre": self._centre, "emphasis": self._emphasis}
+
+    @classmethod
+    def restored(cls, arrays: Mapping[str, Matrix], name: str, size: int) -> _Lens:
+        """As `Learner.restored`."""
+        self = cls.__new__(cls)
+        self._centre, self._emphasis = arrays[f"{name}.centre"], arrays[f"{name}.emphasis"]
+        if self._centre.shape != (size,) or self._emphasis.shape != (size, size):
+            raise ValueError(f"the lens {name} has another size")
+        return self
 
     def seen(self, vectors: Matrix) -> Matrix:
         """Rows of length 1; zeros stay zeros."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,8 +21,10 @@ from ekiden.routing.meaning.calibration import (
     Calibration,
     DescribedCalibration,
     Judgement,
+    TaughtCalibration,
     calibrate,
 )
+from ekiden.routing.meaning.index import read_index, write_index
 from ekiden.routing.meaning.learner import Indices, Learner, Matrix, Views
 from ekiden.routing.meaning.texts import (
     NOBODYS,
@@ -44,6 +48,12 @@ _MOSTLY = 0.5
 _TAUGHT = 3
 """With fewer examples an agent is known by its description. In a team where most have more, its
 probability is a guess, and nobody's choice stands on it alone."""
+Told: TypeAlias = Callable[[int, int], None]
+
+_STEP = 64
+"""Texts that are learnt between two looks at how far it is."""
+_LARGE = 200
+"""From so many texts on, what is learnt is kept for other processes."""
 _TELLING = 0.5
 """Texts believed less than this are not taken as samples of what requests will be like."""
 
@@ -60,7 +70,9 @@ class SemanticStage:
     `threshold` is how probable a choice must be, 0 to 1; without it, the line is the measured one
     (`calibration`). From the confidence `sure_at` on a choice stands on its own. `second` is
     another encoder, which counts as much as the first; what is asked in a language that it does not
-    know is decided as if there were none. Safe to use from several threads::
+    know is decided as if there were none. What is learnt of a large team is kept in the user's
+    cache folder; while it is learnt, which takes seconds, `on_learning` is told how many texts are
+    done, of how many. Safe to use from several threads::
 
         stage = SemanticStage([billing, travel], local_embedder())
         stage.decide("why was I charged twice?").agent
@@ -74,6 +86,7 @@ class SemanticStage:
         second: KnowingEmbedder | None = None,
         threshold: float | None = None,
         sure_at: int = RuleSettings().confidence_threshold,
+        on_learning: Told | None = None,
     ) -> None:
         self._names = [agent.name for agent in agents]
         taught = {a.name for a in agents if len(a.triggers.examples) >= _TAUGHT}
@@ -88,11 +101,82 @@ class SemanticStage:
         self._alone: _Judge | None = None
         self._together: _Judge | None = None
         if agents:
-            self._learn(agents)
+            texts = texts_of(agents)
+            key = self._key(texts) if len(texts) >= _LARGE else None
+            if key is None or not self._restore(key, agents):
+                self._learn(agents, texts, None if key is None else on_learning)
+                if key is not None:
+                    self._keep(key)
 
-    def _learn(self, agents: Sequence[Agent[Any]]) -> None:
-        texts = texts_of(agents)
-        views = self._views([each.text for each in texts])
+    def _key(self, texts: Sequence[AgentText]) -> str:
+        """A hash of all that the learner is made of: texts, encoders and this code."""
+        second = None if self._second is None else self._second.name
+        told = [self._meaning.name, second, self._letters.name, self._described, self._names]
+        digest = sha256(repr(told).encode("utf-8", "surrogatepass"))
+        for each in texts:
+            said = (each.agent, each.text, each.weight, each.is_request)
+            digest.update(repr(said).encode("utf-8", "surrogatepass"))
+        for path in sorted(Path(__file__).parent.glob("*.py")):
+            digest.update(path.read_bytes())
+        return digest.hexdigest()
+
+    def _keep(self, key: str) -> None:
+        arrays: dict[str, Matrix] = {}
+        for name, judge in (("alone", self._alone), ("together", self._together)):
+            if judge is not None:
+                arrays |= {f"{name}.{each}": a for each, a in judge.learner.arrays().items()}
+                if isinstance(judge.calibration, TaughtCalibration):
+                    line = [judge.calibration.sharpness, judge.calibration.line]
+                    arrays[f"{name}.calibration"] = np.array(line, dtype=np.float32)
+        write_index(key, arrays)
+
+    def _restore(self, key: str, agents: Sequence[Agent[Any]]) -> bool:
+        """Whether what was learnt before could be taken."""
+        arrays = read_index(key)
+        if arrays is None:
+            return False
+        try:
+            self._alone = self._restored("alone", arrays, agents, None)
+            if self._second is not None and "together.weights" in arrays:
+                size = self._second.dimensions
+                self._together = self._restored("together", arrays, agents, size)
+        except (ValueError, KeyError, IndexError):
+            self._alone = self._together = None
+            return False
+        return True
+
+    def _restored(
+        self,
+        name: str,
+        arrays: Mapping[str, Matrix],
+        agents: Sequence[Agent[Any]],
+        second: int | None,
+    ) -> _Judge:
+        own = {each.removeprefix(f"{name}."): arrays[each] for each in arrays}
+        columns = own["weights"].shape[1]
+        if columns <= len(agents):
+            raise ValueError("there is no column for nobody")
+        sizes = (self._meaning.dimensions, self._letters.dimensions, second)
+        learner = Learner.restored(own, agents=columns, sizes=sizes)
+        if self._described:
+            return _Judge(learner=learner, calibration=_of_described(agents))
+        sharpness, line = map(float, own["calibration"])
+        calibration = TaughtCalibration(sharpness=sharpness, line=line)
+        return _Judge(learner=learner, calibration=calibration)
+
+    def _learn(
+        self, agents: Sequence[Agent[Any]], texts: Sequence[AgentText], told: Told | None
+    ) -> None:
+        words = [each.text for each in texts]
+        if told is None:
+            views = self._views(words)
+        else:
+            told(0, len(words))
+            views = self._views(words[:_STEP])
+            for start in range(_STEP, len(words), _STEP):
+                told(start, len(words))
+                views = views.with_more(self._views(words[start : start + _STEP]))
+            told(len(words), len(words))
         if self._described:
             views, others = self._as_requests(views, texts)
             columns = np.arange(len(others.meaning))
@@ -134,9 +218,7 @@ class SemanticStage:
         columns = max(int(owners.max()), len(agents)) + 1
         learner = Learner(texts, owners, belief, agents=columns)
         if self._described:
-            examples = [min(len(agent.triggers.examples), _TAUGHT) for agent in agents]
-            known = sum(examples) / (_TAUGHT * len(agents))
-            return _Judge(learner=learner, calibration=DescribedCalibration(examples=known))
+            return _Judge(learner=learner, calibration=_of_described(agents))
         telling = np.flatnonzero((belief >= _TELLING) & (owners < len(agents)))
         calibration = calibrate(learner.left_out[telling], owners[telling])
         return _Judge(learner=learner, calibration=calibration)
@@ -215,6 +297,7 @@ def semantic_stage(
     settings: SemanticSettings,
     *,
     sure_at: int = RuleSettings().confidence_threshold,
+    on_learning: Told | None = None,
 ) -> SemanticStage | str:
     """The stage with the local embedder and a second encoder that was found, or why there is none.
 
@@ -229,7 +312,13 @@ def semantic_stage(
         second=second_encoder(),
         threshold=settings.threshold,
         sure_at=sure_at,
+        on_learning=on_learning,
     )
+
+
+def _of_described(agents: Sequence[Agent[Any]]) -> DescribedCalibration:
+    examples = [min(len(agent.triggers.examples), _TAUGHT) for agent in agents]
+    return DescribedCalibration(examples=sum(examples) / (_TAUGHT * len(agents)))
 
 
 def _known(encoder: KnowingEmbedder, texts: Sequence[str]) -> Matrix:

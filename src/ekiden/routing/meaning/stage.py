@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from ekiden.core.agent import Agent
@@ -11,6 +12,9 @@ from ekiden.embeddings.base import Embedder
 from ekiden.routing.decision import Stage, StageResult, plain_line
 from ekiden.routing.settings import RoutingSettings
 from ekiden.tools.threads import in_thread
+
+LEARNING: ContextVar[Callable[[int, int], None] | None] = ContextVar("learning", default=None)
+"""Told how many texts of a large team are learnt, and of how many, for whoever waits for it."""
 
 _MAX_REASON = 300
 
@@ -68,7 +72,9 @@ class Meaning:
 
         semantic, sure_at = self._settings.semantic, self._settings.rule.confidence_threshold
         if self._embedder is None:
-            return semantic_stage(self._agents, semantic, sure_at=sure_at)
+            return semantic_stage(
+                self._agents, semantic, sure_at=sure_at, on_learning=LEARNING.get()
+            )
         return SemanticStage(
             self._agents, self._embedder, threshold=semantic.threshold, sure_at=sure_at
         )
