@@ -137,3 +137,13 @@ def test_too_many_texts_are_thinned_evenly(monkeypatch: pytest.MonkeyPatch) -> N
     found = texts_of([long, Agent("short")])
     assert [each.text for each in found if each.agent == 0][:3] == ["text 0", "text 10", "text 20"]
     assert [each.text for each in found if each.agent == 1] == ["short"]
+
+
+def test_among_more_agents_than_were_fitted_a_request_must_be_clearer() -> None:
+    def lead(count: int) -> float:
+        scores = np.zeros(count, np.float32)
+        scores[0] = 0.4
+        return DescribedCalibration().judge(scores, np.zeros(1, np.float32)).lead
+
+    within, beyond = lead(75) - lead(150), lead(150) - lead(300)
+    assert beyond == pytest.approx(within + np.log(2), abs=1e-4)

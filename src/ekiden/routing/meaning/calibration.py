@@ -112,6 +112,11 @@ LINE = 0.78
 those of the sets that were fitted: with this, requests of a team's own subject are seldom refused.
 """
 
+FITTED = 150
+"""The largest team that was fitted. Among more agents the best score is higher by chance than the
+fit knows, so a request must be clearer by the logarithm of how many times more there are. Of 24
+requests for nobody among 336 public agent files 19 are refused, and 3 of 40 for somebody."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedCalibration:
@@ -141,7 +146,7 @@ class DescribedCalibration:
         probable[best] = right
         return Judgement(
             probable=np.asarray(probable, dtype=np.float32),
-            lead=_logit(in_scope) - _logit(LINE),
+            lead=_logit(in_scope) - _logit(LINE) - max(0.0, math.log(len(agents) / FITTED)),
         )
 
 
