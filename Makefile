@@ -109,11 +109,12 @@ examples: setup  ## The same SDK's examples, run with it and with Ekiden, output
 mutations: setup  ## Plant defects on purpose, and see which test catches each
 	$(BIN)/python -m tests.mutations.run
 
-check: setup  ## Lint, format, types, layers
+check: setup  ## Lint, format, types, layers, words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -n 2 || $(BIN)/mypy  # On a busy machine its workers may come too late.
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.style
 
 format: setup  ## Apply the formatter and the safe fixes
 	$(BIN)/ruff check --fix .

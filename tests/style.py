@@ -232,7 +232,7 @@ def titles() -> Iterator[str]:
 
 def _faults(place: str, line: int, text: str) -> Iterator[str]:
     for sentence in _sentences(text):
-        words = sentence.split()
+        words = [each for each in sentence.split() if not _LISTED.fullmatch(each)]
         start = " ".join(words[:5])
         if len(words) > LONGEST:
             yield f"{place}:{line}: {len(words)} words in a sentence, split it: {start} …"
@@ -241,16 +241,18 @@ def _faults(place: str, line: int, text: str) -> Iterator[str]:
 
 
 _CODE = re.compile(r"``[^`]+``|`[^`]+`|!?\[([^\]]*)\]\([^)]*\)|\*\*|https?://\S+")
-_END = re.compile(r"(?<=[.:;?!])\s+(?=[A-Z`*“(]|$)|(?<=[:;])\s|\n\s*\n|::\n")
+_END = re.compile(r"(?<=[.?!])\s+(?=[A-Z`*“(\"]|$)|\n\s*\n|::\n")
 
 
 def _sentences(text: str) -> Iterable[str]:
-    """The sentences of a text; a colon and a semicolon end one too, code counts as one word."""
+    """The sentences of a text, in which code is an X."""
     shown = _CODE.sub(lambda found: found[1] or ("" if found[0] == "**" else "X"), text)
     paragraphs = [each for each in shown.split("\n\n") if not each.startswith("    ")]
     return [each for part in paragraphs for each in _END.split(part) if each.strip()]
 
 
+_LISTED = re.compile(r"\W*X\W*")
+"""A piece of code: lists of names are no long sentences."""
 _SUBJECT = re.compile(
     r"(?:^|[,;:(] |\b(?:and|that|if|when|what|while|or|because|whom|so) )"
     r"(whoever|nobody|somebody)\b(?! else's|')",

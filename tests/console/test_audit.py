@@ -124,7 +124,7 @@ def test_the_chain_is_verified_and_a_broken_link_is_named(
     expect(part.get_by_role("alert")).to_have_text("✕ The chain is broken in one session.")
     broken = part.get_by_role("listitem")
     expect(broken).to_contain_text("Changed s2/")
-    expect(broken).to_contain_text("its hash is not that of what is stored")
+    expect(broken).to_contain_text("its hash does not match the stored data")
     assert console.serious() == []
     assert console.fits()
     broken.get_by_role("link", name="Session s2").click()

@@ -66,8 +66,8 @@ def split(text: str, report: Report) -> FileParts | None:
         report.error(
             None,
             "too_large",
-            f"the front matter is longer than {MAX_FRONT_MATTER // 1024} KB; what is long "
-            "belongs into the instructions below it",
+            f"the front matter is longer than {MAX_FRONT_MATTER // 1024} KB; move long texts "
+            "into the instructions below it",
         )
         return None
     return FileParts(text[start : closing.start()], text[closing.end() :].strip())
@@ -78,7 +78,9 @@ def _report_missing(text: str, report: Report) -> None:
     if late is not None and not text[: late.start()].strip():
         line = text.count("\n", 0, late.start()) + 1
         report.error(
-            Spot(line, 1), "no_front_matter", "--- must be the first line; remove what is before it"
+            Spot(line, 1),
+            "no_front_matter",
+            "--- must be the first line; remove everything before it",
         )
         return
     report.error(None, "no_front_matter", f"the file has no front matter; {_EXAMPLE}")

@@ -20,7 +20,7 @@ _FLAGS = (
     | getattr(os, "O_BINARY", 0)
 )
 _REASONS = {
-    errno.ENOENT: "there is no such file; a link may lead nowhere",
+    errno.ENOENT: "there is no such file; a link may be broken",
     errno.EACCES: "it may not be read: give yourself the right to, as with chmod u+r",
     errno.EPERM: "it may not be read: give yourself the right to, as with chmod u+r",
     errno.ELOOP: "it is a link that leads back to itself: remove it",
@@ -101,7 +101,7 @@ def decode(data: bytes, report: Report) -> str | None:
         report.error(
             spot(text, nul),
             "nul_character",
-            "there is a NUL character here, as in a file that is no text; remove it",
+            "there is a NUL character here, so the file is not text; remove it",
         )
         return None
     return text
@@ -117,7 +117,7 @@ def _not_a_file(report: Report) -> None:
     report.error(
         None,
         "not_a_file",
-        "this is no ordinary file but a folder, pipe or device; an agent is a text file "
+        "this is not an ordinary file but a folder, pipe or device; an agent is a text file "
         "whose name ends in .md",
     )
 

@@ -88,8 +88,8 @@ def _fallback_problems(
         listed = [peer.name for peer in said.agents]
     if fallback.name not in listed and by_name[fallback.name].scope != "system":
         words = (
-            f"the fallback {fallback.name!r} is none of the agents that get tasks: "
-            f"{', '.join(listed)[:200] or 'nobody'}; add it to `supervisor.agents`"
+            f"the fallback {fallback.name!r} is not among the agents that get tasks: "
+            f"{', '.join(listed)[:200] or 'none'}; add it to `supervisor.agents`"
         )
         yield problem_at(source, fallback, "bad_fallback", words)
 

@@ -77,7 +77,7 @@ def _scope(session_id: str | None, *, is_compared: bool) -> tuple[list[str], lis
     if is_compared:
         checked.append("each record of the export")
     else:
-        not_checked.append("whether whole sessions were deleted or written anew (--against does)")
+        not_checked.append("whether whole sessions were deleted or rewritten (--against does)")
     not_checked.append(
         "variables and other facts of sessions, steps, documents, messages and memory, "
         "which no hash covers"

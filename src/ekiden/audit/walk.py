@@ -104,8 +104,8 @@ class Walk:
             self._break(
                 "changed",
                 event.seq,
-                "its hash is not that of what is stored after the record before it: it was "
-                "changed, or a record before it was changed, moved or taken away",
+                "its hash does not match the stored data and the previous record: it was "
+                "changed, or an earlier record was changed, moved or removed",
             )
             return
         self._previous = stored

@@ -29,7 +29,7 @@ def check_message(message: AgentMessage, settings: BusLimits) -> Any:
     if type(message) is not AgentMessage:
         raise UserError(f"the bus carries AgentMessage objects, not {message!r:.80}")
     if message.type not in _TYPES:
-        raise UserError(f"{message.type!r:.40} is no type of message: {', '.join(sorted(_TYPES))}")
+        raise UserError(f"{message.type!r:.40} is not a message type: {', '.join(sorted(_TYPES))}")
     check_agent(message.from_agent)
     _check_id("id", message.id)
     if message.correlation_id is not None:
@@ -39,8 +39,8 @@ def check_message(message: AgentMessage, settings: BusLimits) -> Any:
     priority, created_at = message.priority, message.created_at
     if type(priority) is not int or not 1 <= priority <= 4:
         raise UserError(
-            f"{priority!r:.40} is no priority of a message: 1 (low), 2 (normal), 3 (high) "
-            "or 4 (urgent)"
+            f"{priority!r:.40} is not a message priority: 1 (low), 2 (normal), 3 (high) or 4 "
+            "(urgent)"
         )
     if type(created_at) not in _NUMBERS or not 0 <= created_at < _LAST_TIME:
         raise UserError(f"`created_at` is a time in seconds, not {created_at!r:.40}")
@@ -75,8 +75,8 @@ def own_payload(value: Any, settings: BusLimits, what: str, name: str) -> Any:
     size = len(text) if text.isascii() else len(text.encode())
     if size > settings.max_payload:
         raise UserError(
-            f"{what.format(name)} has {size} bytes as JSON, and at most {settings.max_payload} are "
-            "carried (`max_payload`): store it elsewhere and send where it is"
+            f"{what.format(name)} has {size} bytes as JSON, and the maximum is "
+            f"{settings.max_payload} (`max_payload`): store it somewhere and send its address"
         )
     return loads(text)
 

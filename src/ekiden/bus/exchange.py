@@ -149,7 +149,7 @@ class Exchange:
             await self.escalate(message, blocking=False, options=())
             return message.id
         if message.to_agent is None:
-            raise UserError("a message without `to_agent` is for everybody: use `broadcast`")
+            raise UserError("a message without `to_agent` is a broadcast: use `broadcast`")
         if message.type == "query":
             raise UserError("the answer to a query is waited for: use `query`, or another type")
         await self._sending.send(message, payload)
@@ -160,9 +160,9 @@ class Exchange:
         payload = check_message(message, self._parts.settings)
         check_sender(message.from_agent, self._parts.inherited)
         if message.to_agent is not None:
-            raise UserError("a broadcast is for everybody: leave out `to_agent`, or use `send`")
+            raise UserError("a broadcast goes to all agents: leave out `to_agent`, or use `send`")
         if message.type in ("query", "response"):
-            raise UserError(f"a {message.type} cannot be for everybody: use `BusClient.ask_all`")
+            raise UserError(f"a {message.type} cannot be a broadcast: use `BusClient.ask_all`")
         reached, full = [], []
         for agent in await self._parts.presence.served_agents():
             if agent == message.from_agent:

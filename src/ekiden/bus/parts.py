@@ -115,7 +115,7 @@ class BusParts:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and isinstance(exc := task.exception(), Exception):
-            _log.error("something that the bus did beside failed: %s", exc, exc_info=exc)
+            _log.error("a background task of the bus failed: %s", exc, exc_info=exc)
 
     async def finish(self) -> None:
         """Return when everything that was begun beside is done."""

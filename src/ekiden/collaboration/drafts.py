@@ -76,7 +76,7 @@ class Drafts:
         names = [agent_name(each) for each in others]
         settings = self._ledger.settings
         if not names:
-            raise UserError("a collaboration needs somebody else who takes part")
+            raise UserError("a collaboration needs another participant")
         if self._name in names or len(set(names)) != len(names):
             raise UserError(
                 f"each agent takes part once, and {self._name!r} does already: {names!r:.200}"

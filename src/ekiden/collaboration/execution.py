@@ -90,7 +90,7 @@ class Executions:
             return None
         record, version = begun
         if record.attempts > self._ledger.settings.max_attempts:
-            often = f"it was begun {record.attempts - 1} times and never finished"
+            often = f"it was started {record.attempts - 1} times and never finished"
             return await self._complete(record, _failed(often))
         try:
             outcome = await self._watched(record, version)

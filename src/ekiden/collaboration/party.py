@@ -336,7 +336,7 @@ class Party:
         names = () if self._known is None else await self._known()
         others = [name for name in names if name != self.name]
         if not others:
-            raise UserError("nobody else is known who could bid: name the `participants`")
+            raise UserError("no other agent is known that could bid: name the `participants`")
         return others
 
 

@@ -54,7 +54,7 @@ class _Bench:
             agent_name(each, what="each of `with_agents`") for each in with_agents
         )
         if not self.partners:
-            raise UserError("`with_agents` must name the agents with whom it may negotiate")
+            raise UserError("`with_agents` must name the agents that it may negotiate with")
         self._collaborations = collaborations
 
     def party(self, ctx: ToolContext[Any]) -> Party:
@@ -244,7 +244,7 @@ def _next(found: Collaboration, name: str) -> str:
     if name in found.accepted_by:
         return f"wait until {other} answers"
     if other in found.accepted_by:
-        return f"{other} accepted version {version}: accept it, too, and it is agreed"
+        return f"{other} accepted version {version}: if you accept it too, it is agreed"
     if found.terms.by == name:
-        return f"wait until {other} answers; you must accept your own terms, too"
+        return f"wait until {other} answers; you must also accept your own terms"
     return f"accept version {version}, counter, or reject"

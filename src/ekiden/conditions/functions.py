@@ -57,8 +57,8 @@ def matcher(pattern: str) -> Callable[[Any], Any]:
         said = exc.args[0] if exc.args else exc
         said = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
         raise ValueError(
-            f"{said[:120]}; patterns are RE2's: without look-around and back-references, "
-            "and with \\ before a ( [ * + ? . that is meant as it is"
+            f"{said[:120]}; patterns use RE2: no look-around, no back-references, and \\ "
+            "before a literal ( [ * + ? ."
         ) from None
 
     def matches(text: Any) -> Any:
@@ -255,7 +255,7 @@ _ALL = (
     _function("abs(number)", "the number without its sign", _abs),
     _function("round(number, digits?)", "the number rounded, halves to the even one", _round),
     _function("number(text)", "the number that a text spells", _number),
-    _function("exists(name)", "whether the field is there, even as null", _special, predicate=True),
+    _function("exists(name)", "whether the field exists, even as null", _special, predicate=True),
     _function("now()", "the present time in seconds since 1970", _now, needs_now=True),
     _function(
         "seconds_since(time)",

@@ -44,7 +44,7 @@ def unexpected(token: Token, before: Token) -> str:
     if token.written in (")", "]"):
         return f"there is no {'(' if token.written == ')' else '['} for this {token.written}"
     if token.written == ",":
-        return "a comma stands between the items of a list; put the list into [ ]"
+        return "a comma separates the items of a list; put the list into [ ]"
     if token.written == "(":
         return "only functions can be called; an operator is missing before this"
     return f"only fields can be gone into, not into {before.written[:20]}"

@@ -74,8 +74,8 @@ _WRONG: Final[Mapping[str, str]] = {
     "–": "write - (this is another sign that looks like it)",
     "、": "write , between the items of a list",
     "。": "write . to go into a structure, and nothing at the end",
-    "\ufeff": "an invisible character stands here; leave it out",
-    "\u200b": "an invisible character stands here; leave it out",
+    "\ufeff": "there is an invisible character here; remove it",
+    "\u200b": "there is an invisible character here; remove it",
 }
 _LONGEST_WRONG = 3
 _ESCAPES: Final[Mapping[str, str]] = {

@@ -317,7 +317,7 @@ class PlanSettings:
             raise UserError("two agents of a supervisor have the same name")
         if self.fallback is not None and self.fallback not in names:
             raise UserError(
-                f"the fallback {self.fallback!r:.80} is none of the supervisor's agents: "
+                f"the fallback {self.fallback!r:.80} is not among the supervisor's agents: "
                 f"{', '.join(names)}"
             )
 

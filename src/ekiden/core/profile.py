@@ -127,8 +127,8 @@ def check_title(title: str, schema: Mapping[str, Any], tool: str) -> None:
     for name in () if is_open else title_arguments(title):
         if name not in known:
             raise UserError(
-                f"the title {title!r:.80} names {name!r}, which is no argument of tool {tool!r}; "
-                f"it has: {', '.join(known) or 'none'}"
+                f"the title {title!r:.80} names {name!r}, which is not an argument of tool "
+                f"{tool!r}; it has: {', '.join(known) or 'none'}"
             )
 
 

@@ -62,7 +62,7 @@ def _named(named: str) -> KnowingEmbedder:
         folder = Path(os.path.expanduser(named)).absolute()
         if not folder.is_dir():
             raise UserError(
-                f"{named} is no folder; it must be one with config.json, vocab.txt and "
+                f"{named} is not a folder; it must be one with config.json, vocab.txt and "
                 "model.safetensors, or `none` to do without"
             )
         return _embedder(folder)

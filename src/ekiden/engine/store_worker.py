@@ -186,7 +186,7 @@ class StoreWorker:
                 await self._take_up(options, claim, row)
         except LeaseLost:
             _log.warning(
-                "session %s is not ours any more: its lease ran out, or somebody took it over",
+                "session %s is no longer ours: its lease expired, or another process took it over",
                 row.id,
             )
         except StoreError as exc:

@@ -119,7 +119,7 @@ class _Refused(Exception):
 
 
 def _constant(name: str) -> Any:
-    raise _Refused(f"{name} is no number")
+    raise _Refused(f"{name} is not a number")
 
 
 def _finite(text: str) -> float:
@@ -224,14 +224,18 @@ def _is_large(value: Any) -> bool:
 
 def _first(explainer: Explainer, value: Any) -> list[Violation]:
     found = explainer.first(value)
-    more = Violation(message="there may be more: of so large an answer only the first is told")
+    more = Violation(
+        message="there may be more: for such a large answer only the first is reported"
+    )
     return [_MISFIT if found is None else found, more]
 
 
 def _listed(found: Iterator[Violation]) -> list[Violation]:
     violations = list(islice(found, MAX_VIOLATIONS))
     if next(found, None) is not None:
-        violations.append(Violation(message=f"and more: only the first {MAX_VIOLATIONS} are told"))
+        violations.append(
+            Violation(message=f"and more: only the first {MAX_VIOLATIONS} are reported")
+        )
     return violations or [_MISFIT]
 
 

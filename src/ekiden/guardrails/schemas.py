@@ -35,8 +35,9 @@ _COMPILED = 256
 """Schemas that are kept compiled."""
 _SHOWN = 80
 _BAD_PATTERN = (
-    "is no regular expression, or repeats too much (limit the length with maxLength instead), or "
-    "has look-around or back-references, which are not supported: they can take forever"
+    "is not a regular expression, or repeats too much (limit the length with maxLength "
+    "instead), or has look-around or back-references, which are not supported: they can take "
+    "forever"
 )
 _NOT_SCHEMAS = ("const", "default", "enum", "examples")
 
@@ -143,7 +144,7 @@ def _check_dialect(schema: Mapping[str, Any], path: tuple[str | int, ...]) -> No
     if isinstance(said, str) and said.rstrip("#") != _DIALECT:
         raise SchemaUnusable(
             f"schemas are read as {_DIALECT}, not {said[:_SHOWN]!r}: leave `$schema` out, and "
-            "write what is different",
+            "adapt the schema",
             path=pointer((*path, "$schema")),
         )
 

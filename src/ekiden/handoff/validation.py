@@ -53,9 +53,9 @@ def check_depth(depth: int, most: int | None) -> None:
     if most is not None and depth >= most:
         raise HandoffRefused(
             "MAX_DEPTH_EXCEEDED",
-            f"the task was handed on {depth} times, which is the most (Limits.depth={most}); "
-            "finish it yourself, or tell the person what is missing: their next message begins a "
-            "new chain",
+            f"the task was handed on {depth} times, which is the maximum "
+            f"(Limits.depth={most}); finish it yourself, or tell the person what is missing: "
+            "their next message starts a new chain",
         )
 
 

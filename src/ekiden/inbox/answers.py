@@ -51,7 +51,7 @@ def person(name: str) -> str:
         raise InboxAnswerInvalid(str(exc)) from exc
     if folded(who) == NOBODY:
         raise InboxAnswerInvalid(
-            f"{who!r} stands for questions that no person answered; say who does it"
+            f"{who!r} is reserved for unanswered questions; give a person's name"
         )
     return who
 
@@ -66,7 +66,7 @@ def answered(item: InboxItem, reply: Reply, *, at_us: int) -> Change:
         )
     if reply.always and item.kind != "confirmation":
         raise InboxAnswerInvalid(
-            f"inbox item {item.id} is no confirmation of a tool: there is no `always`"
+            f"inbox item {item.id} is not an approval of a tool: `always` does not apply"
         )
     choice = _choice(item, reply.choice)
     text = _text(item, choice, reply.text)
@@ -186,7 +186,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number of JSON")
 
 
 def _exact(value: Any) -> str:

@@ -214,7 +214,7 @@ class Inbox:
         """Make it one person's, or with `None` nobody's; others may still answer it."""
         refuse_agents("assign")
         who = person(by)
-        name = None if to is None else check_name(to, what="the name of whom it is assigned to")
+        name = None if to is None else check_name(to, what="the name of the assignee")
 
         def decide(item: InboxItem, now_us: int) -> Change:
             after = replace(item, assignee=name)
@@ -297,7 +297,7 @@ class Inbox:
         self, item_id: str, posting: asyncio.Future[tuple[InboxItem, bool]]
     ) -> None:
         def decide(item: InboxItem, now_us: int) -> Change:
-            why = "whoever asked stopped waiting"
+            why = "the asker stopped waiting"
             return _cancelled(item, now_us, by=item.from_agent, via=PROGRAM, reason=why)
 
         await asyncio.wait({posting})

@@ -80,14 +80,14 @@ def folded(text: str) -> str:
 def _check(item: InboxItem) -> None:
     kinds = get_args(InboxKind)
     if item.kind not in kinds:
-        raise UserError(f"{item.kind!r:.40} is no kind of inbox item: {', '.join(kinds)}")
+        raise UserError(f"{item.kind!r:.40} is not a kind of inbox item: {', '.join(kinds)}")
     if item.status != "open":
         raise UserError(f"a new inbox item is open, not {item.status!r:.40}")
     priority_number(item.priority)
     if not item.subject.strip() or len(item.subject) > _MAX_SUBJECT:
         raise UserError(
             f"an inbox item has a subject of 1 to {_MAX_SUBJECT} characters, not "
-            f"{len(item.subject)}; what is longer belongs into its body"
+            f"{len(item.subject)}; put longer text into its body"
         )
     if not item.from_agent:
         raise UserError("an inbox item says in `from_agent` who asks")

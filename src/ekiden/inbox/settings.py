@@ -15,7 +15,7 @@ class InboxSettings(Checked):
     """What holds for items that do not say otherwise."""
 
     role: Annotated[str, Allowed(what="a role's name")] = DEFAULT_ROLE
-    """The role of the people who are asked where an agent names no other."""
+    """The default role of the people to ask."""
     escalation: tuple[EscalationStep, ...] = ()
-    """Who is asked next if nobody answers, each after so many seconds: for items to that role that
-    an agent waits for, and that have no chain of their own."""
+    """The next roles to ask without an answer, each after a number of seconds. It applies to items
+    for ``inbox.role`` that an agent waits for and that have no chain of their own."""

@@ -39,7 +39,7 @@ def checked_key(key: object) -> str:
 def checked_content(content: object) -> str:
     """The content as every store can keep it: half characters and NUL are replaced."""
     if not isinstance(content, str) or not content.strip():
-        raise MemoryInvalid(f"what is remembered must be a text that is not blank: {content!r:.80}")
+        raise MemoryInvalid(f"a memory must be a text that is not blank: {content!r:.80}")
     content = content.replace("\x00", _REPLACEMENT)
     try:
         raw = content.encode()

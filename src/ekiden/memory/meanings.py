@@ -74,7 +74,7 @@ def _checked(rows: Any, *, count: int, length: int) -> list[list[float]]:
         if len(row) != length:
             raise ValueError(f"a vector has {len(row)} numbers, not {length}")
         if not all(map(isfinite, row)):
-            raise ValueError("a vector has what is no finite number")
+            raise ValueError("a vector has a value that is not a finite number")
     return found
 
 

@@ -108,7 +108,7 @@ def _checked(hits: object) -> Sequence[RemoteHit]:
             and isinstance(hit.score, int | float)
             and isfinite(hit.score)
         ):
-            raise TypeError(f"it found {hit!r:.80}, which is no hit")
+            raise TypeError(f"it found {hit!r:.80}, which is not a hit")
     return hits
 
 

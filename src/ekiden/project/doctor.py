@@ -203,7 +203,7 @@ async def _store(url: str) -> Check:
         name="store",
         status="ok",
         detail=detail,
-        not_checked="stores of tenants beside the main one",
+        not_checked="stores of tenants besides the main one",
     )
 
 

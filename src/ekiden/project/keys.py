@@ -154,7 +154,7 @@ class Keys:
         wanted = _checked_scopes(scopes)
         check_tenant(tenant)
         if expires_s is not None and expires_s <= 0:
-            raise UserError("a key must be good for some time; leave it out to have it for ever")
+            raise UserError("a key must be valid for some time; leave it out for no limit")
         now_us = await self._store.now_us()
         secret = _random(_SECRET_CHARS, _SECRET_LENGTH)
         while True:

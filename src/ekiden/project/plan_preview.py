@@ -115,9 +115,7 @@ def _supervisor(
         found = project.team[wanted]
         if found.plan is None:
             listed = ", ".join(sorted(supervisors)) or "there is none"
-            raise UserError(
-                f"agent {wanted!r} is no supervisor, and splits nothing; supervisors: {listed}"
-            )
+            raise UserError(f"agent {wanted!r} is not a supervisor; supervisors: {listed}")
         return wanted, found.plan, found.model
     if len(supervisors) > 1:
         raise UserError(

@@ -163,8 +163,8 @@ class Workforce:
         if not unknown:
             return
         told = (
-            f"there is no tenant {', '.join(unknown)}: no store beside {self.store_name} and no "
-            f"key is of that name; known: {', '.join(known)[:200]}"
+            f"there is no tenant {', '.join(unknown)}: no store next to {self.store_name} and "
+            f"no key has that name; known: {', '.join(known)[:200]}"
         )
         if set(unknown) == self._wanted:
             raise UserError(f"{told}; `ekiden keys create --tenant NAME` makes one")

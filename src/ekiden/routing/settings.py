@@ -17,7 +17,7 @@ class RuleSettings(Checked):
     """When a stage decides without asking the next."""
 
     confidence_threshold: Annotated[int, Allowed(high=100, env="EKIDEN_ROUTING_THRESHOLD")] = 80
-    """From this confidence on a stage decides in `hybrid`."""
+    """The confidence at which a stage of `hybrid` decides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class SemanticSettings(Checked):
     """Of the `semantic` stage."""
 
     threshold: Annotated[float | None, Allowed(high=1)] = None
-    """How probable a choice must be; null takes the value that was measured."""
+    """The lowest probability of a choice; null uses the measured default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +35,11 @@ class LlmSettings(Checked):
     model: Annotated[
         str | None, Allowed(what="provider:model", risk="sends conversations to this address")
     ] = None
-    """The model that routes; null takes the team's."""
+    """The routing model; null uses the team's."""
     prompt: Annotated[str | None, Allowed(what="a text")] = None
-    """What the model that routes is told to do; null takes the built-in task."""
+    """The prompt of the routing model; null uses the built-in prompt."""
     timeout: Annotated[int, Allowed(low=1, high=600_000)] = 5000
-    """How many milliseconds the model has to route."""
+    """The timeout of the routing model, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class StickySettings(Checked):
     """When the agent that has a conversation may lose it without being asked to."""
 
     switch: bool = False
-    """Whether a message that is clearly another agent's goes there."""
+    """Whether a message that clearly fits another agent goes to that agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +60,9 @@ class RoutingSettings(Checked):
     """
 
     enabled: bool = True
-    """If not, `@auto` is refused and requests go to the default agent, or to nobody."""
+    """If false, `@auto` is refused and requests go to the default agent, if there is one."""
     strategy: Strategy = "hybrid"
-    """How an agent is chosen."""
+    """The routing strategy."""
     rule: RuleSettings = field(default_factory=RuleSettings)
     semantic: SemanticSettings = field(default_factory=SemanticSettings)
     llm: LlmSettings = field(default_factory=LlmSettings)
@@ -70,4 +70,4 @@ class RoutingSettings(Checked):
     fallback: Fallback = "prompt_user"
     """What happens when no agent matches."""
     default_agent: Annotated[str | None, Allowed(what="an agent's name")] = None
-    """The agent that gets a request that none matches, with the fallback `default_agent`."""
+    """The agent for requests without a match, with the fallback `default_agent`."""

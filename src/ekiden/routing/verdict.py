@@ -41,7 +41,8 @@ def combined(model: StageResult, before: Sequence[StageResult], *, sure_at: int 
         return replace(model, agent=None, confidence=0, sure=True, reason=reason)
     ranked = sorted(by_model, key=lambda name: (-shares[name], name))
     reason = (
-        f"{best}: the model names {model.agent or 'nobody'}, meaning {meaning.agent or 'nobody'}"
+        f"{best}: the model chose {model.agent or 'no agent'}, meaning "
+        f"{meaning.agent or 'no agent'}"
     )
     if best == model.agent:
         reason = model.reason

@@ -300,8 +300,8 @@ class RunOptions:
         if self.to == AUTO:
             if self.team.router is None:
                 raise UserError(
-                    "nobody routes in this team: give it a router, as in Team(router.agent, …), "
-                    "or name an agent"
+                    "this team has no router: add one, as in Team(router.agent, …), or name an "
+                    "agent"
                 )
         elif self.to is not None:
             self.find(self.to)

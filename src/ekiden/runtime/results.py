@@ -94,7 +94,9 @@ def _output_guardrail(run: RunState, agent: str, name: str) -> OutputGuardrail[A
 
 
 def _gone(*_: object) -> NoReturn:
-    raise UserError("this guardrail's decision is stored, but nobody has the guardrail any more")
+    raise UserError(
+        "this guardrail's decision is stored, but the guardrail does not exist any more"
+    )
 
 
 T = TypeVar("T")

@@ -130,7 +130,7 @@ class _Pipe:
         if self._slot is not None and not self._slot.done():
             self._slot.set_exception(exc)
         else:
-            _log.error("a run failed that nobody reads any more", exc_info=exc)
+            _log.error("an unread run failed", exc_info=exc)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,8 +94,8 @@ def checked_value(name: str, value: Any) -> Any:
         )
     if len(text) > MAX_VALUE:
         raise UserError(
-            f"variable {name!r} has {len(text):,} characters as JSON; at most {MAX_VALUE:,} are "
-            "stored: keep big things elsewhere, and here where they are"
+            f"variable {name!r} has {len(text):,} characters as JSON; the maximum is "
+            f"{MAX_VALUE:,}: store large data somewhere else, and its address here"
         )
     return copied
 

@@ -72,7 +72,7 @@ async def search_sessions(
             print(hit.session_id, hit.excerpt)
     """
     if not isinstance(text, str):
-        raise UserError(f"what is looked for is text, not {type(text).__name__}")
+        raise UserError(f"the search text must be text, not {type(text).__name__}")
     if type(limit) is not int or limit < 1:
         raise UserError(f"limit must be 1 or more, not {limit!r}")
     limit = min(limit, _MOST)

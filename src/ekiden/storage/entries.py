@@ -55,11 +55,11 @@ def own_vector(vector: Sequence[float], name: str) -> array[float]:
         numbers = array("d", vector)
         size = hypot(*numbers)
     except (TypeError, ValueError, OverflowError) as exc:
-        raise UserError(f"the vector of {name} has what is no number: {exc}") from exc
+        raise UserError(f"the vector of {name} has a value that is not a number: {exc}") from exc
     if not numbers:
         raise UserError(f"the vector of {name} is empty: leave it out, or give its numbers")
     if not isfinite(size):
-        raise UserError(f"the vector of {name} has what is no finite number")
+        raise UserError(f"the vector of {name} has a value that is not a finite number")
     if size == 0.0 or abs(size - 1.0) < 1e-6:
         return array("f", numbers)
     return array("f", [number / size for number in numbers])
@@ -149,7 +149,7 @@ def _own(entry: SearchEntry) -> OwnEntry:
             raise UserError(f"an entry has the {what} {name!r}: it must be text, and not empty")
     place = f"entry {key!r} of space {space!r}"
     if not isinstance(entry.text, str):
-        raise UserError(f"the text of {place} is no text, but {type(entry.text).__name__}")
+        raise UserError(f"the text of {place} is not text, but {type(entry.text).__name__}")
     body = json_text(entry.body, "the body of entry {!r} of space {!r}", key, space)
     if entry.vector is None:
         return OwnEntry(space, key, entry.text, body, "", None)

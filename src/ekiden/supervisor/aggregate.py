@@ -117,7 +117,7 @@ def _missing(state: MultiAgentState, titles: Mapping[str, str]) -> list[str]:
 
 def _plan(state: MultiAgentState) -> TaskDecomposition:
     if state.decomposition is None:
-        raise UserError("there is no plan whose results could be put together")
+        raise UserError("there is no plan whose results could be combined")
     return state.decomposition
 
 

@@ -37,5 +37,5 @@ def fallback_of(members: Sequence[Member], fallback: str | None) -> str:
     if fallback is None:
         return members[-1].name
     if fallback not in {member.name for member in members}:
-        raise UserError(f"the fallback {fallback!r:.80} is none of the agents that get tasks")
+        raise UserError(f"the fallback {fallback!r:.80} is not among the agents that get tasks")
     return fallback

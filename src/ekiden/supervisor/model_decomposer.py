@@ -197,7 +197,7 @@ class ModelDecomposer:
     ) -> TaskDecomposition:
         """The model's plan; `UserError` where there is no model."""
         if ask is None:
-            raise UserError("the plan is to be made by a model, and there is none")
+            raise UserError("the plan needs a model, and there is none")
         last = fallback_of(members, fallback)
         prompt = instructions(members, fallback=last, max_tasks=self.max_tasks)
         items: list[Item] = [request_item(text)]
@@ -220,7 +220,7 @@ class ModelDecomposer:
     ) -> TaskDecomposition | list[str]:
         """The plan, or what is wrong with it."""
         if refusal is not None and not said:
-            return [f"there is no plan, but a refusal: {refusal[:200]}"]
+            return [f"there is a refusal instead of a plan: {refusal[:200]}"]
         try:
             data = json_in(said)
         except ReplyNotJson as exc:

@@ -62,4 +62,4 @@ def _fenced_blocks(text: str) -> list[str]:
 
 
 def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number in JSON")
+    raise ValueError(f"{word} is not a number in JSON")

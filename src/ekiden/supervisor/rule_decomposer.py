@@ -274,8 +274,8 @@ def _alone(text: str, agent: str, *notes: str) -> TaskDecomposition:
 
 def _notes(groups: Sequence[_Group], text: str, fallback: str) -> list[str]:
     return [
-        f"no keyword or pattern speaks for anybody in "
-        f"{quote(_words(text, group), max_chars=_MAX_NOTED)}: it goes to the fallback {fallback!r}"
+        f"no keyword or pattern matches {quote(_words(text, group), max_chars=_MAX_NOTED)}: it "
+        f"goes to the fallback {fallback!r}"
         for group in groups
         if group.member is None
     ]

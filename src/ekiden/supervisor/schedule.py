@@ -193,8 +193,8 @@ def _not_begun(task: AgentTask, broken: str, root: AgentResult) -> AgentResult:
         why = f"it needs {of} of the agent {_line(root.agent)}, which failed"
     else:
         why = (
-            f"it needs {of}, which was not begun since the task {_line(root.task_id)} of the agent "
-            f"{_line(root.agent)} failed"
+            f"it needs {of}, which was not started since the task {_line(root.task_id)} of the "
+            f"agent {_line(root.agent)} failed"
         )
     return AgentResult(
         task_id=task.task_id,

@@ -76,8 +76,8 @@ async def _call(tool: FunctionTool, ctx: ToolContext[Any], timeout_s: float | No
         if is_being_cancelled():
             raise
         failure = ToolError(
-            f"tool {tool.name!r} waited for something that was cancelled, though nobody cancelled "
-            "the call: catch CancelledError where the tool cancels what it waits for"
+            f"tool {tool.name!r} waited for something that was cancelled, though the call was "
+            "not cancelled: catch CancelledError where the tool cancels what it waits for"
         )
         failure.__cause__ = exc
     except SystemExit as exc:

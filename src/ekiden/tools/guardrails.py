@@ -141,12 +141,12 @@ async def decided(
             given = await asking
         if not deadline.expired():
             return given
-        raise TimeoutError("it went on although it was cancelled")
+        raise TimeoutError("it continued although it was cancelled")
     except asyncio.CancelledError as exc:
         if is_being_cancelled():
             raise
         cause: BaseException = exc
-        problem = "it waited for something that was cancelled, though nobody cancelled the call"
+        problem = "it waited for something that was cancelled, though the call was not cancelled"
     except SystemExit as exc:
         cause, problem = exc, f"it tried to end the process (exit code {exc.code!r})"
     except Exception as exc:

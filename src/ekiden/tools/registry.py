@@ -158,7 +158,7 @@ def _target(name: str) -> re.Match[str]:
     parts = _TARGET.fullmatch(name)
     if parts is None:
         raise ToolUnusable(
-            name, "write module:function, where the function stands at the top of the module"
+            name, "write module:function, where the function is at the top level of the module"
         )
     return parts
 

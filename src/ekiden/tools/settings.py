@@ -17,7 +17,7 @@ class FileToolSettings(Checked):
     """Of the tools for files, which never leave the project's folder."""
 
     max_bytes: Annotated[int, Allowed(low=1)] = 1_000_000
-    """Larger files are neither read, searched nor written."""
+    """The largest file that is read, searched or written, in bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +27,11 @@ class HttpToolSettings(Checked):
     allow: Annotated[
         tuple[str, ...], Allowed(what="hosts", risk="lets agents call these hosts")
     ] = ()
-    """Hosts that may be asked: ``example.org``, ``*.example.org``, ``localhost:8080``."""
+    """Allowed hosts: ``example.org``, ``*.example.org``, ``localhost:8080``."""
     timeout: Annotated[float, Allowed(low=0.1, high=3600)] = 20.0
-    """How many seconds a host has to answer."""
+    """The timeout of a request, in seconds."""
     max_bytes: Annotated[int, Allowed(low=1)] = 1_000_000
-    """How many bytes of an answer are read."""
+    """How many bytes of a response are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +41,11 @@ class ShellToolSettings(Checked):
     allow: Annotated[
         tuple[str, ...], Allowed(what="programs", risk="lets agents run these programs")
     ] = ()
-    """Programs that may be run: ``git``, ``pytest``."""
+    """Allowed programs: ``git``, ``pytest``."""
     timeout: Annotated[float, Allowed(low=0.1, high=3600)] = 60.0
-    """How many seconds a program has."""
+    """The timeout of a program, in seconds."""
     max_bytes: Annotated[int, Allowed(low=1)] = 100_000
-    """How many bytes of a program's output are kept; the model is told of the rest."""
+    """How many bytes of a program's output are kept; the model is told how much was cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +55,13 @@ class WebSearchSettings(Checked):
     url: Annotated[
         str | None, Allowed(filled=True, risk="sends searches of agents to this address")
     ] = None
-    """The search service: an address with ``{query}`` in it, which answers in JSON."""
+    """The address of the search service, with ``{query}`` in it; it must return JSON."""
     header: Annotated[str, Allowed(filled=True)] = "Authorization"
-    """The header that the key is sent in; `Authorization` gets `Bearer` before it."""
+    """The header for the key; `Authorization` adds `Bearer`."""
     key_env: Annotated[
         str | None, Allowed(filled=True, risk="sends this variable to the search service")
     ] = None
-    """The environment variable that has the service's key; without it none is sent."""
+    """The environment variable with the service's key; without it no key is sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +69,10 @@ class ToolSettings(Checked):
     """Everything that can be set about built-in tools."""
 
     ask: Annotated[bool, Allowed(risk="runs tools without approval")] = True
-    """Whether a person is asked before a built-in tool, or one of an MCP server, runs."""
+    """Whether built-in tools and tools of MCP servers need human approval."""
     ask_destructive: Annotated[bool, Allowed(risk="runs destructive tools without approval")] = True
-    """Whether a person is asked, without `tools.ask` too, before a tool runs that its MCP server
-    says is destructive."""
+    """Whether tools that their MCP server calls destructive need approval, even without
+    `tools.ask`."""
     files: FileToolSettings = field(default_factory=FileToolSettings)
     http_get: HttpToolSettings = field(default_factory=HttpToolSettings)
     shell: ShellToolSettings = field(default_factory=ShellToolSettings)

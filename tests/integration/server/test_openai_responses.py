@@ -134,7 +134,7 @@ async def test_a_new_message_withdraws_what_waited(client: openai.AsyncOpenAI) -
     waits = await ask(client, "refund it")
     told = await ask(client, "no, wait", previous_response_id=waits.id)
     assert told.output_text == "you said: no, wait"
-    with pytest.raises(openai.BadRequestError, match="went on after this response"):
+    with pytest.raises(openai.BadRequestError, match="continued after this response"):
         await ask(client, "again", previous_response_id=waits.id)
 
 

@@ -25,7 +25,7 @@ BAD_MESSAGES: list[tuple[dict[str, Any], str]] = [
     ({"to_agent": "a\nb"}, "leave out control"),
     ({"to_agent": "a\ud800"}, "lone surrogates"),
     ({"to_agent": "a#b"}, "'#'"),
-    ({"type": "shout"}, "is no type of message"),
+    ({"type": "shout"}, "is not a message type"),
     ({"id": ""}, "`id` of a message"),
     ({"id": "x" * 401}, "1 to 400"),
     ({"id": 7}, "`id` of a message"),
@@ -35,10 +35,10 @@ BAD_MESSAGES: list[tuple[dict[str, Any], str]] = [
     ({"subject": "x" * 501}, "at most 500 characters"),
     ({"subject": None}, "a subject is a text"),
     ({"subject": "\udfff"}, "lone surrogates"),
-    ({"priority": 0}, "is no priority"),
-    ({"priority": 5}, "is no priority"),
-    ({"priority": True}, "is no priority"),
-    ({"priority": "high"}, "is no priority"),
+    ({"priority": 0}, "is not a message priority"),
+    ({"priority": 5}, "is not a message priority"),
+    ({"priority": True}, "is not a message priority"),
+    ({"priority": "high"}, "is not a message priority"),
     ({"ttl": 0}, "`ttl`"),
     ({"ttl": -1.0}, "`ttl`"),
     ({"ttl": float("nan")}, "`ttl`"),
@@ -118,9 +118,9 @@ def test_the_time_between_tries_is_doubled_up_to_a_bound() -> None:
 async def test_a_seat_refuses_what_is_no_priority() -> None:
     async with Bus() as bus:
         for wrong in ("highest", 9, None):
-            with pytest.raises(UserError, match="is no priority"):
+            with pytest.raises(UserError, match="is not a message priority"):
                 await bus.agent("pm").send("sales", "news", priority=wrong)
-            with pytest.raises(UserError, match="is no priority"):
+            with pytest.raises(UserError, match="is not a message priority"):
                 await bus.agent("pm").ask("sales", "news", priority=wrong)
         with pytest.raises(UserError):
             bus.agent("")

@@ -99,7 +99,7 @@ async def test_any_program_that_reads_and_writes_lines_is_an_agent() -> None:
     ("program", "problem"),
     [
         ("import sys; sys.exit('no model is set')", "no model is set"),
-        ("input(); print('hello')", "wrote what is not JSON"),
+        ("input(); print('hello')", "wrote a line that is not JSON"),
         ("input(); print('[1]')", "not a line of a turn"),
         ('input(); print(\'{"type": "delta", "words": 1}\')', "cannot be read"),
     ],

@@ -221,7 +221,7 @@ async def test_of_a_large_answer_the_first_violation_is_told_and_quickly() -> No
     told = await wrong({"items": {"type": "integer"}}, "[" + '"",' * 300_000 + '{"a": [1]}]')
     assert told == [
         '/0: "" is not of type "integer"',
-        "there may be more: of so large an answer only the first is told",
+        "there may be more: for such a large answer only the first is reported",
     ]
 
 

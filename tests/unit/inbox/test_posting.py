@@ -51,10 +51,10 @@ async def test_an_id_that_is_taken_is_refused(inbox: Inbox) -> None:
     [
         ({"id": "a b"}, "not a valid id"),
         ({"id": ""}, "not a valid id"),
-        ({"kind": "joke"}, "no kind of inbox item"),
+        ({"kind": "joke"}, "not a kind of inbox item"),
         ({"from_agent": ""}, "who asks"),
         ({"subject": "  "}, "subject"),
-        ({"subject": "x" * 2001}, "belongs into its body"),
+        ({"subject": "x" * 2001}, "into its body"),
         ({"priority": 5}, "priority"),
         ({"status": "answered"}, "is open"),
         ({"options": ("yes", "ＹＥＳ ")}, "look the same"),

@@ -187,7 +187,7 @@ async def test_a_router_cannot_choose_a_router() -> None:
 
 
 async def test_auto_needs_somebody_who_routes() -> None:
-    with ScriptedModel() as model, pytest.raises(UserError, match="nobody routes"):
+    with ScriptedModel() as model, pytest.raises(UserError, match="this team has no router"):
         await Runner.run(Team(Agent("a", model=model)), "hi", to="auto")
 
 

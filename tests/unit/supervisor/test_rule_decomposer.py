@@ -136,7 +136,7 @@ async def test_the_same_request_gives_the_same_plan() -> None:
 async def test_who_is_there_must_be_told_and_a_request_must_say_something() -> None:
     with pytest.raises(UserError, match="no agents"):
         await split("hi", members=())
-    with pytest.raises(UserError, match="none of the agents"):
+    with pytest.raises(UserError, match="not among the agents"):
         await split("hi", members=(WEATHER, TRAVEL), fallback="general")
     with pytest.raises(UserError, match="description"):
         await split("  ")

@@ -186,7 +186,7 @@ class TestRefusing:
     def test_what_only_a_shell_could_do_is_refused(self, command: str, found: str) -> None:
         with pytest.raises(ToolError) as refused:
             split_command(command)
-        assert f"no shell that would understand {found}" in str(refused.value)
+        assert f"no shell here for {found}" in str(refused.value)
 
     @pytest.mark.parametrize(
         ("command", "arguments"),

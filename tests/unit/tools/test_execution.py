@@ -123,7 +123,7 @@ async def test_a_cancellation_that_nobody_asked_for_is_the_tools_own_failure(
     result = await run(raising(asyncio.CancelledError(), asynchronous=asynchronous))
     assert result.error is not None
     assert result.error.startswith("ToolError: tool 'fails")
-    assert "nobody cancelled the call" in result.output
+    assert "the call was not cancelled" in result.output
 
     tool = raising(asyncio.CancelledError(), asynchronous=asynchronous, failure_error_function=None)
     with pytest.raises(ToolError, match="waited for something that was cancelled"):

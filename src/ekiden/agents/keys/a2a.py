@@ -74,7 +74,7 @@ A2A = Entry(
         Field(
             name="timeout",
             kind=SECONDS,
-            text="Seconds that a task may be under way there; waiting for people does not count.",
+            text="The timeout of a task there, in seconds; waiting for people does not count.",
             default=_DEFAULT.timeout_s,
         ),
         wanted="a mapping with card, token_env, header, timeout",
@@ -104,13 +104,13 @@ def check_remote(root: nodes.Mapping, values: Mapping[str, Any], body: str, repo
             report.error(
                 key,
                 "not_with_a2a",
-                f"`{key.text}` is for agents that work here, and this one works elsewhere (`a2a`); "
-                "leave one of them out",
+                f"`{key.text}` is for local agents, and this one is remote (`a2a`); leave one "
+                "of them out",
             )
     if body.strip():
         report.warning(
             None,
             "unused_instructions",
-            "nobody reads the instructions of an agent that works elsewhere; leave them out, or "
-            "write them into `description`",
+            "the instructions of a remote agent have no reader; leave them out, or write them "
+            "into `description`",
         )

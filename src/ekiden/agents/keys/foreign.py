@@ -111,7 +111,7 @@ def read_foreign(
 
 
 def _second(key: Scalar, plain: str, report: Report) -> None:
-    words = f"the key {shown(key.text)} is there a second time"
+    words = f"the key {shown(key.text)} appears twice"
     if is_safety_key(plain):
         report.error(key, "unsafe_key", f"{words}, so that the file is not used; remove one")
     else:
@@ -140,7 +140,7 @@ def _name(root: nodes.Mapping, values: Mapping[str, Node], report: Report) -> st
 def _is_usable(values: Mapping[str, Node], report: Report) -> bool:
     kind = values.get("kind")
     if isinstance(kind, Scalar) and kind.text == "remote":
-        words = "`kind` is remote: agents that run elsewhere are not read"
+        words = "`kind` is remote: remote agents are not supported"
         report.warning(kind, "not_an_agent", words)
         return False
     for key, off in (("disabled", True), ("disable", True), ("enabled", False)):
@@ -190,8 +190,8 @@ def _model(values: Mapping[str, Node], report: Report) -> str | None:
     report.warning(
         node,
         "model_of_the_team",
-        f"nobody knows the provider of the model {shown(text)}, so the team's model is used; "
-        "for another one write provider:model",
+        f"the provider of the model {shown(text)} is unknown, so the team's model is used; for "
+        "another one write provider:model",
     )
     return None
 

@@ -29,8 +29,8 @@ GUARDRAILS = Object(
     Field(
         name="on_failure",
         kind=Choice(("reject", "repair", "warn")),
-        text="What happens to what does not pass: the run ends; whoever made it is told why and "
-        "tries again; it goes on, marked.",
+        text="What happens to a value that does not pass: reject ends the run; repair tells "
+        "its author why and tries again; warn continues, marked.",
         default="reject",
     ),
     Field(

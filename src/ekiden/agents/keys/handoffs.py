@@ -61,7 +61,7 @@ def _check_condition(
             report.error(
                 written["condition"],
                 "no_effect",
-                f"`{at}.condition` has no effect as it is; add when: conditional to offer the "
+                f"`{at}.condition` has no effect like this; add when: conditional to offer the "
                 "handoff while it holds, or policy: conditional to make it only if it holds",
             )
         return
@@ -133,13 +133,13 @@ _FIELDS = (
     Field(
         name="event",
         kind=Text(what="the name of an event, as a text", max_length=200),
-        text="event: fires when somebody publishes this.",
+        text="event: fires when an event with this name is published.",
         example="deploy.failed",
     ),
     Field(
         name="seconds",
         kind=SECONDS,
-        text="timeout: fires after so many seconds of work of the agent.",
+        text="timeout: fires after this many seconds of work of the agent.",
         example=60,
     ),
     Field(
@@ -283,7 +283,7 @@ _HANDOFF = Object(
     Field(
         name="description",
         kind=Text(),
-        text="When to hand over, told to the model.",
+        text="When to hand over; the model reads it.",
         example="When the cause is known.",
     ),
     Field(
@@ -295,7 +295,7 @@ _HANDOFF = Object(
     Field(
         name="policy",
         kind=Choice(("immediate", "graceful", "conditional")),
-        text="Whether work under way is cancelled or finished first; conditional: finished, if a "
+        text="Whether current work is cancelled or finished first; conditional: finished, if a "
         "condition holds.",
         default="graceful",
     ),
@@ -341,7 +341,7 @@ _HANDOFF = Object(
     Field(
         name="restrict_tools",
         kind=Flag(),
-        text="Whether the target may use only tools that the source may use, too.",
+        text="Whether the target may use only tools that the source may also use.",
         default=False,
     ),
     Field(name="budget", kind=BUDGET, text="The most that the target may spend."),

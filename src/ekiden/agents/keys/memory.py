@@ -13,31 +13,32 @@ MEMORY = Object(
     Field(
         name="type",
         kind=Choice(tuple(sorted(get_args(MemoryKind), reverse=True))),
-        text="How memories are found: key_value by words, vector by meaning, too.",
+        text="How memories are searched: key_value by words, vector also by meaning.",
         default="key_value",
     ),
     Field(
         name="backend",
         kind=Text(),
-        text="Who searches vectors, such as pinecone; else the store of the sessions.",
+        text="The vector back end, such as pinecone; by default the store of the sessions.",
         example="pinecone",
     ),
     Field(
         name="scope",
         kind=Choice(get_args(MemoryScope)),
-        text="Whose memories: those of the session's user, or of everybody who uses the app.",
+        text="The owner of the memories: the session's user, or the whole app.",
         default="user",
     ),
     Field(
         name="top_k",
         kind=Number(low=1, high=100, whole=True),
-        text="How many memories are found at most; else the setting memory.top_k.",
+        text="The most memories that a search returns; by default the setting memory.top_k.",
         example=5,
     ),
     Field(
         name="threshold",
         kind=Number(low=0, high=1),
-        text="How near they must be, from 0 to 1; else the setting memory.similarity_threshold.",
+        text="The lowest similarity, from 0 to 1; by default the setting "
+        "memory.similarity_threshold.",
         example=0.3,
     ),
     wanted="a mapping with enabled, type, backend, scope, top_k, threshold",

@@ -90,7 +90,7 @@ def _model_settings(
     said: dict[str, Any] = dict(values.get("model_settings", {}))
     if "temperature" in values:
         if "temperature" in said:
-            words = "`temperature` is there twice; write it once, under model_settings"
+            words = "`temperature` appears twice; write it once, under model_settings"
             report.error(_entry(root, "temperature")[0], "duplicate_key", words)
         said["temperature"] = values["temperature"]
     return ModelSettings(**said) if said else None
@@ -129,7 +129,7 @@ def _confirmation(
                 report.error(
                     _entry(root, "tools")[0],
                     "duplicate_key",
-                    f"`{key}` is there twice; write it once, under tools.confirmation",
+                    f"`{key}` appears twice; write it once, under tools.confirmation",
                 )
             said[key] = value
     return said

@@ -139,9 +139,9 @@ class Restrictions:
         self.report.error(
             key,
             "unsafe_key",
-            f"`{key.text[:60]}` restricts the agent and cannot be honoured as it is written, so "
-            "that the file is not used; remove it, or write the same with `tools`, "
-            "`disallowedTools`, `require_confirmation` or `guardrails`",
+            f"`{key.text[:60]}` restricts the agent but cannot be enforced like this, so the "
+            "file is not used; remove it, or write the same with `tools`, `disallowedTools`, "
+            "`require_confirmation` or `guardrails`",
         )
 
     def applied(self, tools: Mapping[str, Place]) -> dict[str, Place]:

@@ -66,8 +66,8 @@ SUPERVISOR = FlagOr(
         Field(
             name="fallback",
             kind=OnePlaced(_NAME),
-            text="Which of them gets tasks that nobody else can do; else the setting "
-            "default_agent, if that is one of them, else the last one.",
+            text="The member that gets tasks that no other can do; by default the setting "
+            "default_agent, if it is a member, else the last member.",
             example="travel",
         ),
         Field(

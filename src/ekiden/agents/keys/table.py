@@ -157,7 +157,8 @@ AGENT = Object(
     Field(
         name="handoff_description",
         kind=Text(),
-        text="What the tool that hands over to this agent says; else the description.",
+        text="The description of the tool that hands over to this agent; by default the "
+        "agent's description.",
     ),
     Field(
         name="model",
@@ -247,8 +248,8 @@ AGENT = Object(
     Field(
         name="max_sessions",
         kind=Number(low=1, high=_MAX_SESSIONS, whole=True),
-        text="With so many sessions at work the agent takes no more handoffs; without it there "
-        "is no limit.",
+        text="The most concurrent sessions; beyond it the agent refuses handoffs. No limit by "
+        "default.",
         example=20,
     ),
     Field(
@@ -266,7 +267,7 @@ AGENT = Object(
     Field(
         name="handoffs",
         kind=HANDOFFS,
-        text="To whom the agent may hand the conversation.",
+        text="The agents that this agent may hand the conversation to.",
         example=[{"to": "fixer"}],
     ),
     Field(
@@ -305,8 +306,8 @@ AGENT = Object(
     Field(
         name="a2a",
         kind=A2A,
-        text="The agent works elsewhere and is called over A2A: the address of its agent card, or "
-        "a mapping that says more.",
+        text="The agent is remote and called over A2A: the address of its agent card, or a "
+        "mapping with more options.",
         example="https://partner.example",
     ),
     wanted="keys and values, such as name: debugger",

@@ -12,7 +12,7 @@ _ADVICE = (
     ),
     (
         "could not find expected ':'",
-        "this line is no key: write key: value, or indent it if it belongs to the line above",
+        "this line is not a key: write key: value, or indent it if it belongs to the line above",
     ),
     ("cannot start any token", "a value cannot begin with this character; put the text in quotes"),
     ("unexpected end of stream", "a quote that was opened before is never closed; close it"),
@@ -27,8 +27,8 @@ _ADVICE = (
     ),
     (
         "expected <block end>",
-        "this is indented differently from the lines above, or stands behind a value that "
-        "has ended; align it, or put the whole text in quotes",
+        "this is indented differently from the lines above, or follows a value that has ended; "
+        "align it, or put the whole text in quotes",
     ),
     (
         "while scanning a block scalar",
@@ -38,7 +38,7 @@ _ADVICE = (
         "sequence entries are not allowed",
         "a list with - begins on the next line; begin a text with - in quotes",
     ),
-    ("chr() arg", "an escape such as \\U00ffffff is no character; write another one"),
+    ("chr() arg", "an escape such as \\U00ffffff is not a character; write another one"),
 )
 
 

@@ -254,12 +254,10 @@ def _take_comments_as_texts(root: Mapping, front: str, report: Report) -> None:
             _warn(key, text, report, "is a comment for YAML")
 
 
-def _warn(
-    key: Scalar, text: Scalar, report: Report, why: str = "is not YAML as it is written"
-) -> None:
+def _warn(key: Scalar, text: Scalar, report: Report, why: str = "is not valid YAML") -> None:
     report.warning(
         text,
         "literal_text",
-        f"`{key.text}` {why}, and is read as it stands; put it in quotes, "
-        f"or write `{key.text}: |` and the text on the next lines, indented",
+        f"`{key.text}` {why}, and is read as plain text; put it in quotes, or write "
+        f"`{key.text}: |` and the text on the next lines, indented",
     )

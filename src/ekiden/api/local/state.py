@@ -123,7 +123,7 @@ def _checked_names(
     _check_once(delete)
     beside = expected.keys() - {*changes, *delete}
     if beside:
-        raise RequestInvalid(f"expected: {min(beside)[:80]!r} is not to be changed here")
+        raise RequestInvalid(f"expected: {min(beside)[:80]!r} is not among the changed variables")
     return (*changes, *delete)
 
 

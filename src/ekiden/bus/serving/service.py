@@ -288,11 +288,11 @@ class Service:
                 raise ValueError(f"the message {message.id!r} is stored as {row.key!r}")
         except Exception as exc:  # Whatever is in it: it must not hold others up.
             self._parts.spawn(
-                self._endings.refuse(row, f"it is no message of the bus: {exc!r:.200}")
+                self._endings.refuse(row, f"it is not a message of the bus: {exc!r:.200}")
             )
             return
         if row.attempts > self._parts.settings.max_deliveries:
-            reason = f"it was delivered {row.attempts - 1} times, and nobody finished it"
+            reason = f"it was delivered {row.attempts - 1} times, and never finished"
             self._parts.spawn(self._endings.refuse(row, reason))
             return
         message.redelivered = row.attempts > 1

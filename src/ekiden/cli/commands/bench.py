@@ -70,11 +70,13 @@ async def bench(
 ) -> None:
     """Measure Ekiden against plain asyncio and print the figures as JSON.
 
-    s1: a chain of handoffs. s2: many concurrent sessions in memory. s3: a handoff with a long
-    history compared to one with a short history. s4: many concurrent sessions on disk. s5: queries
-    on the bus, in memory and on disk. x_floor is CPU time divided by one round trip through an
-    asyncio queue in the same process. load: many open sessions in one database, shared by worker
-    processes, compared to the machine and the database without Ekiden.
+    The scenario s1 is a chain of handoffs. Scenario s2 runs many concurrent sessions in memory, s4
+    on disk. Scenario s3 compares a handoff with a long history to one with a short history. In s5,
+    agents send queries on the bus, in memory and on disk. The figure x_floor is CPU time divided
+    by one round trip through an asyncio queue in the same process.
+
+    The scenario load has many open sessions in one database, shared by worker processes. It
+    compares them to the machine and the database without Ekiden.
     """
     if "load" in scenarios:
         if len(scenarios) > 1:

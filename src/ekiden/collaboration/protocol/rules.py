@@ -175,7 +175,7 @@ def _accept(record: Collaboration, message: ProtocolMessage, now_us: int) -> Col
 def _acknowledge(record: Collaboration, message: ProtocolMessage, now_us: int) -> Collaboration:
     if record.pattern != "request" or message.by != record.partner:
         raise NotAParticipant(
-            message.by, collaboration_id=record.id, needed="the one of whom something is requested"
+            message.by, collaboration_id=record.id, needed="the agent that got the request"
         )
     return _accept(record, message, now_us)
 

@@ -146,8 +146,8 @@ def check_size(payload: Any, *, max_bytes: int) -> None:
         raise MessageMalformed(f"it is not JSON: {exc!s:.200}") from exc
     if size > max_bytes:
         raise MessageMalformed(
-            f"it has {size} bytes as JSON, more than the {max_bytes} that a message may have: send "
-            "a reference to what is so long"
+            f"it has {size} bytes as JSON, more than the maximum of {max_bytes}: send a "
+            "reference to long content"
         )
 
 

@@ -124,7 +124,7 @@ def paired(items: Sequence[Item]) -> tuple[list[Item], list[str]]:
             continue
         if not kind.endswith("_output"):
             if key in waiting:
-                notes[index] = f"the call {key[1]!r} was left out where it stands a second time"
+                notes[index] = f"the repeated call {key[1]!r} was left out"
             waiting.setdefault(key, index)
         elif waiting.pop(key, None) is None:
             notes[index] = f"the output of call {key[1]!r} was left out: its call is not before it"

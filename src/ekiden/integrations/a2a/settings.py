@@ -78,7 +78,7 @@ def _variable(agent: str, name: str) -> str:
     if not value.isascii() or not value.isprintable():
         raise RemoteAgentUnavailable(
             agent,
-            f"the environment variable {name} has characters that cannot stand in a header: it is "
+            f"the environment variable {name} has characters that are invalid in a header: use "
             "one line of printable ASCII",
         )
     return value

@@ -192,10 +192,10 @@ def _error(run: Run) -> dict[str, Any]:
         case "out_of_budget":
             return {"message": "the run used up its budget", "code": "run.out_of_budget"}
         case "stopped":
-            return {"message": "somebody stopped the run", "code": "run.stopped"}
+            return {"message": "the run was stopped", "code": "run.stopped"}
         case _:
             return {
-                "message": "the server is stopping, and the run goes on: connect again",
+                "message": "the server is stopping, and the run continues: connect again",
                 "code": "server.stopping",
             }
 

@@ -25,8 +25,8 @@ class ResumeEntry(BaseModel):
     status: Literal["resolved", "cancelled"]
     payload: Any = Field(
         default=None,
-        description="As the interrupt's `responseSchema` has it; `true` or `false` will do for a "
-        "yes or a no, and a text for a choice or an answer in words.",
+        description="In the form of the interrupt's `responseSchema`; `true` or `false` also "
+        "works for an approval, and a text for a choice or a free answer.",
     )
 
 
@@ -75,7 +75,7 @@ def _answer(item: InboxItem, payload: Any) -> dict[str, Any]:
         return {"choice": payload} if item.options else {"text": payload}
     if not isinstance(payload, dict):
         raise RequestInvalid(
-            f"the payload for {item.id} is no answer: its interrupt's responseSchema says what is"
+            f"the payload for {item.id} is not an answer: see the responseSchema of its interrupt"
         )
     text = payload.get("text") or payload.get("reason") or ""
     answer: dict[str, Any] = {"text": text if isinstance(text, str) else dumps(text)}

@@ -61,7 +61,7 @@ def _item(message: Mapping[str, Any], place: int) -> Item | None:
     if role == "assistant":
         return assistant_message(content) if isinstance(content, str) and content else None
     if role not in _SPOKEN:
-        raise RequestInvalid(f"{where}.role: {role!r:.60} is none of AG-UI's roles")
+        raise RequestInvalid(f"{where}.role: {role!r:.60} is not a role of AG-UI")
     if isinstance(content, str):
         return {"role": role, "content": content}
     if role == "user" and isinstance(content, list):
@@ -97,7 +97,7 @@ class AguiInput(BaseModel):
         min_length=1,
         max_length=128,
         pattern=SESSION_ID,
-        description="The session: a new one is begun, another one gone on with.",
+        description="The session: a new one is started, an existing one continued.",
     )
     runId: str = Field(min_length=1, max_length=200)
     messages: list[dict[str, Any]] = Field(default_factory=list, max_length=20_000)
@@ -105,7 +105,7 @@ class AguiInput(BaseModel):
         default_factory=list, description="Has no effect: agents use their own tools."
     )
     context: list[AguiContext] = Field(
-        default_factory=list, max_length=1000, description="Told to the agents of a new session."
+        default_factory=list, max_length=1000, description="For the agents of a new session."
     )
     state: Annotated[Any, Field(description="Has no effect: the session has its own.")] = None
     forwardedProps: Annotated[

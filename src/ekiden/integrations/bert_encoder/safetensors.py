@@ -106,7 +106,7 @@ class SafeTensors:
         except (ValueError, RecursionError) as exc:
             raise self._broken("its header is not JSON") from exc
         if not isinstance(header, dict) or len(header) > _MAX_TENSORS:
-            raise self._broken("its header is no list of tensors")
+            raise self._broken("its header is not a list of tensors")
         return header
 
     def _checked(self, header: dict[str, Any]) -> dict[str, _Tensor]:

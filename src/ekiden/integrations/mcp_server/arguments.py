@@ -23,7 +23,7 @@ RunId = Annotated[
     str, Field(min_length=3, max_length=140, description="The run's id: SESSION:NUMBER.")
 ]
 Said = Annotated[
-    str, Field(min_length=1, max_length=_MAX_TEXT, description="What is said, in plain words.")
+    str, Field(min_length=1, max_length=_MAX_TEXT, description="The message, in plain words.")
 ]
 AgentName = Annotated[str, Field(min_length=1, max_length=200)]
 Wait = Annotated[
@@ -31,8 +31,8 @@ Wait = Annotated[
     Field(
         ge=0,
         le=3600,
-        description="Seconds to wait for the answer; the run goes on afterwards, and get_run "
-        "waits on.",
+        description="Seconds to wait for the answer; the run continues afterwards, and get_run "
+        "waits for it.",
     ),
 ]
 Limit = Annotated[int, Field(ge=1, le=200, description="How many at most.")]
@@ -55,7 +55,7 @@ class Route(Arguments):
     input: Said
     strategy: Annotated[
         Literal["rule", "semantic", "llm", "hybrid"] | None,
-        Field(description="How to decide; else as the settings say."),
+        Field(description="The routing strategy; by default as in the settings."),
     ] = None
 
 
@@ -84,7 +84,10 @@ class ContinueSession(Arguments):
     input: Said
     agent: Annotated[
         str | None,
-        Field(max_length=200, description="Who is to take it; else whoever has the session."),
+        Field(
+            max_length=200,
+            description="The agent to take it; by default the one that has the session.",
+        ),
     ] = None
     wait_s: Wait = 120
 

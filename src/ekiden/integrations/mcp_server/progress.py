@@ -61,8 +61,8 @@ def words_of(run: dict[str, Any]) -> str | None:
             for item in run["questions"]
         ]
         return (
-            f"Run {run['run_id']} waits for a person's decision; it goes on when it is answered in "
-            "the inbox:\n" + "\n".join(asked)
+            f"Run {run['run_id']} waits for a person's decision; it continues when the inbox "
+            "item is answered:\n" + "\n".join(asked)
         )
     if run["error"] is not None:
         return f"Run {run['run_id']} ended: {run['error']['message']}"
@@ -92,4 +92,4 @@ async def _stop(desk: TenantService, run_id: str) -> None:
         try:
             await desk.runs.cancel(run_id)
         except EkidenError as exc:
-            _log.warning("run %s was given up, but goes on: %s", run_id, exc)
+            _log.warning("run %s was given up, but continues: %s", run_id, exc)

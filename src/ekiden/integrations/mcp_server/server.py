@@ -40,10 +40,10 @@ FindVisitor: TypeAlias = Callable[[Context], Awaitable[Visitor]]
 """Who makes a request."""
 
 _INSTRUCTIONS = (
-    "A team of agents that hand work to each other durably. ask_team begins a conversation, "
-    "continue_session goes on with one. A run with the status waiting needs a person's decision: "
-    "show the person its questions; answer_inbox passes on what the person decided. A run with the "
-    "status running goes on by itself: get_run waits for it."
+    "A team of agents that hand work to each other durably. ask_team starts a conversation, "
+    "continue_session continues one. A run with the status waiting needs a person's "
+    "decision: show the person its questions; answer_inbox passes on what the person "
+    "decided. A run with the status running continues by itself: get_run waits for it."
 )
 
 
@@ -90,7 +90,7 @@ _RUN: Final[dict[str, Any]] = {
         "questions": {
             "type": "array",
             "items": {"type": "object"},
-            "description": "What people have to decide before it goes on.",
+            "description": "What people have to decide before it continues.",
         },
         "error": {"type": ["object", "null"]},
     },
@@ -130,7 +130,7 @@ OFFERS: Final[tuple[OfferedTool, ...]] = (
     OfferedTool(
         name="get_run",
         title="Look at a run",
-        about="A run as it stands; with wait_s, once it is over or waits for people.",
+        about="A run's state; with wait_s, once it has ended or waits for people.",
         scope="read",
         takes=arguments.GetRun,
         call=tools.get_run,
@@ -140,7 +140,7 @@ OFFERS: Final[tuple[OfferedTool, ...]] = (
     OfferedTool(
         name="cancel_run",
         title="Stop a run",
-        about="Stop a run that is under way. What it did is kept.",
+        about="Stop a run. Its work is kept.",
         scope="run",
         takes=arguments.CancelRun,
         call=tools.cancel_run,
@@ -161,7 +161,7 @@ OFFERS: Final[tuple[OfferedTool, ...]] = (
     OfferedTool(
         name="get_session",
         title="Look at a session",
-        about="A conversation with who had it, who handed it to whom, and what was said last.",
+        about="A conversation with its agents, its handoffs and its last messages.",
         scope="read",
         takes=arguments.GetSession,
         call=tools.get_session,
@@ -180,8 +180,8 @@ OFFERS: Final[tuple[OfferedTool, ...]] = (
     OfferedTool(
         name="answer_inbox",
         title="Answer a question of the inbox",
-        about="Give a person's decision to something that an agent asked, once and for good; the "
-        "run that waited goes on, and its answer is given. Only ever pass on what a person "
+        about="Pass on a person's decision about an inbox item, once and for good; the waiting "
+        "run continues, and its answer is returned. Only ever pass on what a person "
         "decided, never decide yourself.",
         scope="answer",
         takes=arguments.AnswerInbox,
@@ -211,7 +211,7 @@ OFFERS: Final[tuple[OfferedTool, ...]] = (
     OfferedTool(
         name="list_agents",
         title="List the agents",
-        about="The agents of the team, with what each is for and to whom it may hand work.",
+        about="The agents of the team, with their descriptions and handoff targets.",
         scope="read",
         takes=arguments.ListAgents,
         call=tools.list_agents,

@@ -64,7 +64,7 @@ ShowHeader: TypeAlias = Annotated[
     Header(
         alias="X-Ekiden-Show",
         max_length=100,
-        description="What else is told in the answer: `handoffs`, `tools`, or both with a comma.",
+        description="What else the answer includes: `handoffs`, `tools`, or both with a comma.",
     ),
 ]
 
@@ -125,7 +125,7 @@ class ResponseRequest(_Lenient):
     instructions: str | None = Field(
         default=None,
         max_length=200_000,
-        description="What agents should know beside their own instructions; stays in the session.",
+        description="Facts for the agents besides their own instructions; kept in the session.",
     )
     previous_response_id: str | None = Field(default=None, min_length=1, max_length=200)
     conversation: Annotated[

@@ -43,7 +43,7 @@ def read_chat(messages: Sequence[Mapping[str, Any]]) -> ClientChat:
     items = [item for place, each in enumerate(messages) if (item := _item(each, place))]
     if not items or items[-1].get("role") != "user":
         raise BadRequest(
-            "the last message must be the user's: that is what is answered", param="messages"
+            "the last message must be from the user: it is the one to be answered", param="messages"
         )
     return ClientChat(history=tuple(items[:-1]), message=items[-1])
 

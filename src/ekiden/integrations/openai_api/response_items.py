@@ -50,7 +50,7 @@ def read_response_input(
         last = given[-1].get("type")
         if items and not (is_history and last == "mcp_approval_response"):
             raise BadRequest(
-                "answer what was asked first, without anything else; then say what is new",
+                "answer the open questions first, without anything else; then send new messages",
                 param="input",
             )
         return ResponseInput(verdicts=tuple(verdicts))

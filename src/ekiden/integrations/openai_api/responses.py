@@ -131,7 +131,10 @@ async def retrieve_response(
     desk: Reads,
     response_id: Id,
     stream: Annotated[
-        bool, Query(description="Runs are streamed elsewhere.", json_schema_extra={"enum": [False]})
+        bool,
+        Query(
+            description="Runs are streamed under another path.", json_schema_extra={"enum": [False]}
+        ),
     ] = False,
     x_ekiden_show: ShowHeader = None,
 ) -> Any:
@@ -232,7 +235,7 @@ async def _previous(desk: TenantService, response_id: str) -> ResponseId:
     last = await last_run(desk, found.session_id)
     if last is not None and last.run_id != found.run_id:
         raise BadRequest(
-            f"the conversation went on after this response: go on with resp_{last.run_id}",
+            f"the conversation continued after this response: continue with resp_{last.run_id}",
             param="previous_response_id",
             code="response_superseded",
         )
@@ -250,7 +253,7 @@ async def _answer(
     session_id = session_id or items[0].session_id
     last = None if session_id is None else await last_run(desk, session_id)
     if session_id is None or last is None:
-        raise BadRequest("nobody waits for this answer", param="input")
+        raise BadRequest("this answer is not awaited", param="input")
     await check_asked(desk, session_id, [each.item_id for each in verdicts])
     followed = await await_more(desk, last.run_id)
     try:
@@ -331,7 +334,7 @@ async def _events(
         yield sent(told)
     status = response_status(run)
     if status in ("queued", "in_progress"):
-        stopping = "the server is stopping, and the run goes on: GET the response later"
+        stopping = "the server is stopping, and the run continues: GET the response later"
         yield sent({"type": "error", "code": "server.stopping", "message": stopping, "param": None})
         return
     kind = f"response.{_ENDS.get(status, 'incomplete')}"

@@ -56,7 +56,9 @@ class _Started:
         try:
             return loads(line)
         except ValueError:
-            raise RuntimeError(f"the process wrote what is not JSON: {line!r:.200}") from None
+            raise RuntimeError(
+                f"the process wrote a line that is not JSON: {line!r:.200}"
+            ) from None
 
     async def stop(self) -> None:
         """End it: it has closed its input, and some seconds; then it is killed."""

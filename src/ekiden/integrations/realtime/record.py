@@ -65,7 +65,7 @@ class SessionRecord:
             if row.status != "idle" or has_open_handoffs(row):
                 raise UserError(
                     f"session {row.id!r} has an unfinished run ({row.status}): let it end or "
-                    "resume it before it goes on live"
+                    "resume it before it continues live"
                 )
             return cls(await opened_live(options, store, claim, row))
         except BaseException:

@@ -223,7 +223,7 @@ class RealtimeSession:
         run = record.run
         agent, handed = run.agent, run.cursor.handoffs.received
         if not isinstance(agent, RealtimeAgent):
-            raise UserError(f"agent {agent.name!r} of the session is no RealtimeAgent")
+            raise UserError(f"agent {agent.name!r} of the session is not a RealtimeAgent")
         received = None if handed is None else prompt_block(handed, run.cursor.handoffs.chain)
         offer = await make_offer(agent, run.context, received)
         connection = await self.model.connect(offer.setup, self._config.model_settings)

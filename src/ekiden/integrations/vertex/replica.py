@@ -194,7 +194,7 @@ class VertexReplica:
         return count
 
     async def _open_anew(self, session: ReplicatedSession) -> str:
-        _log.warning("%s: the session %s is gone there and is made anew", self.name, session.id)
+        _log.warning("%s: the session %s is gone there and is created again", self.name, session.id)
         name, _ = await self._open(session)
         return name
 

@@ -141,7 +141,7 @@ class _Reader:
     def header(self) -> int:
         """Read up to the metadata; how many tensors there are."""
         if self._take(4) != _MAGIC:
-            raise _Damaged("it is no GGUF file")
+            raise _Damaged("it is not a GGUF file")
         version = self._number(4)
         if version not in _VERSIONS:
             raise _Damaged(f"it has GGUF version {version}, known are 2 and 3")
@@ -304,7 +304,7 @@ def _check_vocabulary(metadata: dict[str, Any]) -> None:
     for key, value in metadata.items():
         is_id = key.startswith("tokenizer.ggml.") and key.endswith("_token_id")
         if is_id and not (isinstance(value, int) and 0 <= value < len(tokens)):
-            raise _Damaged(f"its {key} is {value!r}, which is no token")
+            raise _Damaged(f"its {key} is {value!r}, which is not a token")
 
 
 def _alignment(metadata: dict[str, Any]) -> int:

@@ -82,7 +82,7 @@ async def restore_store(
         return await restore_dump(file, url, progress=progress)
     if file_at(url) is None:
         raise UserError(
-            f"{file} is no dump of PostgreSQL; copy a SQLite file to PostgreSQL with "
+            f"{file} is not a dump of PostgreSQL; copy a SQLite file to PostgreSQL with "
             f"`ekiden store copy '{file}' '{shown(url)}'`"
         )
     return await _copy_files(_url(file), url, tenants, progress)

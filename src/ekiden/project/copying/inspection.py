@@ -73,7 +73,7 @@ async def verified(name: str, source: StoreSnapshot, tell: Progress | None) -> S
             except NotCopyable as exc:
                 faults.append(str(exc))
             if unreadable:
-                faults.append(f"{unreadable} of the rows in {table} have what is not JSON")
+                faults.append(f"{unreadable} of the rows in {table} are not JSON")
         sessions = facts["sessions"]
 
         def audited(found: Verification) -> None:

@@ -73,9 +73,9 @@ async def check_source(source: StoreSnapshot, *, final: bool) -> Mapping[str, An
     if facts["unfinished"] is not None:
         raise StoreUnfinished(url, source=facts["unfinished"])
     if final and facts["leases"]:
-        raise SourceInUse(url, f"somebody works at sessions of it ({facts['leases']})")
+        raise SourceInUse(url, f"processes work on its sessions ({facts['leases']})")
     if final and facts["taken"]:
-        raise SourceInUse(url, f"somebody has taken messages of it ({facts['taken']})")
+        raise SourceInUse(url, f"processes have taken messages of it ({facts['taken']})")
     return facts
 
 

@@ -495,7 +495,8 @@ class Runs:
                 started.set_exception(exc)
             elif isinstance(exc, LeaseLost):
                 _log.warning(
-                    "session %s is not ours any more: its lease ran out, or somebody took it over",
+                    "session %s is no longer ours: its lease expired, or another process took "
+                    "it over",
                     session_id,
                 )
             elif isinstance(exc, StoreError):

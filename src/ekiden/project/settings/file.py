@@ -132,7 +132,7 @@ class _Reader:
 
 
 def _twice(key: str) -> str:
-    return f"the key {key!r} stands in this object before; remove one"
+    return f"the key {key!r} appears earlier in this object; remove one"
 
 
 def _unknown(group: Group, key: str) -> str:

@@ -123,7 +123,7 @@ def _read_bytes(path: Path) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _unreadable(path, "is no file; move it away")
+            raise _unreadable(path, "is not a file; move it away")
         with open(descriptor, "rb", closefd=False) as file:
             return file.read(MAX_BYTES + 1)
     finally:

@@ -146,7 +146,7 @@ class _Scanner:
             "#": "; a comment begins with //",
             "=": "; a key and its value are separated by a colon",
         }.get(found, "")
-        raise JsoncError(f"{found!r} stands where {wanted} is expected{hint}", self.at)
+        raise JsoncError(f"{found!r} is where {wanted} is expected{hint}", self.at)
 
     def skip(self) -> None:
         """Go over spaces and comments."""

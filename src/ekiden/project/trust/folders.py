@@ -75,7 +75,7 @@ class TrustedFolders:
     def _change(self, change: Callable[[_Folders], object]) -> None:
         path = self._path
         if path is None:
-            raise TrustNotStored("nobody knows where the home folder is; set HOME")
+            raise TrustNotStored("the home folder is unknown; set HOME")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with locked(path, patience_s=_PATIENCE_S):

@@ -38,9 +38,9 @@ from ekiden.runtime.state.state import RunState
 from ekiden.storage.base import Document, DocumentWrite
 
 _NOBODY_TO_ASK = (
-    "it has to be confirmed by a person, and no run of the session is at work that could wait for "
-    "them: send it a message, so that its agent hands it over and they are asked, or let a person "
-    "hand it over (`ekiden handoff start`)"
+    "it needs human approval, and no run of the session is active that could wait for it: "
+    "send it a message, so that its agent hands it over and asks, or let a person hand it "
+    "over (`ekiden handoff start`)"
 )
 
 

@@ -66,7 +66,7 @@ def read_events(data: Any, session_id: str) -> list[Event]:
         # What a document says that people allowed is asked again, and told under the same key.
         if event.step is not None and event.type != "tool_confirmation":
             if event.step in keys:
-                raise SessionImportInvalid(f"{place}.step", "another event has it, too")
+                raise SessionImportInvalid(f"{place}.step", "another event has it too")
             keys.add(event.step)
         _check_event(event, place)
         events.append(event)

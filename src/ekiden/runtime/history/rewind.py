@@ -22,7 +22,7 @@ from ekiden.storage.base import Claim, Commit, MessageSettle, SessionPatch, Sess
 from ekiden.storage.chain import chained
 
 _LEASE_S = 30.0
-_REASON = "the session was taken back to before the question"
+_REASON = "the session was rewound to before the question"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +39,11 @@ class Rewind(Value):
 
     def __str__(self) -> str:
         if not self.undone:
-            return f"{self.session_id} stands there: event {self.to_seq} is its last"
+            return f"{self.session_id} is there already: event {self.to_seq} is its last"
         many = "1 event does" if self.undone == 1 else f"{self.undone} events do"
         return (
-            f"{self.session_id} stands as after event {self.to_seq}, with {self.agent}; {many} not "
-            "count any more. What tools did outside the session is not undone."
+            f"{self.session_id} is back at event {self.to_seq}, with {self.agent}; {many} not "
+            "count any more. Effects of tools outside the session are not rolled back."
         )
 
 

@@ -227,5 +227,5 @@ def _check_chain(events: list[Event], linked: list[Event]) -> None:
             raise SessionImportInvalid(
                 f"events[{place}].details.hash",
                 "it is not the hash of the event: something was changed since the export; "
-                "another id (new_id) chains it anew",
+                "another id (new_id) chains it again",
             )

@@ -184,7 +184,7 @@ async def _settle(run: RunState, wrong: BaseException) -> None:
     if isinstance(wrong, asyncio.CancelledError):
         if _this_task().cancelling():
             raise wrong
-        failure: Exception = EkidenError("the step was cancelled from within, by nobody outside")
+        failure: Exception = EkidenError("the step was cancelled from within, not from outside")
         failure.__cause__ = wrong
     elif isinstance(wrong, SystemExit):
         code = wrong.code

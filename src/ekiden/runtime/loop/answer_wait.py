@@ -308,7 +308,7 @@ _REST_S = 0.5
 async def check_waits(store: Store, session_id: str) -> None:
     """`UserError` if the session does not wait."""
     if (await store.get(session_id)).status == "idle":
-        raise UserError(f"session {session_id!r} waits for nobody: send it a message, or resume it")
+        raise UserError(f"session {session_id!r} does not wait: send it a message, or resume it")
 
 
 async def until_ready(

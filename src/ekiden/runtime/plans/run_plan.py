@@ -100,7 +100,7 @@ def _check(run: RunState, settings: PlanSettings, plan: object) -> None:
     names = {agent.name for agent in settings.members}
     for task in plan.tasks:
         if task.agent not in names:
-            raise UserError(f"{who} made a task for {task.agent!r}, who is none of its agents")
+            raise UserError(f"{who} made a task for {task.agent!r}, which is not among its agents")
 
 
 async def _collect(run: RunState, plan: TaskDecomposition, steps: PlanSteps) -> None:

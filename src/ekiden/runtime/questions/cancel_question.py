@@ -96,7 +96,7 @@ def removal(request: StopRequest) -> DocumentWrite:
     )
 
 
-WITHDRAWN = Failed("ask.withdrawn", "whoever asked does not wait for the answer any more")
+WITHDRAWN = Failed("ask.withdrawn", "the asker does not wait for the answer any more")
 """How a session ends whose answer nobody needs."""
 _ABANDON_S = 10.0
 _NOT_NEEDED = "the run does not wait any more"

@@ -249,8 +249,9 @@ class CodeQuestions:
         depth, limit = int(run.meta.get("ask_depth", 0)), run.config.limits.depth
         if limit is not None and depth >= limit:
             raise BusError(
-                f"{run.agent.name!r} cannot ask or tell {agent!r}: {depth} messages led here, one "
-                "after the other, and `Limits.depth` allows no more; answer with what is known"
+                f"{run.agent.name!r} cannot ask or tell {agent!r}: {depth} messages led here, "
+                "one after the other, and `Limits.depth` allows no more; answer with what is "
+                "known"
             )
 
     async def _check_room(self, agent: str) -> None:
@@ -357,8 +358,8 @@ def post(run: RunState, key: str, item: InboxItem) -> None:
     """Put a question before people with the next commit; its answer is that of step `key`."""
     if not run.is_reachable:
         raise UserError(
-            "nobody could answer a question to people: this run is kept in memory only; give it a "
-            "session in a store, Session(id, store=…)"
+            "a question to people cannot be answered: this run is kept in memory only; give it "
+            "a session in a store, Session(id, store=…)"
         )
     writes = item_writes(run, item)
 

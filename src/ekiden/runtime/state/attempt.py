@@ -237,7 +237,7 @@ class Attempt:
         )
 
 
-GIVEN_UP = "nobody waits for the approval any more: the run went on without it, or ended"
+GIVEN_UP = "the approval is not awaited any more: the run continued without it, or ended"
 
 
 def announce(run: RunState, attempt: Attempt, words: Mapping[str, Any]) -> None:

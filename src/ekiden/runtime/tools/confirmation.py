@@ -50,7 +50,7 @@ _MAX_NAME = 200
 _MAX_TITLE = 400
 _MAX_TITLE_ARGUMENT = 80
 _MAX_SCOPE = 200
-_ONCE = "always, with changed arguments: taken as a yes to this one call"
+_ONCE = "always, with changed arguments: taken as an approval of this one call"
 _PLACES = re.compile(r"\{tool_(?:name|args)\}")
 
 
@@ -214,7 +214,7 @@ async def _ask(
     if isinstance(approver, str) or is_asked:
         return await _ask_inbox(run, tool, call, key)
     if approver is None:
-        return _no("unavailable", "nobody is there to ask (`RunConfig.approver` is not set)")
+        return _no("unavailable", "approval is not possible (`RunConfig.approver` is not set)")
     arguments = call.get("arguments") or ""
     timeout_s = _DIRECT_S if confirmation.timeout_s is None else confirmation.timeout_s
     request = ConfirmationRequest(
@@ -229,7 +229,7 @@ async def _ask(
     )
     await run.outbox.until_seen()  # What happened before a question is shown before it.
     deadline = asyncio.timeout(timeout_s)
-    late = _no("expired", f"nobody answered within {timeout_s:g} s")
+    late = _no("expired", f"no answer within {timeout_s:g} s")
     try:
         async with deadline:
             with acting_as(""):  # Whoever speaks for people is no part of the agent.
@@ -322,7 +322,7 @@ async def _ask_inbox(run: RunState, tool: FunctionTool, call: Item, key: str) ->
 def _unanswered(closed: InboxItemClosed) -> Decision:
     match closed.status:
         case "expired":
-            return _no("expired", "nobody answered before the deadline")
+            return _no("expired", "no answer before the deadline")
         case "cancelled":
             by = f" by {closed.by}" if closed.by else ""
             why = f": {closed.reason}" if closed.reason else ""

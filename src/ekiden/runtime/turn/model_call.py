@@ -173,7 +173,7 @@ async def _stay(run: RunState) -> None:
     from ekiden.runtime.questions.due import begin_time_anew
 
     if await is_given_up(run):
-        raise EkidenError("whoever asked does not wait for the answer any more")
+        raise EkidenError("the asker does not wait for the answer any more")
     if ANSWERS in run.meta:
         await begin_time_anew(run)
         await run.commit()
@@ -398,16 +398,16 @@ def cost_of_answer(run: RunState, response: ModelResponse) -> float:
         return cost
     if not _is_limited(run):
         return 0.0
-    problem = "the run has a limit of money, and nobody knows what"
+    problem = "the run has a limit of money, and the price is unknown of"
     shown = model_name(run) or response.model
     if shown is None:
         which = type(_wanted(run)).__name__
         raise UnknownPrice(
-            f"{problem} a model that has no name costs: give {which} a `name`, and add that to "
+            f"{problem} a model without a name: give {which} a `name`, and add that to "
             "RunConfig.prices"
         )
     raise UnknownPrice(
-        f"{problem} {shown!r} costs: add it to RunConfig.prices, or install the extra `prices`, "
+        f"{problem} {shown!r}: add it to RunConfig.prices, or install the extra `prices`, "
         "which knows most models"
     )
 

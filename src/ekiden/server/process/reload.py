@@ -68,7 +68,7 @@ class Reloader:
             changed = self._changed(server, marks)
             if changed is None:
                 return self._end(server)
-            tell(f"{changed} changed: starting anew")
+            tell(f"{changed} changed: restarting")
             self._end(server)
 
     def _changed(

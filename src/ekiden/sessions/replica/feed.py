@@ -313,7 +313,7 @@ class _Feeding:
         """The session has to wait; after some failures in a row, everybody has."""
         if not (self._once or due.tries or self._away or str(exc) in self._logged):
             self._logged.add(str(exc))
-            _log.warning("%s; what is to be sent waits", exc)
+            _log.warning("%s; unsent events wait", exc)
         await self._book.note(exc.problem[:500])
         now_us = await self._store.now_us()
         if not is_early:

@@ -25,11 +25,12 @@ class VertexSettings(Checked):
             risk="sends sessions there",
         ),
     ] = None
-    """The project to which `ekiden mirror run` mirrors sessions; null mirrors none."""
+    """The Google Cloud project that `ekiden mirror run` replicates sessions to; null switches it
+    off."""
     location: Annotated[
         str, Allowed(what="a location in Google Cloud", form=NAME, env="EKIDEN_VERTEX_LOCATION")
     ] = "us-central1"
-    """Where the engine is."""
+    """The location of the engine."""
     engine: Annotated[
         str | None,
         Allowed(
@@ -39,7 +40,7 @@ class VertexSettings(Checked):
             risk="sends sessions there",
         ),
     ] = None
-    """The agent engine of Vertex AI whose sessions they become."""
+    """The agent engine of Vertex AI that holds the replicas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,6 @@ class ReplicaSettings(Checked):
     """What is mirrored, and where to."""
 
     include_sensitive_data: bool = True
-    """If not, card numbers, telephones, e-mail addresses and keys are covered before anything is
+    """If false, card numbers, telephones, e-mail addresses and keys are masked before anything is
     sent."""
     vertex: VertexSettings = field(default_factory=VertexSettings)

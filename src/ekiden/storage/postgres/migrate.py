@@ -115,9 +115,9 @@ async def _locked(connection: Any, address: PostgresAddress) -> StoreUnavailable
         for row in await connection.fetch(_HOLDERS, address.schema)
     ]
     return StoreUnavailable(
-        f"{address.shown} cannot be brought to the format of this version, because others use its "
-        f"tables; the longest since: {', '.join(holders) or 'nobody now'}; wait for their end, of "
-        "a backup for example, and try again"
+        f"{address.shown} cannot be migrated to the format of this version, because others use "
+        f"its tables; the longest users: {', '.join(holders) or 'none now'}; wait for their "
+        "end, of a backup for example, and try again"
     )
 
 

@@ -74,8 +74,8 @@ def check_writing(parts: Sequence[str]) -> None:
     for part in parts:
         if _plain(part) in _NOT_WRITTEN:
             raise ToolError(
-                f"nothing is written in {part!r}: what is there says what agents and programs may "
-                "do, and a person has to change it"
+                f"nothing is written in {part!r}: files there control what agents and programs "
+                "may do, and a person has to change them"
             )
     _check_secret(parts)
 

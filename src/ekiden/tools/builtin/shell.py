@@ -216,8 +216,8 @@ def split_command(command: str) -> list[str]:
     for char in _interpreted(command):
         what = {"\n": "a line break", "$": "a variable or $(…)"}.get(char, repr(char))
         raise ToolError(
-            f"there is no shell that would understand {what}: run one program at a time, and put "
-            "characters that are meant as such in single quotes"
+            f"there is no shell here for {what}: run one program at a time, and put literal "
+            "characters in single quotes"
         )
     try:
         arguments = shlex.split(command)

@@ -146,7 +146,10 @@ class _LastAnswer:
         if self.status is None:
             return "the collector cannot be reached"
         if self.status in (401, 403):
-            return f"the collector lets nobody in ({self.status}): see OTEL_EXPORTER_OTLP_HEADERS"
+            return (
+                f"the collector refuses the credentials ({self.status}): see "
+                "OTEL_EXPORTER_OTLP_HEADERS"
+            )
         return f"the collector answered {self.status}"
 
 

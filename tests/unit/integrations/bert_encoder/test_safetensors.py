@@ -56,7 +56,7 @@ def test_the_mark_tells_files_apart(tmp_path: Path) -> None:
         (struct.pack("<Q", 2) + b"{]", "not JSON"),
         (struct.pack("<Q", 2) + b"\xff\xfe", "not JSON"),
         (struct.pack("<Q", 60_000) + b"[" * 60_000, "not JSON"),
-        (with_header([1]), "no list of tensors"),
+        (with_header([1]), "not a list of tensors"),
         (with_header({"x": 1}), "does not describe x"),
         (with_header({"x": {"dtype": "F32"}}), "does not describe x"),
         (described(shape="23"), "does not describe x"),

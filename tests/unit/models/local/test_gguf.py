@@ -46,7 +46,7 @@ def test_a_folder_is_no_model(tmp_path: Path) -> None:
     ("content", "fault"),
     [
         (b"", "is empty"),
-        (b"PK\x03\x04 a zip file", "no GGUF file"),
+        (b"PK\x03\x04 a zip file", "not a GGUF file"),
         (b"GG", "ends in the middle"),
         (b"GGUF" + struct.pack("<I", 99), "version 99"),
         (b"GGUF" + struct.pack("<IQQ", 3, 1 << 60, 1), "millions"),

@@ -258,9 +258,12 @@ def test_everything_that_is_wrong_is_told_at_once(places: Places) -> None:
         ('{"mcpServers": {"x": {"url": "https://b", "type": "stdio"}}}', "must be 'http' or 'sse'"),
         ('{"mcpServers": {"x": {"command": "a", "args": "b"}}}', '"args", which must be a list'),
         ('{"mcpServers": {"x": {"command": "a", "env": {"T": 12345}}}}', "an object of texts"),
-        ('{"model": "a", "model": "b"}', "1:16: the key 'model' stands in this object before"),
+        ('{"model": "a", "model": "b"}', "1:16: the key 'model' appears earlier in this object"),
         ('{"mcpServers": {}, "mcp_servers": {}}', "1:20: 'mcp_servers' and 'mcpServers' are the"),
-        ('{"mcpServers": {"x": {"command": "a", "command": "b"}}}', "stands in this object before"),
+        (
+            '{"mcpServers": {"x": {"command": "a", "command": "b"}}}',
+            "appears earlier in this object",
+        ),
     ],
 )
 def test_a_wrong_file_is_told_where_and_what_to_write(places: Places, text: str, says: str) -> None:
@@ -319,8 +322,8 @@ def make_parent_a_file(path: Path) -> None:
         (lambda path: path.write_bytes(b'{\n"model": "\xe9"}'), ":2:11: is not UTF-8 here"),
         (lambda path: path.write_bytes('{"a"}'.encode("utf-16")), "save it as UTF-8"),
         (lambda path: path.write_bytes(b" " * 1_000_001), "larger than 1,000,000 bytes"),
-        (make_folder, "is no file; move it away"),
-        (make_pipe, "is no file; move it away"),
+        (make_folder, "is not a file; move it away"),
+        (make_pipe, "is not a file; move it away"),
         (make_link_to_itself, "cannot be read: "),
         (make_parent_a_file, "cannot be read: "),
     ],

@@ -240,8 +240,8 @@ class TeamHandler(RequestHandler):
         ]
         if not questions:
             raise UnsupportedOperationError(
-                f"task {task.id} is under way and waits for nobody; send the message when it is "
-                "over"
+                f"task {task.id} is in progress and waits for no input; send the message when "
+                "it has ended"
             )
         if not context.state[MAY_ANSWER]:
             raise Forbidden("answer")

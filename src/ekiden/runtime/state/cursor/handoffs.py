@@ -358,7 +358,7 @@ class Handoffs:
     def check_import(self, place: str, *, is_run_open: bool) -> None:
         """Refuse an imported one of which nobody knows who has the run."""
         if is_run_open and len(self.chain) < 2:
-            raise SessionImportInvalid(f"{place}.ch", "nobody has the run")
+            raise SessionImportInvalid(f"{place}.ch", "the run has no agent")
 
 
 def has_open_handoffs(row: SessionRow) -> bool:

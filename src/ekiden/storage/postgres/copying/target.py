@@ -170,7 +170,7 @@ class PostgresTarget:
             return await self._run(run())
         except Exception as exc:
             if isinstance(exc.__cause__, UNIQUE_VIOLATION):
-                raise CopyDiffers(self.url, f"somebody else writes to {table}") from exc
+                raise CopyDiffers(self.url, f"another process writes to {table}") from exc
             if isinstance(exc.__cause__, UNSTORABLE):
                 raise self._not_copyable(table, exc.__cause__) from exc
             raise

@@ -209,9 +209,7 @@ class Batches(Role):
 
 
 def _unknown(why: str) -> OutcomeUnknown:
-    return OutcomeUnknown(
-        why, "a batch was", advice="look at what is stored before you write again"
-    )
+    return OutcomeUnknown(why, "a batch was", advice="read the stored data before you write again")
 
 
 def _said(events: Sequence[Event]) -> list[Any]:

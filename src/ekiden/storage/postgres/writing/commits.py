@@ -189,7 +189,7 @@ def _unknown(why: str, claim: Claim) -> OutcomeUnknown:
     return OutcomeUnknown(
         why,
         f"the last step of session {claim.session_id!r} was",
-        advice="resume the session, which goes on from what is stored",
+        advice="resume the session, which continues from the stored state",
     )
 
 
