@@ -137,7 +137,7 @@ class Collaborations:
         after: str = "",
         limit: int = 100,
     ) -> Sequence[Collaboration]:
-        """Collaborations after the id `after`, oldest first: of one agent, in some phases."""
+        """Collaborations after the id `after`, oldest first; filter by agent and phases."""
         return await self._reader.list(agent=agent, phases=phases, after=after, limit=limit)
 
     # Work

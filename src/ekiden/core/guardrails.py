@@ -143,8 +143,8 @@ class OutputGuardrail(Generic[TContext]):
 class HandoffGuardrail(Generic[TContext]):
     """Checks the content of a handoff; `handoff_guardrail` makes one from a function.
 
-    `reject` ends the run, `repair` refuses the handoff and tells the model why, `warn` allows it,
-    marked.
+    `reject` ends the run, `repair` refuses the handoff and tells the model why, `warn` allows it
+    and marks it.
     """
 
     guardrail_function: HandoffGuardrailFunction

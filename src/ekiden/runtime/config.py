@@ -277,7 +277,7 @@ class RunOptions:
     variables: Mapping[str, Any] | None = None
     """Set in the session together with a new message."""
     keeps_limits: bool = True
-    """Whether limits that were stored with the run hold; else only those of `config`."""
+    """Whether the run's stored limits apply; otherwise only those of `config`."""
     is_polite: bool = False
     """Whether a message waits, or is refused with `SessionBusy`, while the session has unclaimed
     work; else that work is interrupted, like waits for people."""

@@ -88,7 +88,7 @@ class Span:
     """
 
     trace_id: str
-    """32 hexadecimal digits: the same for a session and all that answered its questions."""
+    """32 hexadecimal digits: one id for a session and the sessions that answered it."""
     span_id: str
     """16 hexadecimal digits."""
     parent_id: str | None

@@ -118,9 +118,9 @@ def test_the_time_between_tries_is_doubled_up_to_a_bound() -> None:
 async def test_a_seat_refuses_what_is_no_priority() -> None:
     async with Bus() as bus:
         for wrong in ("highest", 9, None):
-            with pytest.raises(UserError, match="is not a message priority"):
+            with pytest.raises(UserError, match="is not a priority"):
                 await bus.agent("pm").send("sales", "news", priority=wrong)
-            with pytest.raises(UserError, match="is not a message priority"):
+            with pytest.raises(UserError, match="is not a priority"):
                 await bus.agent("pm").ask("sales", "news", priority=wrong)
         with pytest.raises(UserError):
             bus.agent("")

@@ -187,7 +187,7 @@ def test_a_group_that_somebody_can_still_answer_is_never_the_victim() -> None:
 
 
 def test_a_policy_that_is_none_is_refused() -> None:
-    with pytest.raises(UserError, match=r"'oldest' is no way .* longest, youngest"):
+    with pytest.raises(UserError, match=r"'oldest' is not a victim policy: longest, youngest"):
         victim_of(cycle_of(["a>a"]), "oldest")  # type: ignore[arg-type]
 
 

@@ -126,7 +126,9 @@ async def test_an_output_guardrail_may_end_the_run_although_the_tool_tells_failu
 ) -> None:
     made: list[str] = []
     [guardrail] = outputs(Output.raise_exception())
-    with pytest.raises(ToolOutputGuardrailTripwireTriggered, match="the tool 'echo' gave") as got:
+    with pytest.raises(
+        ToolOutputGuardrailTripwireTriggered, match="the tool 'echo' returned"
+    ) as got:
         await run(echo_tool(made, tool_output_guardrails=[guardrail]), text="a")
     assert got.value.guardrail is guardrail
     assert made == ["a"]
@@ -247,7 +249,7 @@ async def test_a_guardrail_that_raises_is_a_no_that_says_why(
 
 @pytest.mark.parametrize("given", [None, Output(None, cast("Any", {"type": "maybe"}))])
 async def test_a_guardrail_that_does_not_decide_is_a_no(run: Run, given: Any) -> None:
-    with pytest.raises(GuardrailFailed, match="'in1' gave") as got:
+    with pytest.raises(GuardrailFailed, match="'in1' returned") as got:
         await run(echo_tool(tool_input_guardrails=inputs(given)), text="a")
     assert isinstance(got.value.__cause__, UserError)
 

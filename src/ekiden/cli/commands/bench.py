@@ -63,7 +63,7 @@ async def bench(
         Parameter(
             validator=Number(gt=0),
             show_default=False,
-            help="For load: how long messages arrive, instead of how many.",
+            help="For load: seconds of message arrivals, instead of --messages.",
         ),
     ] = None,
     as_json: JsonOption = False,

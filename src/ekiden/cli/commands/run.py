@@ -77,8 +77,8 @@ async def run(
     it is the demo team, which knows the orders 1042, 1043 and 1044.
 
     A tool that needs approval asks on the terminal. Without a terminal it is refused, unless
-    --allow names it, or --approve inbox lets it wait in the inbox. With a server it waits in the
-    inbox, and the terminal asks if there is one.
+    --allow names it, or --approve inbox lets it wait in the inbox. With --server the question is in
+    the inbox, and the terminal also asks it.
 
     If the session waits for people it is suspended; the command ends and says how to answer. With
     --wait it stays until they have answered.

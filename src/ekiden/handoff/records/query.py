@@ -119,9 +119,9 @@ async def find_handoffs(
 
     The first page begins with requests that wait for a running session, newest first, beyond its
     limit. A handoff is ordered by its first event, so it keeps its place, and pages stay
-    consistent. Handoffs inherited from a forked session are listed there, and here only if `query`
-    names the session. A malformed cursor and a limit below 1 are `UserError`. Session and time use
-    an index; other filters are applied by reading. For example::
+    consistent. A forked session lists the handoffs that it inherited only if `query` names it. A
+    malformed cursor and a limit below 1 are `UserError`. Session and time use an index; other
+    filters are applied by reading. For example::
 
         page = await find_handoffs(store, HandoffQuery(agent="billing"), limit=20)
         for record in page.records:
