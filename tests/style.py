@@ -204,7 +204,7 @@ def _prose(text: str) -> Iterator[tuple[int, str]]:
     """Paragraphs, list items and table cells, with their lines; no code, no headings."""
     start, gathered, fence = 0, [], ""
     for number, line in enumerate([*text.split("\n"), ""], 1):
-        bare = line.strip()
+        bare = "" if line.startswith("    ") and not gathered else line.strip()
         if fence or bare.startswith(("```", "~~~")):
             fence = "" if fence and bare.startswith(fence) else fence or bare[:3]
             bare = ""

@@ -111,7 +111,7 @@ def test_commands_work_in_a_pipe(ekiden: Ekiden) -> None:
     assert ran.code == 0
     assert "@triage *" in ran.out
     assert "1  Where is my order 1042?" in ran.out
-    assert "is new: there are no messages yet" in ran.out
+    assert "is new and has no messages yet" in ran.out
     assert "never" not in ran.out
 
 

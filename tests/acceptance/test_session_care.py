@@ -55,7 +55,7 @@ def test_a_branch_goes_on_from_any_event(desk: Ekiden) -> None:
     assert "1043" in whole
     assert desk("audit", "verify").code == 0
     plain = desk("session", "fork", "s1", "--before", str(_second(desk)))
-    assert "goes on from before event" in plain.out
+    assert "continues from before event" in plain.out
     assert "after event" in desk("session", "fork", "s1").out
 
 
@@ -118,7 +118,7 @@ def test_a_session_moves_to_another_store(desk: Ekiden, tmp_path: Path) -> None:
     assert desk("audit", "verify", "--store", other).code == 0
     assert desk("run", "--session", "s1", "--store", other, "thanks").code == 0
     piped = (desk.folder / "s1.json").read_bytes()
-    assert "copy is imported" in desk("session", "import", "-", "--id", "copy", input=piped).out
+    assert "imported copy" in desk("session", "import", "-", "--id", "copy", input=piped).out
     given = desk("session", "import", "-", "--id", "given", "--user", "mira", input=piped)
     assert "belongs to user mira" in given.out
     owned = desk("session", "import", "-", "--id", "own", "--user", "mira", "--json", input=piped)

@@ -142,7 +142,7 @@ def test_a_decision_holds_for_the_question_as_it_was_seen(
     page.keyboard.type("No.")
     console.api("POST", f"/inbox/{changed}/assign", {"assignee": "mira"})
     page.keyboard.press("Control+Enter")
-    expect(page.locator("dialog")).to_contain_text("was changed since you looked at it")
+    expect(page.locator("dialog")).to_contain_text("has changed since you opened it")
     page.keyboard.press("Control+Enter")
     expect(page.locator("dialog")).to_have_count(0)
     assert answer_of(console, changed)["text"] == "No."
