@@ -110,7 +110,7 @@ class HandoffDefinition:
     condition: str | None = None
     """Default: the condition of the trigger."""
     trigger: HandoffTrigger | None = None
-    """The trigger of the handoff; not a condition that only controls when it is offered."""
+    """The trigger that makes the handoff; a condition that only controls its offer is not one."""
     allow_return: bool | Literal["always"] = False
     capabilities: tuple[str, ...] = ()
     confirm: Confirmation | None = None

@@ -264,7 +264,7 @@ class RunOptions:
     """The agents that may run here; a session of another agent is left for others. `None`: all of
     them."""
     is_reachable: bool = True
-    """Whether other processes can know the session, and interact with it while it runs."""
+    """Whether other processes can see the session, and interact with it while it runs."""
     is_watched: bool = True
     """Whether the run has observers before it ends."""
     show: Callable[[Event | ModelDelta], None] | None = None

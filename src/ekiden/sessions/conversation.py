@@ -229,9 +229,9 @@ def _stay(events: Sequence[Event]) -> int:
 
 
 def history_length(events: Sequence[Event], *, base: Sequence[Item], after: int, first: int) -> int:
-    """How many of `visible_items` came before the run whose first event is number `first`.
+    """How many of `visible_items` precede the run whose first event is number `first`.
 
-    That event is the run's input and counts as before; so does what a filter made of earlier items
+    The run's input counts as preceding it, and so does what a filter made of earlier items
     (`base`).
     """
     return len(base) + sum(len(event.items) for event in said(events) if after < event.seq <= first)

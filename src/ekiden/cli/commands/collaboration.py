@@ -20,7 +20,7 @@ IdArgument: TypeAlias = Annotated[
     str, Parameter(help="The collaboration's id, or a unique prefix.")
 ]
 AsOption: TypeAlias = Annotated[
-    str, Parameter(name="--as", help="Act as this agent, which takes part.")
+    str, Parameter(name="--as", help="Act as this agent; it must be a participant.")
 ]
 InitiatorOption: TypeAlias = Annotated[
     str, Parameter(name="--as", help="Act as this agent of the team.")

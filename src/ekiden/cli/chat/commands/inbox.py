@@ -124,8 +124,8 @@ def split_answer(said: str, options: Sequence[str]) -> tuple[str | None, str]:
     """The option that the text begins with, and the words after it.
 
     Case and quotation marks do not matter; a unique prefix of an option is enough. Without options
-    the whole text is words. A text that fits no option is returned as the choice, which is then
-    refused.
+    the whole text is a free answer. A text that fits no option is returned as the choice, which is
+    then refused.
     """
     if not options:
         return None, said
