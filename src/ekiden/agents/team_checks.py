@@ -27,8 +27,8 @@ _MAX_SUGGESTIONS = 20
 def member_names(source: AgentDefinition, everybody: Sequence[AgentDefinition]) -> list[str]:
     """Who gets tasks of the supervisor `source`, without those who cannot.
 
-    Where its file names nobody, those are all agents by name, but not itself, other supervisors
-    and system agents.
+    If its file names none, those are all agents except itself, other supervisors and system agents,
+    by name.
     """
     assert source.supervisor is not None
     usable = {each.name: each for each in everybody if each.scope != "system" and each.name}
@@ -163,7 +163,7 @@ def check_team(
 
 
 class _Names:
-    """Everybody in the team, and how to say that somebody is not."""
+    """All names of the team, and the message for an unknown one."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = names

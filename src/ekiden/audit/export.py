@@ -78,7 +78,7 @@ async def export_audit(store: Store, query: AuditQuery, write: Callable[[str], o
 
 
 async def export_lines(store: Store, query: AuditQuery) -> AsyncGenerator[str, None]:
-    """The lines that `export_audit` writes, as somebody asks for them."""
+    """The lines that `export_audit` writes, produced on demand."""
     digest = sha256()
     count = 0
     sessions: dict[str, None] = {}

@@ -77,7 +77,7 @@ class Verification:
     checked: Sequence[str] = ()
     """What the verification looks at, in words."""
     not_checked: Sequence[str] = ()
-    """What nobody should think it looks at."""
+    """What it does not check."""
     _kept: list[tuple[int, int, BrokenLink]] = field(default_factory=list, repr=False)
     _sessions: set[str] = field(default_factory=set, repr=False)
 

@@ -240,7 +240,7 @@ def _words(record: AuditRecord) -> str:
 
 
 def _leaves(facts: Any) -> Iterator[str]:
-    """The names and values in the facts, however deep; somebody may have put anything there."""
+    """The names and values in the facts, at any depth; they may hold anything."""
     waiting = [facts]
     while waiting:
         value = waiting.pop()

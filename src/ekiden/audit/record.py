@@ -101,7 +101,7 @@ class AuditRecord:
 
 
 def details_of(event: Event) -> Mapping[str, Any]:
-    """What the event tells; nothing, if somebody put something else there."""
+    """The details of the event; empty, if they are malformed."""
     details: object = event.details
     return details if isinstance(details, dict) else {}
 

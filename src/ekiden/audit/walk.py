@@ -21,7 +21,7 @@ UNREADABLE = (
     AttributeError,
     RecursionError,
 )
-"""What reading raises when somebody wrote into the database what no store writes."""
+"""Exceptions of reading data that no store writes."""
 
 
 def why_unreadable(exc: Exception) -> str:

@@ -14,7 +14,7 @@ from ekiden.core.values.jsonio import loads
 from ekiden.storage.values import json_text
 
 LEAVES = frozenset({str, int, float, bool, type(None)})
-"""Types of payloads that nobody can change."""
+"""Types of immutable payloads."""
 MAX_SECONDS = 10 * 365 * 86_400.0
 _LAST_TIME = 1e12
 _NUMBERS = frozenset({int, float})
@@ -48,7 +48,7 @@ def check_message(message: AgentMessage, settings: BusLimits) -> Any:
 
 
 def check_contents(message: AgentMessage, settings: BusLimits) -> Any:
-    """`check_message` for one that we have made ourselves of what somebody gave us."""
+    """`check_message` for a message that the bus made from a caller's arguments."""
     to_agent, subject = message.to_agent, message.subject
     timeout_s, ttl_s = message.timeout_seconds, message.ttl
     if to_agent is not None:

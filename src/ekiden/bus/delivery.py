@@ -29,7 +29,7 @@ class Sending:
         self._rounds = rounds
 
     async def send(self, message: AgentMessage, payload: Any) -> bool:
-        """Store a message that nobody waits for; whether it was new. `MailboxFull`."""
+        """Store a message without a waiter; returns whether it was new. `MailboxFull`."""
         put = self.letter(message, payload, message.ttl)
         [receipt] = await self.put([put], [message], message.timeout_seconds)
         if receipt.is_new and put.taken_by is not None:

@@ -73,7 +73,7 @@ async def escalation_item(
 
 
 def item_id(message_id: str) -> str:
-    """The id of the item of a message: whoever escalates it again finds the same item."""
+    """The id of the item of a message: a repeated escalation finds the same item."""
     name = f"{message_id}.item"
     try:
         return check_id(name, what="id of an inbox item")
@@ -108,7 +108,7 @@ class Exchange:
         self._sending = Sending(self._parts, self.services, self._rounds)
         self.asking = BusQueries(self._parts, self.services, self._rounds, self._sending)
         self._questions: set[asyncio.Task[InboxAnswer]] = set()
-        """What people are asked while somebody waits."""
+        """Open questions to people."""
         self._prefix = f"{new_id('msg')}-"
         self._numbers = count(1)
 
@@ -142,7 +142,7 @@ class Exchange:
         return service
 
     async def send(self, message: AgentMessage) -> str:
-        """Store a message that nobody waits for."""
+        """Store a message without a waiter."""
         payload = check_message(message, self._parts.settings)
         check_sender(message.from_agent, self._parts.inherited)
         if message.type == "escalate":
@@ -227,11 +227,11 @@ class Exchange:
         return await requeue(self._parts.store, keys)
 
     async def agents(self) -> list[str]:
-        """Those that somebody serves now."""
+        """The agents that are served now."""
         return await self._parts.presence.served_agents()
 
     async def close(self) -> None:
-        """Serve nobody, and let nobody wait."""
+        """Stop all services and waits."""
         for question in self._questions:
             question.cancel()
         for service in list(self._named.values()):

@@ -33,8 +33,8 @@ class MailboxRoom:
         return bool(self._waiting)
 
     async def wait(self, agent: str, timeout_s: float, *, again: bool) -> None:
-        """Return when there may be room, or after the time-out; whoever comes `again`, because
-        there was none, is the next."""
+        """Return when there may be room, or after the timeout; a caller that comes `again`, because
+        there was none, is next."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         line = self._waiting.setdefault(agent, deque())
         if again:
@@ -63,7 +63,7 @@ class MailboxRoom:
             del self._waiting[agent]
 
     def maybe(self) -> None:
-        """Somebody changed something: a few shall try."""
+        """Something changed: let a few try."""
         for agent in list(self._waiting):
             self.made(agent, _FEW)
 

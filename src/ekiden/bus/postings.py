@@ -88,7 +88,7 @@ class DirectPostings:
 
 
 class _Posting:
-    """What somebody wants to be written, and waits for."""
+    """A pending write, and its waiter."""
 
     __slots__ = ("event", "future", "puts", "settle")
 

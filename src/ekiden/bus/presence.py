@@ -27,7 +27,7 @@ PRESENCE = "bus.presence"
 OWNER = "bus_"
 """How the names of buses begin, which are the owners of the messages that they have taken."""
 HELD_S = 86_400.0
-"""For so long a message is with whoever has taken it, if nobody finds out that it died."""
+"""How long a message stays with the process that took it, unless its death is noticed earlier."""
 IN_FLIGHT_S = 10.0
 """So long after its maker died, or was told of an error, a call may still take effect."""
 _LEASE = 0.6
@@ -72,7 +72,7 @@ class Presence:
         """By agent: the version of our document, and the concurrency."""
         self._renew_at = 0.0
         self.can_lapse = store.shared
-        """With a store in memory nobody else could take over while this process stands still."""
+        """With a store in memory no other process could take over."""
         self._lapse_at = 0.0
         self.look_at = 0.0
         """When the next of the others may be found dead, in the time of the event loop."""
@@ -140,7 +140,7 @@ class Presence:
         ]
 
     async def served_agents(self) -> list[str]:
-        """All agents that somebody serves now, by name."""
+        """All served agents, by name."""
         now_us = await self._store.now_us()
         return sorted({each.agent async for each in self._listed("") if each.until_us > now_us})
 
@@ -222,7 +222,7 @@ class Presence:
             await self._store.write_documents([write])
 
     async def _stay(self, agents: Sequence[str], until_us: int) -> bool:
-        """Renew our documents; `False`, and nothing is written, if somebody has removed one."""
+        """Renew our documents; `False`, without a write, if one was removed."""
         ours = {agent: self._versions[agent] for agent in agents if agent in self._versions}
         try:
             await self._store.write_documents(

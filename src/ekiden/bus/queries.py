@@ -144,7 +144,7 @@ class BusQueries:
         return wait_node(message.from_agent, f"ask:{group or message.id}")
 
     def _wait_here(self, message: AgentMessage, group: str | None = None) -> AwaitedAnswer | None:
-        """For an agent that this process serves, and nobody else."""
+        """For an agent that only this process serves."""
         service = self._services.get(message.to_agent or "")
         if service is None or not service.alone:
             return None
@@ -155,7 +155,7 @@ class BusQueries:
     async def _wait_for_others(
         self, message: AgentMessage, group: str | None = None
     ) -> AwaitedAnswer:
-        """For an agent that others serve, too; `AgentUnavailableError` if nobody does."""
+        """For an agent that other processes also serve; `AgentUnavailableError` if none does."""
         agent = message.to_agent or ""
         servers = [
             each
@@ -171,8 +171,7 @@ class BusQueries:
     async def _begin(
         self, messages: Sequence[AgentMessage], mode: GroupMode
     ) -> list[AwaitedAnswer]:
-        """Ask several at once. Of agents of which one is enough, those that nobody serves are left
-        out."""
+        """Send several queries at once. If one answer is enough, unserved agents are left out."""
         payloads = [check_message(message, self._parts.settings) for message in messages]
         for message in messages:
             check_sender(message.from_agent, self._parts.inherited)
@@ -315,7 +314,7 @@ class BusQueries:
         return "timed_out", None
 
     async def _withdraw(self, waits: Sequence[AwaitedAnswer]) -> None:
-        """Nobody wants the answers any more: leave nothing behind, even if cancelled again."""
+        """The answers are not needed any more: leave nothing behind, even if cancelled again."""
         last = [wait.message for wait in waits if self._parts.waits.remove(wait)]
         if last:
             done = self._parts.spawn(self._cancel(last))
@@ -351,7 +350,7 @@ def _task(message: AgentMessage) -> str:
 
 
 def _ttl_s(message: AgentMessage) -> float:
-    """A query is not delivered after nobody waits for it."""
+    """A query is not delivered once its asker stopped waiting."""
     if message.ttl is None:
         return message.timeout_seconds
     return min(message.ttl, message.timeout_seconds)

@@ -228,8 +228,8 @@ def _require_httpx2() -> None:
 
 
 def _trust(url: str) -> ssl.SSLContext | bool:
-    """Whom to trust. Where nothing is encrypted it is nobody: to read the certificates of all
-    authorities takes longer than most requests do."""
+    """The trusted certificates; none without encryption, because reading them takes longer than
+    most requests."""
     return url.startswith("https:") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
@@ -247,7 +247,7 @@ def _json(answer: httpx2.Response) -> Any:
 
 
 def _content(body: Any) -> str | bytes | None:
-    """JSON, unless somebody has it as bytes already."""
+    """JSON, unless it is bytes already."""
     return body if body is None or isinstance(body, bytes) else dumps(body)
 
 

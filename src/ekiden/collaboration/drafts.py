@@ -23,7 +23,7 @@ _FOR_ALL: frozenset[Move] = frozenset({"call", "award", "select", "cancel"})
 
 
 def plain_json(what: str, value: Any) -> Any:
-    """A copy of `value` that nobody else holds; `UserError` for what is not JSON."""
+    """A private copy of `value`; `UserError` for what is not JSON."""
     try:
         return loads(canonical(value))
     except (TypeError, ValueError, RecursionError) as exc:
@@ -190,5 +190,5 @@ def _is_version(value: object) -> bool:
 
 
 def _named(prefix: str, *parts: str) -> str:
-    """The same id for the same parts: whoever says something again says the same message."""
+    """The same id for the same parts: a repeated message keeps its id."""
     return f"{prefix}_{sha256(canonical(parts)).hexdigest()[:32]}"

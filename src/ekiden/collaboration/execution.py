@@ -1,4 +1,4 @@
-"""What is agreed is done: once, and by another one if whoever did it died.
+"""Executes agreements: once, and by another process after a crash.
 
 An agreement that is to be executed has a document with who does so and until when. The record of
 the collaboration counts how often that was begun, and only who began it last can complete it:
@@ -60,7 +60,7 @@ class Executions:
         self._owner = owner
 
     async def due(self, *, look_again: bool) -> tuple[list[str], int | None]:
-        """Agreements that nobody executes now, and when the next of the others may be free.
+        """Agreements that are not being executed now, and when the next of the others may be free.
 
         With `look_again` all that are not over yet are among them, else those whose time it is.
         """
@@ -83,8 +83,8 @@ class Executions:
             after = page[-1].key
 
     async def execute(self, collaboration_id: str) -> Collaboration | None:
-        """Do what was agreed; `None` if somebody else does it, there is nothing to do, or it is not
-        over yet."""
+        """Execute an agreement; `None` if another process does it, there is nothing to do, or it is
+        not finished yet."""
         begun = await self._begin(collaboration_id)
         if begun is None:
             return None
@@ -104,7 +104,7 @@ class Executions:
         return None if outcome is None else await self._complete(record, outcome)
 
     async def _begin(self, collaboration_id: str) -> tuple[Collaboration, int] | None:
-        """Take it, unless somebody has it; with the version of the document that says so."""
+        """Claim it, unless it is taken; returns the version of the document that says so."""
         ledger = self._ledger
         claim = await ledger.store.get_document(EXECUTIONS, collaboration_id)
         if claim is None or _until_us(claim) > await ledger.store.now_us():
@@ -145,7 +145,7 @@ class Executions:
     async def _look(
         self, record: Collaboration, claim: Document
     ) -> tuple[Collaboration, int] | None:
-        """Take what was begun and left, unless somebody else did."""
+        """Claim an agreement that was started and left, unless it is taken."""
         store = self._ledger.store
         taken = self._claim(record.id, await store.now_us(), claim.version)
         try:

@@ -70,7 +70,7 @@ def letters(
 def move_event(
     record: Collaboration, *, move: str, by: str, at_us: int, message: ProtocolMessage | None = None
 ) -> Event:
-    """Somebody made a move, and this is where it led."""
+    """The event of a move, with its result."""
     details: dict[str, Any] = {
         "collaboration": record.id,
         "move": move,
@@ -153,7 +153,7 @@ class Ledger:
         return read_record(document)
 
     async def look(self, collaboration_id: str) -> Collaboration:
-        """As it stands: one whose time is over is expired by whoever looks."""
+        """The current state: reading an overdue one expires it."""
         return await self.change(collaboration_id, lambda record, now_us: None)
 
     async def add(self, record: Collaboration, message: ProtocolMessage, *, now_us: int) -> None:
@@ -209,7 +209,7 @@ class Ledger:
     async def system_message(
         self, record: Collaboration, move: Move, body: Mapping[str, Any], now_us: int
     ) -> ProtocolMessage:
-        """What nobody says, signed, for both sides."""
+        """A signed message of the system, for both sides."""
         message = ProtocolMessage(
             id=new_id("msg"),
             collaboration=record.id,
@@ -249,7 +249,7 @@ class Ledger:
             raise MailboxFull(await self._full(puts), bound or 0) from exc
 
     async def _full(self, puts: Sequence[QueuePut]) -> str:
-        """Whose mailbox takes no more; the first receiver if nobody's is full any more."""
+        """The full mailbox; the first receiver's if none is full any more."""
         names = told(puts)
         for name in names:
             if await self.store.queue_depth(agent_queue(name)) >= (self._bound or 0):

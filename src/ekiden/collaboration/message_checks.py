@@ -27,7 +27,7 @@ _RECORDED = (MessageRefused, NotAParticipant, SenderForged)
 
 
 def check_actor(name: str) -> None:
-    """`SenderForged` if another agent's code runs now: nobody speaks in another's name."""
+    """`SenderForged` if another agent's code runs now: an agent cannot use another's name."""
     actual = acting_agent()
     if actual is not None and actual != name:
         raise SenderForged(name, actual=actual)

@@ -1,4 +1,4 @@
-"""A handle that acts in one agent's name, and in nobody else's."""
+"""A handle that acts as one agent only."""
 
 from __future__ import annotations
 

@@ -93,8 +93,8 @@ def background_work(
 ) -> list[BackgroundWork]:
     """Keep time, tidy up, deliver memories, stop what is to be stopped, be on the list of workers.
 
-    `rarely`: the store is one of many, and is looked at less often. Without `keeps_time` somebody
-    else sees to timers.
+    `rarely`: the store is one of many, and is checked less often. Without `keeps_time` other
+    processes handle timers.
     """
     enlisting = Enlisting(
         station,

@@ -31,9 +31,9 @@ _PAGE = 100
 class Agreeing:
     """Lets agents take part in the collaborations of a store; any number of processes may.
 
-    Agents read their mail here while they have some, unless somebody else serves them on the bus:
-    they bid for calls, and answer requests. What is agreed is handed over here, and whoever gets it
-    is run by a worker that may.
+    Agents read their mail here while they have some, unless another process serves them on the bus:
+    they bid for calls, and answer requests. Agreements are handed over here, and a worker that may
+    run the target does so.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Agreeing:
             await asyncio.sleep(_EVERY_S)
 
     async def has_work(self) -> bool:
-        """Whether somebody here has a message to read, or an agreement is to be carried out."""
+        """Whether an agent here has a message to read, or an agreement is to be executed."""
         if await self._has_agreements():
             return True
         return bool(await self._addressees())
@@ -115,7 +115,7 @@ class Agreeing:
     async def _attend(
         self, bus: Bus, collaborations: Collaborations, reading: dict[str, BusServer]
     ) -> None:
-        """Let those agents read their mail who have some, and nobody else."""
+        """Let only the agents with mail read it."""
         from ekiden.engine.bus_server import BusServer
 
         wanted = await self._addressees()

@@ -40,7 +40,7 @@ class SessionQueue:
         self.station = station
         self.beside = beside
         self.may_have = True
-        """Whether there may be work that nobody has."""
+        """Whether there may be unclaimed work."""
         self.hints = 0
         self.rest_until = 0.0
         """In the time of the loop."""
@@ -105,7 +105,7 @@ class SessionQueue:
             self._pause_s, self.rest_until = _SHORTEST_S, 0.0
 
     def hinted(self) -> None:
-        """Somebody changed something, or it is time to look."""
+        """Something changed, or it is time to check."""
         self.hints += 1
         self.may_have = True
 
@@ -122,7 +122,7 @@ class SessionQueue:
 
 
 class ServedStores(Protocol):
-    """What advances the sessions of several stores, whoever tells it which: see `Fleet`."""
+    """Advances the sessions of several stores; see `Fleet`."""
 
     stopping: asyncio.Event
 

@@ -84,9 +84,8 @@ class Housekeeping:
             await asyncio.sleep(_CIRCLES_S)
 
     async def once(self) -> None:
-        """Let go of what is old, at most once an hour over all processes, bring the index of
-        sessions up to date if anybody uses it, and break circles of waits that nobody has noticed.
-        What fails is tried again the next time."""
+        """Delete old data, at most once an hour over all processes, update the index of sessions if
+        it is used, and break unnoticed deadlocks. Failures are retried the next time."""
         await self._attempt(self._prune)
         await self._attempt(self._index)
         await self._attempt(self._break_circles)
@@ -133,7 +132,7 @@ class Housekeeping:
         return True
 
     async def _break_circles(self) -> None:
-        """Whoever begins to wait looks for circles, unless it dies first."""
+        """A new waiter checks for deadlocks itself, unless it dies first."""
         from ekiden.bus.waits.deadlocks import break_deadlocks
 
         waiting = MessageFilter(waited_for=True, states={"open"})

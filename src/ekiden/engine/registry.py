@@ -37,9 +37,9 @@ _COUNTED = 100
 WorkerState: TypeAlias = Literal["working", "draining", "gone"]
 _log = logging.getLogger("ekiden.worker")
 _TIDY_EVERY = 12
-"""Beats after which old entries are looked at, and sessions that nobody runs."""
+"""Beats after which old entries, and sessions without a worker, are checked."""
 _WRITE_EVERY = 12
-"""Beats after which the entry is written again: somebody may have taken it for one of the dead."""
+"""Beats after which the entry is written again: it may have been taken for dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +122,8 @@ async def unserved(
 ) -> list[Unserved]:
     """Agents that have ready sessions, and that no worker runs; of `among` if that is given.
 
-    Sessions that are `ready` without any worker at all are not listed: then nobody works. A worker
-    that takes no further session runs nobody.
+    Ready sessions without any worker at all are not listed. A worker that takes no further session
+    runs no agent.
     """
     there = [each for each in workers if each.state == "working"]
     if not there:

@@ -15,8 +15,8 @@ def served_agents(
     """The names of those that may be run where the `labels` are: all whose `runs_on` is among them,
     or of these the named `agents` alone.
 
-    `UnknownAgent` for a name that the team does not have; `UserError` for one that is named and
-    cannot run here, and if nobody is left.
+    `UnknownAgent` for a name outside the team; `UserError` for a named agent that cannot run here,
+    and if none is left.
     """
     here = check_labels(labels, "the labels of a worker")
     chosen = runnable(team, here)

@@ -109,9 +109,9 @@ class Stops:
 
 
 async def stop_suspended(store: Store, team: Team, config: RunConfig, session_id: str) -> None:
-    """Stop a run that nobody works on: it waits, for others or for a worker.
+    """Stop a run without a worker: it waits, for an answer or for a worker.
 
-    `SessionBusy` if somebody has it, `UnknownAgent` if others have to: it stays as it is.
+    `SessionBusy` if it is running, `UnknownAgent` if other processes must stop it: it is unchanged.
     """
     options = RunOptions(
         root=team, config=replace(config, on_busy="refuse"), left_as="idle", drives=False

@@ -115,7 +115,7 @@ class StoreWorker:
         return self._under_way.keys()
 
     async def claim(self) -> tuple[Claim, SessionRow] | None:
-        """Take the next session; whoever is cancelled meanwhile does not leave it claimed."""
+        """Claim the next session; a cancelled call does not leave it claimed."""
         claiming = self.store.claim_next(
             owner=owner_name(), lease_s=self.config.lease_s, agents=self._agents
         )

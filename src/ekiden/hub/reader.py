@@ -107,7 +107,7 @@ class LiveReader:
         return future
 
     def forget(self, future: asyncio.Future[None]) -> None:
-        """Nobody waits for this future any more."""
+        """This future has no waiter any more."""
         self._waiting.pop(future, None)
 
     async def close(self) -> None:
@@ -154,7 +154,7 @@ class LiveReader:
             await asyncio.gather(hint, return_exceptions=True)
 
     def _end(self) -> str:
-        """The end of the window, which is where somebody waits."""
+        """The end of the window, where a stream waits."""
         end = self.window.end
         places = self._waiting.values()
         if end is not None and (end in places or not places):

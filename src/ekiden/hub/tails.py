@@ -179,7 +179,7 @@ class SessionTails:
         self.store = store
         self._hub = hub
         self._followed: dict[str, WeakSet[Tail]] = {}
-        """Weakly: a tail that nobody began to read is gone with whoever was to read it."""
+        """Weak references: a tail that was never read is gone with its reader."""
         self._shown: dict[str, int] = {}
         """Sessions that are run in this process."""
         self._reader: asyncio.Task[None] | None = None

@@ -61,7 +61,7 @@ async def change_item(store: Store, item_id: str, decide: Decide) -> InboxItem:
 async def write_changes(
     store: Store, before: InboxItem, changes: Sequence[Change], *, now_us: int
 ) -> bool:
-    """Store what happened to an item, one after the other; `False` if somebody else was first."""
+    """Store the changes of an item, one after the other; `False` if another process was first."""
     after = changes[-1].item
     settle = settle_of(after)
     waiting = after.session_id if after.status != "open" else None

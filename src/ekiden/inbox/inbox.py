@@ -40,7 +40,7 @@ class BulkAnswer(Value):
     answered: tuple[str, ...]
     """The ids of those that it answered."""
     closed: int
-    """How many somebody else closed meanwhile."""
+    """How many were closed meanwhile."""
 
 
 class Inbox:
@@ -75,7 +75,7 @@ class Inbox:
         return (await self._post(item))[0]
 
     async def _post(self, item: InboxItem, *, waits: bool = False) -> tuple[InboxItem, bool]:
-        """The item as it is stored, and whether it is new; with `waits`, somebody waits here."""
+        """The stored item, and whether it is new; with `waits`, this process waits for it."""
         now_us = await self._store.now_us()
         new = prepared(item, self._settings, now_us=now_us)
         posted = Change(name="posted", item=new, by="", via=PROGRAM, at_us=now_us)
@@ -93,8 +93,8 @@ class Inbox:
         return replace(new, version=1), True
 
     def item_writes(self, item: InboxItem) -> Writes:
-        """The documents that store a new item, for whoever stores it together with something else,
-        such as the session that waits; `created_at_us` must be set.
+        """The documents of a new item, to store it together with something else, such as the
+        waiting session; `created_at_us` must be set.
 
         The commit is `StaleDocument` if the id is taken. Raises `UserError` as `post` does.
         """
@@ -105,8 +105,8 @@ class Inbox:
     async def ask_person(self, item: InboxItem) -> InboxAnswer:
         """Store a question and wait for its answer, without limit unless it has a deadline.
 
-        Whoever stops waiting (is cancelled) withdraws it, unless others wait for the same item.
-        `InboxItemClosed` if it was cancelled or expired.
+        Cancelling the wait withdraws the item, unless others wait for it. `InboxItemClosed` if it
+        was cancelled or expired.
         """
         posting = asyncio.ensure_future(self._post(item, waits=True))
         try:
@@ -211,7 +211,7 @@ class Inbox:
     async def assign(
         self, item_id: str, to: str | None, *, by: str, via: str = PROGRAM
     ) -> InboxItem:
-        """Make it one person's, or with `None` nobody's; others may still answer it."""
+        """Assign it to a person, or with `None` to no one; others may still answer it."""
         refuse_agents("assign")
         who = person(by)
         name = None if to is None else check_name(to, what="the name of the assignee")
@@ -231,7 +231,7 @@ class Inbox:
         until_us: int | None = None,
         via: str = PROGRAM,
     ) -> InboxItem:
-        """Hide it for a time: it is not answered, whoever waits goes on waiting.
+        """Hide it for a time: it stays open, and the session still waits.
 
         It comes back by itself, at the latest when it is escalated. Its deadline stays, so it
         cannot be hidden beyond that: `InboxAnswerInvalid`.
@@ -249,7 +249,7 @@ class Inbox:
     async def cancel(
         self, item_id: str, *, by: str, reason: str = "", via: str = PROGRAM
     ) -> InboxItem:
-        """Withdraw a question: whoever waits is told that nobody will answer.
+        """Cancel an item: the waiting session is told that there will be no answer.
 
         An agent may withdraw what it asked itself, and nothing else.
         """
@@ -337,7 +337,7 @@ def _until(item: InboxItem, now_us: int, *, for_s: float | None, until_us: int |
 
 
 async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Do the work even if whoever waits for it is cancelled again."""
+    """Do the work even if its waiter is cancelled again."""
     task = asyncio.ensure_future(work)
     while not task.done():
         with suppress(asyncio.CancelledError):

@@ -71,7 +71,7 @@ def check_name(name: str, *, what: str) -> str:
 
 
 def folded(text: str) -> str:
-    """What of a text counts when somebody types it again."""
+    """The part of a text that counts when it is typed again."""
     if text.isascii():
         return text.lower().strip()
     return unicodedata.normalize("NFKC", text).casefold().strip()

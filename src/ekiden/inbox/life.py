@@ -121,7 +121,7 @@ def _over(item: InboxItem, due: int) -> Change:
 
 
 def _escalated(item: InboxItem, due: int) -> Change:
-    """To the next role: whoever had it, or hid it, has it no more."""
+    """To the next role: an assignment or a snooze ends."""
     step, *rest = item.chain
     after = replace(
         item,

@@ -15,7 +15,7 @@ from ekiden.storage.base import MessageSettle
 from ekiden.storage.digests import ITEM_DIGEST, json_digest
 
 NEW_ITEM = "inbox.new_item"
-"""The name under which a new item is pushed to whoever looks on."""
+"""The name of the event of a new item for observers."""
 _MAX_TEXT = 2_000
 
 
@@ -43,7 +43,7 @@ def new_item_notice(item: InboxItem) -> dict[str, Any]:
 
 
 def change_details(change: Change) -> dict[str, Any]:
-    """What the event of a change tells, with keys covered; who did it is in `by`, and `nobody` is
+    """The details of the event of a change, with keys masked; `by` is its author, and `nobody` is
     the clock."""
     item, answer = change.item, change.item.answer
     details: dict[str, Any] = {

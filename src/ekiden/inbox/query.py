@@ -34,7 +34,7 @@ class InboxQuery(Checked):
     status: StatusFilter = "open"
     role: str | None = None
     assignee: str | None = None
-    """The person whose they are; empty: only those that are nobody's."""
+    """The assigned person; empty: only unassigned items."""
     kind: InboxKind | None = None
     agent: str | None = None
     """Who asks."""

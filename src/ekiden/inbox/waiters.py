@@ -44,7 +44,7 @@ class ItemWaits:
     async def until_closed(self, item_id: str, *, is_said: bool = False) -> None:
         """Return when the item is not open any more; raises what reading it raises.
 
-        `is_said`: that somebody waits for it is stored with the item.
+        `is_said`: the wait is stored with the item.
         """
         async with self._waiting(item_id) as over:
             # It may have been closed before anybody looked for it.
@@ -61,19 +61,19 @@ class ItemWaits:
                         await self.leave(item_id)
 
     async def _say(self, item_ids: Sequence[str], now_us: int) -> None:
-        """Store that somebody waits for these items here, and is there."""
+        """Store that this process waits for these items, and is alive."""
         self._said_us = now_us
         await self._store.write_documents([self.presence(item_id, now_us) for item_id in item_ids])
 
     def presence(self, item_id: str, now_us: int) -> DocumentWrite:
-        """What stores that somebody waits for the item here, and is there."""
+        """The document that this process waits for the item, and is alive."""
         until = {"until_us": now_us + int(_PRESENT_S * 1e6)}
         return DocumentWrite(collection=WAITS, key=f"{item_id}/{self._name}", body=until)
 
     async def leave(self, item_id: str) -> bool:
-        """Store that nobody waits for the item here; whether somebody does elsewhere.
+        """Store that this process no longer waits for the item; returns whether another one does.
 
-        Of several who leave in the same moment the last one finds nobody.
+        Of several that leave at the same time the last one finds no other.
         """
         gone = DocumentWrite(collection=WAITS, key=f"{item_id}/{self._name}", body=None)
         await self._store.write_documents([gone])
@@ -87,7 +87,7 @@ class ItemWaits:
         return len(left) < len(others)
 
     async def give_up(self, item_id: str) -> bool:
-        """One who waited here stops waiting; whether nobody waits for the item any more."""
+        """End one wait here; returns whether the item has no waiter any more."""
         return not self._waits.get(item_id) and not await self.leave(item_id)
 
     def hint(self, item_id: str) -> None:

@@ -21,7 +21,7 @@ def entry_of(
 ) -> SearchEntry:
     """The entry, without a vector.
 
-    What somebody chose as key or tag is found too: it stands above the content.
+    The chosen key and tags are also found: they are placed above the content.
     """
     tags = [tag for tag in _listed(metadata.get("tags")) if isinstance(tag, str)]
     words = [] if key == key_of(content) else [key]

@@ -29,8 +29,8 @@ class Resting(Exception):
 
 
 class Lane:
-    """Calls one embedder; after it was late nobody does for half a minute, then a minute, up to
-    five minutes."""
+    """Calls one embedder; after a timeout it pauses for half a minute, then a minute, up to five
+    minutes."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock

@@ -245,8 +245,8 @@ class Memory:
     ) -> Sequence[SearchHit] | None:
         """What the back end finds; `None` if it cannot, or does not know everything yet.
 
-        It says keys only, and they are looked up in the space: whatever it says, nobody sees what
-        is not theirs.
+        It returns keys only, which are looked up in the space: whatever it returns, no other user's
+        data is visible.
         """
         mirror = self._mirrored()
         if mirror is None:

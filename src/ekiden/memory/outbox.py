@@ -50,9 +50,9 @@ _PAGES = 50
 _RETRY_S = 5.0
 _LONGEST_RETRY_S = 300.0
 _REFUSED_S = 3600.0
-"""After so long, what a back end refused is tried again: somebody may have changed its settings."""
+"""After this long, refused messages are retried: the back end's settings may have changed."""
 _LOOKS = 5
-"""So often an entry that keeps changing is sent; whoever changes it has it sent, too."""
+"""How often an entry that keeps changing is sent; each change also sends it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def refused_by(backend: str) -> str:
 
 
 def unreadable_for(backend: str) -> str:
-    """The queue of messages to this back end that nobody can read."""
+    """The queue of unreadable messages to this back end."""
     return f"{queue_of(backend)}.unreadable"
 
 
@@ -162,7 +162,7 @@ def _waiting(
 
 
 async def _hold(store: Store, messages: Sequence[tuple[str, Any]]) -> list[QueueMessage]:
-    """Put messages that nobody else takes for a while, each a queue and a body."""
+    """Put messages that no other process takes for a while, each a queue and a body."""
     owner = new_id("post")
     puts = [
         QueuePut(queue=queue, body=body, taken_by=owner, lease_s=_LEASE_S)
@@ -180,7 +180,7 @@ async def _hold(store: Store, messages: Sequence[tuple[str, Any]]) -> list[Queue
 async def _replace(
     store: Store, messages: Sequence[QueueMessage], puts: Sequence[QueuePut]
 ) -> None:
-    """Put these in the place of those; whoever dies in between leaves both."""
+    """Replace these messages by those; a crash in between leaves both."""
     if puts:
         await store.put_messages(puts)
     for message in messages:
@@ -255,7 +255,7 @@ async def _put_back(store: Store, messages: Sequence[QueueMessage]) -> None:
 
 
 async def _put_aside(store: Store, backend: str, message: QueueMessage) -> None:
-    """What was refused keeps nobody from asking the back end for the rest."""
+    """Refused messages do not block the others."""
     space, key = message.body["space"], message.body["key"]
     again = _waiting(refused_by(backend), space, key, delay_s=_REFUSED_S)
     await _replace(store, [message], [again])

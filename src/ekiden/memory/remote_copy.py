@@ -26,8 +26,8 @@ _T = TypeVar("_T")
 class RemoteCopy:
     """Calls a back end and keeps count of its failures.
 
-    After a failure nobody asks it for five seconds, then ten, up to five minutes: a run waits for
-    a back end that is away once, and not with every call.
+    After a failure it is not called for five seconds, then ten, up to five minutes: a run waits
+    once for an unavailable back end, not with every call.
     """
 
     def __init__(self, backend: MemoryBackend, *, clock: Clock = SYSTEM_CLOCK) -> None:

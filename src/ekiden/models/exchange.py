@@ -31,7 +31,7 @@ _CHOICES = ("auto", "required", "none")
 _OURS = frozenset({"timeout", "request_timeout", "first_event_timeout", "max_retries"})
 
 _NO_KEY = "no-key"
-"""Sent where nobody asks for a key, since the clients insist on one."""
+"""Sent where no key is needed, since the clients insist on one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class ProviderConnection:
 
 
 def connect(target: Target, http: httpx2.AsyncClient) -> ProviderConnection:
-    """The model that `target` means; calls nobody yet."""
+    """The model of `target`; nothing is called yet."""
     return _CONNECT[target.api](target, http)
 
 

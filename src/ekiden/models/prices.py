@@ -41,7 +41,8 @@ def cost_of(
     at_us: int | None = None,
     has_list: bool = True,
 ) -> float | None:
-    """What `usage` of a model cost that is known by any of `names`; `None` if nobody knows.
+    """The cost of `usage` of a model that is known by any of `names`; `None` if the price is
+    unknown.
 
     `names` are ``provider:model``, or a model as answers name it, the surest first. `prices` win
     over the list, whose prices are US dollars at `at_us` (microseconds since 1970; by default

@@ -22,7 +22,7 @@ class Backend:
 
     api: Api
     url: str
-    """Where it is unless somebody says otherwise."""
+    """Its default address."""
     url_variable: str
     key_variables: tuple[str, ...]
     """Environment variables, the first that is set counts."""
@@ -39,7 +39,7 @@ class Target:
     model: str
     base_url: str
     is_official: bool
-    """Whether `base_url` is the provider's own, not a gateway or a server of somebody else's."""
+    """Whether `base_url` is the provider's own, not a gateway or another server."""
     api_key: str | None = field(repr=False)
     key_variable: str
     timeout_s: float

@@ -254,7 +254,7 @@ class Router:
         return Assignment(agent=decision.agent, details=decision.to_json())
 
     def question(self, decision: RouteDecision, *, exclude: Collection[str] = ()) -> str:
-        """What a person is asked when `decision` names nobody: whom do you want?"""
+        """The question to the person when `decision` names no agent."""
         likeliest = [score.agent for score in decision.candidates]
         names = dict.fromkeys([*likeliest, *sorted(self._agents)])
         agents = [
@@ -320,7 +320,7 @@ class Router:
         )
 
     def _switched_off(self, cause: RouteCause, exclude: Collection[str]) -> Verdict:
-        """The default agent, unless the person asked for routing; else nobody."""
+        """The default agent, unless the person asked for routing; else none."""
         default = self.settings.default_agent
         if cause == "asked" or default not in self._agents or default in exclude:
             return _nobody(f"{OFF}: name an agent, as in `@{min(self._agents, default='name')} …`")

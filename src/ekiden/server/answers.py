@@ -32,7 +32,7 @@ class JsonAnswer(Response):
 
 
 class JsonLines(StreamingResponse):
-    """One JSON value on each line, sent as they are read; it stops when nobody listens."""
+    """One JSON value on each line, sent as they are read; it stops when the client disconnects."""
 
     media_type = "application/x-ndjson"
 

@@ -138,7 +138,7 @@ class _Site:
     def __init__(self, files: Mapping[str, StaticFile]) -> None:
         self._files = files
         self._compressed: dict[str, bytes] = {}
-        """By path, once somebody asked for it."""
+        """By path, after the first request."""
 
     async def answer(self, request: Request) -> Response:
         """The file of the path; 404 if there is none."""

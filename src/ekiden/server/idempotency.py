@@ -36,7 +36,7 @@ LEASE_S: Final = 30.0
 MAX_KEY: Final = 200
 _PAGE: Final = 200
 _MOST_SESSIONS: Final = 20
-"""Of one key, over all days; nobody uses a key so often."""
+"""Of one key, over all days; far more than any use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,13 +89,13 @@ class Reservation:
         self._version = version
 
     async def renew(self) -> None:
-        """Say that it is still under way; `StaleDocument` if somebody else does it by now."""
+        """Renew the lease; `StaleDocument` if another process does it by now."""
         now_us = await self._store.now_us()
         await self._write(_begun(self._ticket, now_us))
         self._version += 1
 
     async def finish(self, answer: StoredAnswer, session_id: str | None = None) -> None:
-        """Keep the answer; `StaleDocument` if somebody else did the request meanwhile.
+        """Store the response; `StaleDocument` if another process executed the request meanwhile.
 
         An answer that tells of a session is kept no longer than the session.
         """
@@ -164,8 +164,8 @@ async def start_once(
     """Begin the run; if the request has an `Idempotency-Key` that was used for it before, give
     that run instead, as a `StartedRun`.
 
-    `begin` is `Runs.start`, or something like it. The message is stored once, whoever is killed
-    when. Raises what `begin` does, and `IdempotencyConflict`::
+    `begin` is `Runs.start`, or something like it. The message is stored once, even after a crash.
+    Raises the errors of `begin`, and `IdempotencyConflict`::
 
         started = await start_once(request, desk, order, desk.runs.start)
     """

@@ -1,4 +1,4 @@
-"""ETags: what was read is changed only if nobody else changed it meanwhile."""
+"""ETags: a change is refused if the data has changed since it was read."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class CostLine:
     usage: Usage = field(default_factory=Usage)
     """Its `cost` is that of the calls whose price is known."""
     unpriced: int = 0
-    """Calls whose price nobody knows."""
+    """Calls with an unknown price."""
 
     @property
     def cost(self) -> float | None:
@@ -234,8 +234,8 @@ def _usage(event: Event) -> Usage:
 def cost_of_call(
     model: str, usage: Usage, prices: Mapping[str, PriceOf], *, at_us: int
 ) -> float | None:
-    """What a call cost that was made then: as the usage tells, by `prices`, or by the price list;
-    `None` if nobody knows."""
+    """The cost of a call at that time: from its usage, by `prices`, or by the price list; `None` if
+    unknown."""
     if usage.cost:
         return usage.cost
     from ekiden.models.prices import cost_of

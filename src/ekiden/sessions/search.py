@@ -30,7 +30,7 @@ _FEED = "feed"
 _GOING = "sessions.search.going"
 """Sessions that are being deleted, whose texts have to go when they are gone."""
 _GOING_US = 3600 * 1_000_000
-"""After this time nobody is at it any more."""
+"""After this time a deletion counts as abandoned."""
 _PAGE = 200
 _LONGEST = 20_000
 """Characters of what is said at once that are found."""
@@ -99,7 +99,7 @@ async def search_sessions(
 async def index_sessions(store: Store) -> int:
     """Take what happened since the last time into the index; how many texts that was.
 
-    Several may do it at once, and whoever dies in the middle leaves the rest to the next.
+    Several processes may do it at once; after a crash the next one continues.
     """
     texts = 0
     await _forget_gone(store)
@@ -166,7 +166,7 @@ async def delete_with_texts(store: Store, row: SessionRow) -> None:
 
 
 async def _forget_gone(store: Store) -> None:
-    """Finish deletions that somebody died in."""
+    """Finish deletions that were interrupted by a crash."""
     for document in await store.list_documents(_GOING, limit=_PAGE):
         user_id, created = document.body["user"], document.body["created"]
         row = await _row(store, document.key)
@@ -258,7 +258,7 @@ def _entry(row: SessionRow, seq: int, text: str, agent: str | None) -> list[Sear
 
 
 _UNFIT = (UserError, TypeError, ValueError, AttributeError, KeyError)
-"""What is raised for events that somebody made up."""
+"""Exceptions of made-up events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ STATE = "state"
 """The key in an event's details under which it tells what became of variables."""
 
 TaskStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed"]
-"""`pending`: nobody works on it; `in_progress`: somebody does, or it waits for an answer."""
+"""`pending`: not started; `in_progress`: a process works on it, or it waits for an answer."""
 
 _BY_OUTCOME: dict[str, TaskStatus] = {
     "done": "completed",
@@ -196,7 +196,7 @@ def _changes_own(event: Event) -> bool:
 
 
 def _asked(event: Event) -> str | None:
-    """What somebody asked of the session with this event; `None`: nobody asked anything."""
+    """The request to the session in this event; `None`: there is none."""
     if event.type != "message" or event.step is not None:
         return None
     for item in reversed(event.items):

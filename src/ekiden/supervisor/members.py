@@ -1,4 +1,4 @@
-"""Agents as whoever splits a request is told of them."""
+"""Agents as a decomposer sees them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def members_of(agents: Iterable[Agent[Any]]) -> tuple[Member, ...]:
 
 
 def fallback_of(members: Sequence[Member], fallback: str | None) -> str:
-    """Who gets what nobody else can: `fallback`, else the last member."""
+    """The member that gets tasks that no other can do: `fallback`, else the last member."""
     if not members:
         raise UserError("there are no agents to give tasks to")
     if fallback is None:

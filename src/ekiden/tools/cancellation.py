@@ -1,4 +1,4 @@
-"""Telling a cancellation that somebody asked for from one that only looks like it."""
+"""Distinguishes a requested cancellation from one that only looks like it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 def is_being_cancelled() -> bool:
-    """Whether somebody asked the running task to stop.
+    """Whether the running task was asked to stop.
 
     If not, a `CancelledError` comes from below: something that was awaited is cancelled, as in
     ``task.cancel(); await task``, and that is a failure like any other.

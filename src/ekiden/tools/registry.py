@@ -110,7 +110,7 @@ def is_project_function(name: str) -> bool:
 
 
 def _stand_in(name: str) -> FunctionTool:
-    """A tool that nobody has imported."""
+    """A tool that is not imported."""
     _target(name)
 
     async def refuse(ctx: ToolContext[Any], arguments: str) -> Any:

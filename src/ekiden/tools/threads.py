@@ -36,7 +36,7 @@ async def in_thread(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """What ``func(*args, **kwargs)`` gives or raises, run in a thread with the same context
     variables.
 
-    Whoever is cancelled while it waits leaves the call alone: a thread cannot be stopped.
+    A cancelled wait leaves the call alone: a thread cannot be stopped.
     """
     loop = asyncio.get_running_loop()
     ended: _Ended = loop.create_future()

@@ -119,7 +119,7 @@ class WithoutEffects:
 async def unfinished_calls(session: str, wait_s: float) -> list[CallUnderWay]:
     """Wait for what goes on of the session's calls; those that have not ended within `wait_s`.
 
-    They are forgotten: nobody waits for them again.
+    They are forgotten.
     """
     if session not in _unfinished:
         return []
@@ -141,8 +141,8 @@ async def unfinished_calls(session: str, wait_s: float) -> list[CallUnderWay]:
 async def even_if_cancelled(request: Coroutine[Any, Any, T]) -> T:
     """Await a request that cannot be taken back once it is sent.
 
-    Whoever is cancelled while it waits, in a call that may be undone, leaves it alone: it goes on
-    as a part of the call, for as long as a rollback would wait for it.
+    A cancelled wait, in a call that may be rolled back, leaves it alone: it continues as a part of
+    the call, for as long as a rollback would wait for it.
     """
     call = _current.get()
     if call is None:

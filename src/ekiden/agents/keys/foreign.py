@@ -51,7 +51,7 @@ _SETTINGS = {
 }
 _TURNS = ("maxturns", "maxsteps", "steps")
 _USUAL_TURNS = 10
-"""`Limits.turns` of a run unless somebody sets another."""
+"""The default `Limits.turns` of a run."""
 _KNOWN = frozenset(
     {"name", "description", "model", "kind", *_TITLES, *_PROMPTS, *_TOOLS, *_SETTINGS, *_TURNS}
 )

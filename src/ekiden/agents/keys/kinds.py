@@ -47,7 +47,7 @@ def read(kind: Kind, node: Node, at: str, report: Report) -> Any:
 
 
 def _quotes(node: Node) -> str:
-    """For whoever wrote a number or `true` where a text belongs."""
+    """For a number or `true` where a text belongs."""
     if not isinstance(node, Scalar) or isinstance(value_of(node), str | None):
         return ""
     return f'; if this is the text, put it in quotes: "{node.text[:40]}"'
@@ -55,7 +55,7 @@ def _quotes(node: Node) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ConditionText:
-    """A condition, which is kept in the report with its place: whoever makes the team reads it."""
+    """A condition, which is kept in the report with its place: the team's loader parses it."""
 
     what: str = "a condition, as a text such as error_count > 3"
 
@@ -75,7 +75,7 @@ class ConditionText:
 
 @dataclass(frozen=True, slots=True)
 class AnyMapping:
-    """A mapping whose content is JSON and is checked by somebody else."""
+    """A mapping whose content is JSON and is checked later."""
 
     expects: str
 

@@ -339,7 +339,7 @@ CAPABILITIES = ListOf(
     item=Text(what="the name of a capability, as a text", max_length=200),
     wanted="a list of names, such as [refunds, python]",
 )
-"""Names of what somebody must be able to do."""
+"""Names of required capabilities."""
 
 BUDGET = Object(
     Field(
@@ -356,7 +356,7 @@ BUDGET = Object(
     ),
     wanted="a mapping with tokens, seconds, money",
 )
-"""What somebody may spend."""
+"""A budget."""
 
 TOOLS = Names(name=Text(what="the name of a tool, as a text", max_length=200))
 """Names of tools."""

@@ -37,7 +37,7 @@ _DEFAULT = SupervisorDefinition()
 
 
 def _check_members(node: nodes.Mapping, values: Mapping[str, Any], at: str, report: Report) -> None:
-    """Report a list of nobody; a list of which every name is wrong was reported before."""
+    """Report an empty list; a list of invalid names was reported before."""
     for key, listed in node.entries:
         if isinstance(listed, nodes.Sequence):
             is_empty = not listed.items

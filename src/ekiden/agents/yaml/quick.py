@@ -65,7 +65,7 @@ def surely_no_yaml(text: str) -> bool:
 
 
 class _Reader:
-    """Goes through the lines once; `row` is the next line that nobody has read."""
+    """Goes through the lines once; `row` is the next unread line."""
 
     def __init__(self, lines: list[str], first_line: int) -> None:
         self.lines = lines

@@ -80,7 +80,7 @@ def current_delivery() -> Delivery | None:
 class DeliveryQueue:
     """Deliveries by priority, then by age; one of every few is the oldest, whatever its priority.
 
-    Each is in two heaps. Whoever has left the line in one way is skipped in the other.
+    Each is in two heaps. An entry that left the line in one is skipped in the other.
     """
 
     __slots__ = ("_by_age", "_by_priority", "_count", "_oldest_every", "_pushed", "_taken")
@@ -128,7 +128,7 @@ class DeliveryQueue:
         heapify(self._by_priority)
 
     def leave(self, delivery: Delivery) -> None:
-        """Whoever is in line goes."""
+        """Remove it from the line."""
         delivery.stage = "gone"
         self._count -= 1
 

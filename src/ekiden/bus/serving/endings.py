@@ -79,7 +79,7 @@ class Endings:
         await self._settle(delivery, "answered", answer)
 
     async def fail(self, delivery: Delivery, failure: BaseException) -> None:
-        """Whoever asked is told at once; a message that nobody waits for is tried again."""
+        """Tell the asker at once; a message without an asker is retried."""
         message, settings = delivery.message, self._parts.settings
         error = exception_json(failure)
         _log.warning(

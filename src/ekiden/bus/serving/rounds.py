@@ -35,7 +35,7 @@ _CLEAN_AT_ONCE = 1000
 
 
 class Rounds:
-    """Runs while somebody waits or is served here."""
+    """Runs while there are waits or services here."""
 
     def __init__(self, parts: BusParts, services: Mapping[str, Service]) -> None:
         self._parts = parts
@@ -144,7 +144,7 @@ class Rounds:
             service.go_on()
 
     async def _clean(self) -> None:
-        """Remove what ended long ago, and end what nobody waits for any more."""
+        """Remove messages that ended long ago, and end queries without an asker."""
         store = self._parts.store
         now_us = await store.now_us()
         before_us = now_us - int(self._parts.settings.keep_s * 1e6)

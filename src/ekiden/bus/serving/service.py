@@ -66,8 +66,8 @@ class Service:
         self._running: dict[str, Delivery] = {}
         self._later: dict[str, Delivery] = {}
         self.alone = True
-        """Whether nobody else serves the agent, as far as is known: then all that is sent here is
-        ours."""
+        """Whether no other process serves the agent, as far as is known: then all messages sent
+        here are ours."""
         self._can_lapse = parts.presence.can_lapse
         self._closing = False
         self._closed: asyncio.Task[None] | None = None
@@ -384,13 +384,13 @@ class Service:
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody has cancelled this task, rather than that its code raised by itself."""
+    """Whether this task was cancelled, rather than that its code raised by itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _taken(found: StoredMessage, owner: str) -> QueueMessage:
-    """As whoever took it would have got it."""
+    """As the process that took it would have got it."""
     return QueueMessage(
         id=found.id,
         queue=found.queue,

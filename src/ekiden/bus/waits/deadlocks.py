@@ -42,7 +42,7 @@ class DeadlockAsk(Value):
     """The agent that was to answer."""
     message_id: str
     text: str | None = None
-    """What was asked, in at most 300 characters; `None` if nobody knows."""
+    """The question, in at most 300 characters; `None` if unknown."""
     given_up: bool = False
     """It failed, so that the others could go on."""
 
@@ -106,7 +106,7 @@ async def break_deadlocks(store: Store, *, policy: VictimPolicy = "longest") -> 
 
 
 async def find_present(store: Store) -> list[Deadlock]:
-    """The deadlocks that nobody has broken yet: usually none, or for a moment only."""
+    """Unbroken deadlocks: usually none, or for a moment only."""
     scene = await _look(store, None, None)
     if scene is None:
         return []
@@ -181,7 +181,7 @@ async def _break(
 
 
 async def _look(store: Store, nodes: Collection[str] | None, now_us: int | None) -> _Scene | None:
-    """Somebody who is stuck among those that the nodes wait for, or among all; `None`: nobody."""
+    """A stuck node among those that the nodes wait for, or among all; `None`: no node."""
     while True:
         before = await (all_waits(store) if nodes is None else reachable_waits(store, nodes))
         stuck = WaitGraph(waits(before.values())).stuck()

@@ -19,7 +19,7 @@ from ekiden.core.conversation.messages import VictimPolicy, check_policy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """One answer that somebody waits for."""
+    """A wait for one answer."""
 
     id: str
     """Of the message."""
@@ -196,7 +196,7 @@ class Standing:
         return reached
 
     def _free(self, able: list[str | None]) -> None:
-        """These can go on, and with them those who need nobody else."""
+        """These can continue, and with them all that need only them."""
         while able:
             needs = self._needed_by.pop(able.pop(), ())
             able.extend(need.waiter for need in needs if self._meet(need))

@@ -63,7 +63,7 @@ async def all_waits(store: QueueStore) -> Rows:
 async def answered_groups(store: QueueStore, rows: Iterable[StoredMessage]) -> set[Group]:
     """Those "any" groups of the rows of which one message is answered: their waits are over.
 
-    Whoever waits will take the others back as soon as it gets to it.
+    The waiter takes the others back as soon as it can.
     """
     first: dict[Group, int] = {}
     for row in rows:
@@ -85,7 +85,7 @@ def waits(rows: Iterable[StoredMessage], *, over: Collection[str] = ()) -> list[
 def ended_waits(
     rows: Mapping[str, StoredMessage], *, now_us: int, answered: Collection[Group]
 ) -> set[str]:
-    """The names of those that nobody waits for any more, though they are open.
+    """The names of open waits without a waiter.
 
     When the time of one is over, so is the wait for its whole group. The time of a query that a
     session waits for is kept by a timer, and what is open is waited for.
@@ -205,7 +205,7 @@ def _body(row: StoredMessage) -> Mapping[str, Any]:
 async def blocked(store: Store) -> list[BlockingContext]:
     """Everybody who waits, those of one agent together, the longest wait first.
 
-    Queries that were asked together are one wait. An agent that is not among them waits for nobody.
+    Queries that were asked together are one wait. An agent that is not among them does not wait.
     """
     now_us = await store.now_us()
     present = await _present(store, now_us)
@@ -224,7 +224,7 @@ async def blocked(store: Store) -> list[BlockingContext]:
 
 
 async def _present(store: DocumentStore, now_us: int) -> set[str]:
-    """The items that somebody waits for in a process that is there."""
+    """Items with a waiter in a living process."""
     found: set[str] = set()
     after = ""
     while True:

@@ -11,8 +11,8 @@ from ekiden.core.conversation.messages import AgentMessage
 from ekiden.storage.messages import MessageState, StoredMessage
 
 Ending: TypeAlias = tuple[MessageState | None, Any]
-"""How a wait ended: the state of the stored message and its answer, or `None` and the error of
-whoever ended it, or `TIME_IS_OVER`."""
+"""How a wait ended: the state of the stored message and its answer, or `None` and the error that
+ended it, or `TIME_IS_OVER`."""
 
 TIME_IS_OVER: Final[Ending] = (None, None)
 _FEW = 64
@@ -22,7 +22,7 @@ SETTLED: Final[frozenset[MessageState]] = frozenset(
 
 
 class AwaitedAnswer:
-    """One answer that somebody waits for."""
+    """A wait for one answer."""
 
     __slots__ = ("awaits", "before", "future", "is_known", "message", "node")
 
@@ -40,13 +40,13 @@ class AwaitedAnswer:
         self.awaits = awaits
         """For whom."""
         self.is_known = is_known
-        """Whether all waits of whoever is to answer are of this process."""
+        """Whether all waits of the answering agent are in this process."""
         self.future = future
         self.before: AwaitedAnswer | None = None
         """Another one for the same message."""
 
     def end(self, state: MessageState | None, answer: Any) -> bool:
-        """Tell whoever waits; the first ending counts: whether this is it."""
+        """Wake the waiter; the first ending counts: returns whether this is it."""
         if self.future.done():
             return False
         self.future.set_result((state, answer))
@@ -88,7 +88,7 @@ class Deadlines:
             self._most = 2 * len(heap) + _FEW
 
     def close(self) -> None:
-        """Nobody waits any more."""
+        """End all waits."""
         self._heap.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -141,7 +141,7 @@ class Waits:
         self._nodes[node] = self._nodes.get(node, 0) + 1
 
     def remove(self, wait: AwaitedAnswer) -> bool:
-        """Wait no more; whether nobody waits for this message now."""
+        """Stop waiting; returns whether the message has no waiter now."""
         key, node = wait.message.id, wait.node
         count = self._nodes[node]
         if count == 1:
@@ -180,7 +180,7 @@ class Waits:
         )
 
     async def end_all(self, error: Exception) -> None:
-        """Nobody will answer: `error` is raised where somebody waits. Returns when nobody does."""
+        """There will be no answer: raise `error` in all waits. Returns when they have ended."""
         for last in self._by_key.values():
             wait: AwaitedAnswer | None = last
             while wait is not None:

@@ -82,7 +82,7 @@ class CollaborationOutcome(Value):
 
     status: OutcomeStatus
     by: str
-    """The agent that ended it; ``ekiden`` for what nobody did."""
+    """The agent that ended it; ``ekiden`` for the system."""
     reason: str = ""
     result: Any = None
     """What the execution gave; JSON."""

@@ -1,4 +1,4 @@
-"""Signatures of the store: whoever holds its key says who really sent a message.
+"""Signatures of the store: its key proves who sent a message.
 
 The key never leaves the store and the processes that use it. An agent's words go through a handle
 that acts in its name only, and the handle's messages are signed; a message that somebody puts

@@ -30,7 +30,7 @@ _NOT_JSON = (TypeError, ValueError, RecursionError)
 
 
 def canonical(value: Any) -> bytes:
-    """The same bytes for the same JSON, whoever wrote it and in whatever order of keys.
+    """The same bytes for the same JSON, whatever the order of keys.
 
     Raises `TypeError`, `ValueError` or `RecursionError` for what is not JSON.
     """
@@ -91,7 +91,7 @@ def copy_id(message: ProtocolMessage, number: int | None) -> str:
 def signed_fields(message: ProtocolMessage) -> list[Any]:
     """Everything that it says, and who says it to whom.
 
-    Not the address on a copy: whoever gets one looks whether it is the copy for it.
+    Not the address on a copy: the receiver checks that the copy is for it.
     """
     return [
         message.type,
@@ -104,7 +104,7 @@ def signed_fields(message: ProtocolMessage) -> list[Any]:
 
 
 def from_agent_message(message: AgentMessage, *, max_bytes: int) -> ProtocolMessage:
-    """What a message says; `MessageMalformed` for what nobody who keeps to the protocol says.
+    """The content of a message; `MessageMalformed` for what the protocol does not allow.
 
     The signature is not looked at: see `Signer.verify`.
     """

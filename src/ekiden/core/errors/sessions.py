@@ -1,4 +1,4 @@
-"""Errors of reading sessions that somebody else wrote."""
+"""Errors of importing sessions."""
 
 from __future__ import annotations
 

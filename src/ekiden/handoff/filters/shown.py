@@ -37,7 +37,7 @@ class ShownItem:
     """The first characters, as people read it; empty if it is private."""
     role: Role
     agent: str | None
-    """Who said or did it; `None`: a person, or nobody knows."""
+    """The agent that said or did it; `None`: a person, or unknown."""
     fate: ShownFate
     changed: bool = False
     """Kept, but cut or covered in part."""

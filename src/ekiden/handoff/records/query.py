@@ -99,12 +99,12 @@ class HandoffPage:
 
 
 def task_of(row: SessionRow) -> str:
-    """The task that a session is about: itself, unless whoever made it named one."""
+    """The task of a session: itself, unless its creator named one."""
     return str(row.meta.get("task_id") or row.id)
 
 
 def correlation_of(row: SessionRow) -> str:
-    """What a session belongs to: itself, unless whoever made it named something."""
+    """The correlation id of a session: its own id, unless its creator named another."""
     return str(row.meta.get("correlation_id") or row.id)
 
 
@@ -144,14 +144,14 @@ async def find_handoffs(
 
 
 def _once(waiting: list[HandoffRecord], found: list[HandoffRecord]) -> list[HandoffRecord]:
-    """All of them; what somebody took up between the two looks is told as it is on record."""
+    """All of them; one that was executed between the two reads is shown as recorded."""
     taken = {record.id for record in found}
     return [*(each for each in waiting if each.id not in taken), *found]
 
 
 async def open_requests(store: Store, query: HandoffQuery = EVERYTHING) -> list[HandoffRecord]:
-    """The handoffs that are asked for and on which whoever runs their session put nothing on
-    record yet, in the order of being asked for."""
+    """Requested handoffs that the process of their session has not recorded yet, in the order of
+    the requests."""
     where = query.event_filter()
     found = []
     async for session_id, asked in _requests(store, query.session_id):

@@ -168,7 +168,7 @@ async def read_handoffs(store: Store, session_id: str) -> list[HandoffRecord]:
 
 
 async def read_handoff(store: Store, handoff_id: str) -> HandoffRecord:
-    """The handoff of this id, on record or still waiting for whoever runs its session;
+    """The handoff with this id, recorded or still waiting for its session's process;
     `HandoffNotFound`."""
     record = await _on_record(store, handoff_id)
     if record is not None:
@@ -198,7 +198,7 @@ async def _on_record(store: Store, handoff_id: str) -> HandoffRecord | None:
 async def record_of_request(store: Store, row: SessionRow, asked: Asked) -> HandoffRecord:
     """The record of a handoff that is only asked for.
 
-    Once it is late and nobody runs the session, nobody makes it any more.
+    Once it is late and the session is not running, it is never made.
     """
     source = asked.source or row.agent
     due_us = asked.due_us if asked.state == "open" and row.owner is None else None

@@ -1,4 +1,4 @@
-"""What is asked of sessions, as it is stored until whoever runs them answers it."""
+"""Requests to sessions, stored until the process that runs them answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_PAGES: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class TriedHandoff:
-    """A handoff that is on record and not decided: somebody is asked about it."""
+    """A recorded handoff that is undecided: a person is asked about it."""
 
     step: str
     id: str
@@ -41,7 +41,7 @@ class TriedHandoff:
         return [self.step, self.id, self.source, self.target]
 
     def is_asked_of(self, session_id: str) -> bool:
-        """Whether a document asks the session for it, and stays until somebody serves it."""
+        """Whether a document requests it from the session, and stays until it is served."""
         return self.id.startswith(f"{session_id}.hrq_")
 
 
@@ -208,14 +208,14 @@ def session_of(document: Document) -> str:
 
 
 async def change_request(store: Store, change: DocumentWrite) -> None:
-    """Withdraw or remove a request; `StaleDocument` if somebody has just seen to it."""
+    """Withdraw or remove a request; `StaleDocument` if it was just served."""
     fault_point("handoff.withdrawn.before_write")
     await store.write_documents([change])
     fault_point("handoff.withdrawn.after_write")
 
 
 async def find_request(store: Store, request_id: str) -> Document | None:
-    """The request of this id, if nobody answered it yet."""
+    """The request with this id, if it is unanswered."""
     after = ""
     while documents := await store.list_documents(REQUESTS, after=after):
         for document in documents:
@@ -228,7 +228,7 @@ async def find_request(store: Store, request_id: str) -> Document | None:
 async def sweep_requests(store: Store, *, now_us: int) -> None:
     """Remove requests of sessions that are gone, once their time is over.
 
-    Whoever leaves a request does this, so there are never many.
+    The author of a request does this, so there are never many.
     """
     after = ""
     for _ in range(_MOST_PAGES):

@@ -21,7 +21,7 @@ def physical_cores() -> int:
 
 
 def free_cores() -> int:
-    """How many cores nobody else uses now, at least one.
+    """How many cores are idle now, at least one.
 
     Threads that wait for each other at every layer are slower than one where they have to share
     their cores: on two busy cores, two threads took twice as long as one.

@@ -59,7 +59,7 @@ def signals_kept() -> Iterator[None]:
 
 @contextmanager
 def private_address() -> Iterator[tuple[str, str]]:
-    """Where the library's HTTP server may listen, and the key it wants: nobody can get there.
+    """The address and key of the library's HTTP server: it is not reachable from outside.
 
     The server cannot be switched off. On Unix it gets a socket in a folder of its own, which is
     deleted as soon as the server has started; on Windows a port of the loopback interface.
@@ -95,7 +95,7 @@ class Job:
     on_end: Callable[[BaseException | None], None]
     """Called once, with what went wrong if something did."""
     stopped: threading.Event = field(default_factory=threading.Event)
-    """Set by whoever wants no more; the engine notices at the next token or piece of prompt."""
+    """Set to stop; the engine notices at the next token or piece of prompt."""
 
 
 class Engine:

@@ -232,6 +232,6 @@ def _result(event: Event) -> str:
 
 
 def _count(value: Any) -> float:
-    """A count that somebody told; what is none counts as nothing."""
+    """A reported count; an invalid one counts as 0."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 < value < 1e15 else 0.0

@@ -55,7 +55,7 @@ class Backlog:
     """What waits at one tenant, or at all that share a label."""
 
     ready: int = 0
-    """Sessions that have work and wait for somebody to do it."""
+    """Sessions with work that wait for a worker."""
     waiting: int = 0
     """Sessions that wait for an answer, a person's or an agent's."""
     inbox: int = 0
@@ -75,7 +75,7 @@ class Backlog:
 
 
 class StoreGauges:
-    """Reads backlogs, at most every few seconds however often somebody asks; a `Collector`."""
+    """Reads backlogs, at most every few seconds; a `Collector`."""
 
     def __init__(self) -> None:
         self._backlogs: dict[str, Backlog] = {}

@@ -108,7 +108,7 @@ def request_id_of(scope: Scope) -> str:
 
 
 def method_of(scope: Scope) -> str:
-    """The method, or that it is a WebSocket; one that nobody knows is not repeated."""
+    """The method, or that it is a WebSocket; an unknown one is not repeated."""
     if scope["type"] == "websocket":
         return "WEBSOCKET"
     method: str = scope["method"]

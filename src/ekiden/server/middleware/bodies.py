@@ -29,7 +29,7 @@ MAX_DEPTH: Final = 100
 """Lists and objects that may stand one in the other."""
 BODY_S: Final = 60.0
 LOGIN_S: Final = 10.0
-"""Whoever logs in has no key yet, and may not hold a place for long."""
+"""A login has no key yet, and must not hold a place for long."""
 """How long a body may take to arrive."""
 LARGE: Final = 100_000
 """Bytes of JSON that are read in a thread, so that nobody else waits for it."""
@@ -142,7 +142,7 @@ class _Again:
 
 
 def _is_json(scope: Scope, headers: Headers) -> bool:
-    """Whether somebody will read the body as JSON: A2A's own code does so whatever it is called."""
+    """Whether the body is parsed as JSON: A2A's own code does so for any type."""
     kind = headers.get("content-type", "")
     return _JSON.match(kind) is not None or _A2A.match(scope["path"]) is not None
 

@@ -81,7 +81,7 @@ class ConcurrencyLimit(RequestRoom):
 
 
 class Shares:
-    """A room for each key. Who is on this machine, without a key, shares with nobody."""
+    """A limit for each key. Local callers without a key have their own."""
 
     def __init__(self, app: ASGIApp, config: ServerConfig) -> None:
         self._app = app

@@ -81,7 +81,7 @@ class Prompt(_Protocol):
             self._wait()
 
     def handle_websocket_upgrade(self, *request: Any) -> None:
-        """From here on the connection is somebody else's."""
+        """From here on the WebSocket protocol owns the connection."""
         self._is_upgraded = True
         super().handle_websocket_upgrade(*request)
 

@@ -34,7 +34,7 @@ def is_over(run: Run) -> bool:
 
 
 class FollowedRun:
-    """One run, or a part of it, as somebody follows it; `close` it in the end."""
+    """One run, or a part of it, as a request follows it; `close` it at the end."""
 
     def __init__(self, desk: TenantService, tail: Tail, run_id: str) -> None:
         self._desk = desk

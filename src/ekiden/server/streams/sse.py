@@ -125,7 +125,8 @@ class Streams:
         return leaving.close
 
     def check_room(self) -> None:
-        """`TooManyRequests` if one more would be too much: for whoever begins something first."""
+        """`TooManyRequests` if one more would be too many: for callers that start something
+        first."""
         if self.open >= self._most:
             raise TooManyRequests("too many streams are open", retry_after_s=5)
 

@@ -27,7 +27,7 @@ _PAGE = 100
 _IDLE_S = 1.0
 """How long a lost hint can delay an event."""
 _NEXT_S = 5.0
-"""How often somebody looks whether nobody feeds the mirror any more."""
+"""How often to check whether the mirror has no sender any more."""
 _IN_A_ROW = 3
 """After so many failures without a success, the mirror is away and left alone."""
 _STRIKES = 10

@@ -74,7 +74,7 @@ class ReplicaProgress:
         self.problem: str | None = None
 
     async def claim(self) -> bool:
-        """Become the one that feeds the mirror; `False` while somebody else is."""
+        """Become the sender to the mirror; `False` while another process is."""
         document = await self._store.get_document(MIRRORS, self._key)
         now_us = await self._store.now_us()
         self._version = 0
@@ -187,7 +187,7 @@ class ReplicaProgress:
         )
 
     async def save(self, progress: Progress, *, aside: DocumentWrite | None = None) -> Progress:
-        """Store how far it is; `ReplicaLeaseLost` if somebody else did."""
+        """Store the position; `ReplicaLeaseLost` if another process did."""
         body = {
             "at": progress.created_at_us,
             "seq": progress.seq,

@@ -1,4 +1,4 @@
-"""Paths that stay inside a folder, whatever they look like and whoever changes links meanwhile.
+"""Paths that stay inside a folder, whatever they look like, even if links change meanwhile.
 
 A path is followed by hand, part by part: each folder on the way is opened relative to the one
 before, without following links, and kept open. A link is read and followed in the same way, so that

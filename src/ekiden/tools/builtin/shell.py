@@ -30,7 +30,7 @@ _KEPT = re.compile(
 )
 """What a program is told of the environment: nothing that could be a key."""
 _ADDED = {"GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat", "PAGER": "cat"}
-"""So that nothing waits for somebody at a keyboard."""
+"""Prevents programs from waiting for a keyboard."""
 
 _GRACE_S = 1.0
 """Between asking a program to stop and killing it."""

@@ -80,7 +80,7 @@ class WebPages:
 
 
 class WebSearch:
-    """Asks the search service that the settings name, and nobody else."""
+    """Calls only the search service of the settings."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class _Fetch:
         raise ToolError(f"{url} is redirected more than {_MAX_REDIRECTS} times")
 
     def stop(self) -> None:
-        """End what the thread waits for; nobody wants it any more."""
+        """End the thread's wait; its result is not needed any more."""
         self._stopped = True
         if self._socket is not None:
             with suppress(OSError):

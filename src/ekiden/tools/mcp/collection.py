@@ -45,9 +45,8 @@ class McpConnection:
     async def call(self, tool: str, arguments: dict[str, Any], meta: dict[str, Any]) -> Any:
         """The result of a call; `ToolError` for a failure that is only the call's.
 
-        A server that was lost since the last call is connected once more; `McpUnavailable` if that
-        fails, or if it is lost during the call: then nobody knows what it did, and the call is not
-        repeated.
+        A lost server is connected once more; `McpUnavailable` if that fails, or if it is lost
+        during the call: then the effect is unknown, and the call is not repeated.
         """
         link = await self._linked()
         try:
