@@ -77,7 +77,7 @@ async def test_a_collector_that_does_not_take_it_is_an_error(
     collector.default_status = 401
     ran = await call(desk, "trace", "s1", "--otlp", "--endpoint", collector.origin)
     assert ran.code == 1
-    assert "error[cli.not_sent]: the collector lets nobody in (401)" in ran.err
+    assert "error[cli.not_sent]: the collector refuses the credentials (401)" in ran.err
 
 
 @pytest.mark.slow

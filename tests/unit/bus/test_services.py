@@ -345,7 +345,7 @@ async def test_a_message_that_kills_every_process_is_dead_in_the_end(place: Plac
     [dead] = await bus.dead_letters()
     assert (dead.error_code, dead.error) == (
         "bus.dead",
-        "it was delivered 2 times, and nobody finished it",
+        "it was delivered 2 times, and never finished",
     )
 
 
@@ -372,7 +372,7 @@ async def test_what_is_no_message_is_dead_and_holds_nobody_up(
     if key is not None:
         [dead] = await bus.dead_letters()
         assert dead.message.to_agent in ("sales", None)
-        assert "no message of the bus" in (dead.error or "")
+        assert "not a message of the bus" in (dead.error or "")
 
 
 async def test_a_service_outlives_a_store_that_is_away_for_a_while(

@@ -373,7 +373,7 @@ async def test_what_never_comes_to_an_end_fails_after_some_attempts() -> None:
     [done] = await office.collaborations.resume()
     assert len(executor.seen) == 3
     assert done.outcome is not None
-    assert done.outcome.reason == "it was begun 3 times and never finished"
+    assert done.outcome.reason == "it was started 3 times and never finished"
 
 
 async def test_an_execution_without_its_collaboration_is_nothing() -> None:

@@ -42,7 +42,7 @@ async def test_what_is_not_of_the_protocol_is_malformed(office: Office, payload:
 
 async def test_a_huge_message_is_refused_and_its_record_is_small() -> None:
     office = Office(settings=CollaborationSettings(max_message_bytes=1000))
-    with pytest.raises(MessageMalformed, match="more than the 1000"):
+    with pytest.raises(MessageMalformed, match="more than the maximum of 1000"):
         await office["ann"].propose("bob", "x" * 2000)
     [event] = await office.events()
     assert event.error is not None

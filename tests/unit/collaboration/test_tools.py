@@ -57,7 +57,7 @@ async def test_two_models_come_to_terms(office: Office) -> None:
     told = await ann.call("propose", agent="bob", terms='{"price": 90}')
     assert told["phase"] == "negotiation"
     assert told["terms"] == {"version": 1, "by": "ann", "body": {"price": 90}}
-    assert told["next"] == "wait until bob answers; you must accept your own terms, too"
+    assert told["next"] == "wait until bob answers; you must also accept your own terms"
     assert told["counters_left"] == 4
     which = told["collaboration"]
     shown = await bob.call("show_negotiation", collaboration=which)

@@ -189,15 +189,15 @@ async def test_names_that_are_keywords_are_only_names() -> None:
         ("```python\n{}\n```", "Expecting value"),
         ("```{}```", "Expecting value"),
         ("```", "Expecting value"),
-        ('{"total": NaN}', "NaN is no number"),
-        ('{"total": -Infinity}', "-Infinity is no number"),
+        ('{"total": NaN}', "NaN is not a number"),
+        ('{"total": -Infinity}', "-Infinity is not a number"),
         ('{"total": 1e999}', "the number 1e999 is too large"),
         ('{"total": ' + "9" * 5000 + "}", "a number has too many digits"),
         ('{"total": 1, "total": 2}', "an object has the key 'total' twice"),
         ('{"number": "7", "total": 1} {}', "Extra data"),
         ("[" * 100_000, "it is nested too deep"),
         ("[" * 400 + "]" * 400, "nested too deep"),
-        ({"total": float("nan")}, "NaN is no number"),
+        ({"total": float("nan")}, "NaN is not a number"),
         (object(), "the answer cannot be written as JSON"),
         ({"number": "\ud800"}, "the answer cannot be written as JSON"),
         ('{"number": "\\ud800"}', "a lone surrogate"),
@@ -228,7 +228,7 @@ async def test_of_a_large_answer_the_first_violation_is_told_and_quickly() -> No
 async def test_many_violations_are_cut() -> None:
     told = await wrong({"items": {"type": "integer"}}, ["x"] * 60)
     assert len(told) == 51
-    assert told[-1] == "and more: only the first 50 are told"
+    assert told[-1] == "and more: only the first 50 are reported"
 
 
 async def test_a_long_value_is_cut_in_the_message() -> None:
@@ -295,7 +295,7 @@ async def test_patterns_take_time_in_proportion_to_the_text() -> None:
         (None, "", "it must be a mapping, not NoneType"),
         ({"type": "obj"}, "/type", "'obj' is not valid"),
         ({"properties": {"a": {"minimum": "x"}}}, "/properties/a/minimum", "'x' is not of type"),
-        ({"pattern": "("}, "/pattern", "the pattern '(' is no regular expression"),
+        ({"pattern": "("}, "/pattern", "the pattern '(' is not a regular expression"),
         ({"pattern": "(?=a)b"}, "/pattern", "look-around"),
         ({"pattern": r"(a)\1"}, "/pattern", "back-references"),
         ({"pattern": "(a{1000}){1000}"}, "/pattern", "repeats too much"),

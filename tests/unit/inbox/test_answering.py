@@ -104,7 +104,7 @@ async def test_the_message_of_a_cancelled_item_fails(inbox: Inbox, store: Memory
         ({"choice": "yes", "by": " "}, "must not be empty"),
         ({"choice": "yes", "by": "a\x1b[31m"}, "control"),
         ({"choice": "yes", "by": "\udc80"}, "control"),
-        ({"choice": "yes", "by": "Nobody"}, "no person"),
+        ({"choice": "yes", "by": "Nobody"}, "a person's name"),
         ({"choice": "yes", "always": True}, "not an approval of a tool"),
         ({"choice": "yes", "arguments": "{}"}, "no arguments"),
         ({"choice": "yes", "text": "x" * 100_001}, "at most 100,000"),

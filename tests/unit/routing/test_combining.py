@@ -42,7 +42,7 @@ async def route(told: Any, *guesses: tuple[str, int]) -> RouteDecision:
 async def test_meaning_outweighs_a_model_that_is_hardly_sure() -> None:
     decision = await route(of(0.55, 0.45), ("travel", 60), ("billing", 30))
     assert (decision.agent, decision.method) == ("travel", "llm")
-    assert "the model names billing, meaning travel" in decision.reason
+    assert "the model chose billing, meaning travel" in decision.reason
     assert [score.agent for score in decision.candidates] == ["travel", "billing"]
 
 

@@ -57,12 +57,12 @@ def test_a_vector_is_stored_in_one_order_on_every_machine(monkeypatch: pytest.Mo
     ("vector", "told"),
     [
         ([], "is empty"),
-        ([1.0, "x"], "no number"),
-        (5, "no number"),
-        (["1"], "no number"),
-        ([1e308, 1e308, 1e308, 1e308], "no finite number"),
-        ([float("-inf")], "no finite number"),
-        ([10**400], "no number"),
+        ([1.0, "x"], "not a number"),
+        (5, "not a number"),
+        (["1"], "not a number"),
+        ([1e308, 1e308, 1e308, 1e308], "not a finite number"),
+        ([float("-inf")], "not a finite number"),
+        ([10**400], "not a number"),
     ],
 )
 def test_what_is_no_vector_is_refused(vector: object, told: str) -> None:

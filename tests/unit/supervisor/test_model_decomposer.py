@@ -101,7 +101,7 @@ async def test_a_task_for_nobody_goes_to_the_fallback_and_is_noted() -> None:
         ("I would ask the weather agent.", "not JSON"),
         ("{", "not JSON"),
         ("[" * 100_000, "not JSON"),
-        (json.dumps(GOOD).replace('"Kyoto"', "NaN"), "NaN is no number"),
+        (json.dumps(GOOD).replace('"Kyoto"', "NaN"), "NaN is not a number"),
         ("```\n{}\n```\n```\n{}\n```", "several fences"),
         ('"' + "x" * 200_001 + '"', "at most 200,000"),
         ("[]", "must be a JSON object"),

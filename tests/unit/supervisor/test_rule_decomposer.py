@@ -93,7 +93,7 @@ async def test_what_speaks_for_nobody_goes_to_the_fallback_and_is_noted() -> Non
     plan = await split("Weather in Rome? Tell me a joke about cats.", fallback="travel")
     assert plan.tasks[1].agent == "travel"
     assert plan.notes == (
-        'no keyword or pattern speaks for anybody in "Tell me a joke about cats.": it goes to the '
+        'no keyword or pattern matches "Tell me a joke about cats.": it goes to the '
         "fallback 'travel'",
     )
 

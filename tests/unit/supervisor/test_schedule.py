@@ -100,7 +100,7 @@ def test_a_task_that_needs_a_failed_one_is_skipped_and_says_why() -> None:
         'not begun: it needs the task "a" of the agent "agent-a", which failed: no such city'
     )
     assert second.error is not None
-    assert '"b", which was not begun since the task "a"' in second.error
+    assert '"b", which was not started since the task "a"' in second.error
     assert "no such city" in second.error
     assert not schedule.is_over
     assert next_tasks(plan, [broke("a"), *schedule.skipped, done("d")], [], 8).is_over

@@ -244,7 +244,7 @@ async def test_a_span_that_is_refused_holds_up_no_other(collector: OtlpServer) -
 @pytest.mark.parametrize(
     ("status", "problem"),
     [
-        (401, "the collector lets nobody in (401): see OTEL_EXPORTER_OTLP_HEADERS"),
+        (401, "the collector refuses the credentials (401): see OTEL_EXPORTER_OTLP_HEADERS"),
         (404, "the collector answered 404"),
         (302, "the collector answered 302"),
         (500, "the collector answered 500"),

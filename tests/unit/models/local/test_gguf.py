@@ -75,7 +75,7 @@ def test_what_is_no_gguf_is_told(tmp_path: Path, content: bytes, fault: str) -> 
         ({"tokenizer__ggml__model": None}, "no vocabulary"),
         ({"tokenizer__ggml__tokens": None}, "vocabulary is empty"),
         ({"tokenizer__ggml__scores": [1.0]}, "differ in length"),
-        ({"tokenizer__ggml__eos_token_id": 99_999}, "no token"),
+        ({"tokenizer__ggml__eos_token_id": 99_999}, "not a token"),
         ({"general__alignment": 3}, "power of two"),
     ],
 )

@@ -296,7 +296,7 @@ def test_a_file_that_is_write_protected_is_not_replaced(
 
 def test_a_folder_in_place_of_the_file_is_told(folder: Folder) -> None:
     folder.file.mkdir(parents=True)
-    with pytest.raises(SettingsInvalid, match="is no file"):
+    with pytest.raises(SettingsInvalid, match="is not a file"):
         folder.set("model", "openai:b")
 
 
