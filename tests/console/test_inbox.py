@@ -62,7 +62,7 @@ def test_the_most_urgent_and_oldest_come_first_with_all_that_one_needs_to_decide
     subjects(console).click()
     expect(question).to_contain_text("No answer needed")
     console.role("button", "Seen").click()
-    expect(console.page.get_by_text("There is nothing to take note of")).to_be_visible()
+    expect(console.page.get_by_text("No notifications")).to_be_visible()
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_questions_are_found_by_what_they_are_and_say(
         page.get_by_label(label).select_option("All")
         expect(subjects(console)).to_have_count(3)
     page.get_by_label("Kind").select_option("Routing")
-    expect(page.get_by_text("Nothing matches these filters")).to_be_visible()
+    expect(page.get_by_text("No question matches these filters")).to_be_visible()
 
     console.api(
         "POST", f"/inbox/{ids[0]}/answer", {"choice": "no", "text": "Not hungry", "by": "安娜"}

@@ -96,7 +96,7 @@ def fault(text: Any) -> ConditionError:
         ("exists(a + b)", 7, "exists asks for a field"),
         ("matches(x, y)", 11, "must be a text in quotes"),
         ("matches(x, 3)", 11, "must be a text in quotes"),
-        ("matches(x, '(?=a)')", 11, "without look-around"),
+        ("matches(x, '(?=a)')", 11, "no look-around"),
         ("matches(x, '(')", 11, "cannot be used"),
         ("matches(x, '(((a{500}){500}){500}')", 11, "cannot be used"),
         ("matches(x, '\ud800')", 11, "half of a character"),
