@@ -67,7 +67,7 @@ async def test_two_models_come_to_terms(office: Office) -> None:
     first = await ann.call("accept", collaboration=which, version=2)
     assert (first["accepted_by"], first["next"]) == (["ann"], "wait until bob answers")
     last = await bob.call("show_negotiation", collaboration=which)
-    assert last["next"] == "ann accepted version 2: accept it, too, and it is agreed"
+    assert last["next"] == "ann accepted version 2: if you accept it too, it is agreed"
     done = await bob.call("accept", collaboration=which, version=2)
     assert (done["phase"], done["next"]) == ("agreement", "nothing: it is being carried out")
     found = await office.collaborations.get(which)
