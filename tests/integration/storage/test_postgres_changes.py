@@ -231,6 +231,7 @@ async def test_a_session_that_was_not_taken_is_told_to_another(
     async with AsyncExitStack() as stack, asyncio.timeout(60):
         for ear in ears:
             await stack.enter_async_context(ear)
+        await listening(postgres_store, postgres_url)
         await postgres_store.create(NewSession(id="s", agent="a", status="ready"))
         waiting = [asyncio.create_task(ear.told.wait()) for ear in ears]
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

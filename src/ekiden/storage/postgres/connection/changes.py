@@ -10,9 +10,9 @@ Sessions that are ready are for one worker, not for all. Each process that waits
 agents that it serves in the name of its connection, as 64 bits, so that the server knows who is
 alive. The statement that sends a hint looks which agents have sessions that nobody has, and names
 as many processes as there are sessions. Who is named and has no room names another one. Whoever
-named somebody looks again a moment later, and names others for sessions that nobody took: the
-process may have died, or filled its last place meanwhile. What is lost in spite of that, say
-because both died, is found by the next look of any worker.
+named somebody, listens, and hears of no hint that tells that all sessions were taken looks again a
+moment later, and names others: the process may have died, or filled its last place meanwhile. What
+is lost in spite of that, say because both died, is found by the next look of any worker.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ class Changes:
         self._passing: asyncio.Task[bool] | None = None
         self._again: asyncio.Task[None] | None = None
         self._is_named = False
-        """Whether somebody was named since `_again` looked the last time."""
+        """Whether somebody was named since `_again` began to wait the last time."""
+        self._is_taken = False
+        """Whether a hint told since then that no session is left for anybody."""
         self._signal = ChangeSignal()
         self._about: dict[frozenset[str], ChangeSignal] = {}
         """By what is waited for."""
@@ -169,15 +171,16 @@ class Changes:
             await asyncio.sleep(pause_s)
             self._signal.notify()
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-        if self._is_named and (self._again is None or self._again.done()):
+        if self._is_named and self._listener and (self._again is None or self._again.done()):
             self._again = asyncio.get_running_loop().create_task(self._look_again())
 
     async def _look_again(self) -> None:
         """Name others if nobody took the sessions that there were hints about."""
         while self._is_named:
-            self._is_named = False
+            self._is_named = self._is_taken = False
             await asyncio.sleep(_TAKEN_S)
-            await self._notify(None)
+            if not self._is_taken:
+                await self._notify(None)
 
     async def _notify(self, topics: Collection[str] | None, tried: Sequence[int] = ()) -> bool:
         """Send a hint about these topics; or, for `None`, only that sessions are ready, to others
@@ -227,6 +230,7 @@ class Changes:
             self._wake_about(hint["topics"])
             asyncio.get_running_loop().call_later(PAUSE_S, self._signal.notify)
         named = hint["to"]
+        self._is_taken |= named is None
         if named is None or connection.get_server_pid() not in named:
             return
         if self._has_room():
