@@ -57,6 +57,16 @@ class LocalEmbedder:
                 vectors[rows] = self._loaded().encode([plain[row] for row in rows])
         return vectors
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the weights are read."""
+        return self._encoder is not None
+
+    def load(self) -> None:
+        """Read the weights."""
+        with self._lock:
+            self._loaded()
+
     def _loaded(self) -> Any:
         if self._encoder is None:
             self._encoder = import_module(_MODULE).USE()

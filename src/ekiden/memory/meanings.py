@@ -15,7 +15,7 @@ from ekiden.memory.lanes import Resting, embedded
 from ekiden.storage.base import SearchStore
 
 EMBED_TIMEOUT_S = 15.0
-"""A second for reading a local model's weights, or a few for an endpoint."""
+"""For a batch of texts."""
 _BATCH = 64
 _BATCHES = 4
 _RENEWAL_S = 1.0
