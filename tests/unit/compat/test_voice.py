@@ -120,6 +120,5 @@ async def test_the_next_turn_is_the_last_agents() -> None:
     model = ScriptedModel([transfer("other"), say("I am the other."), say("Still me.")])
     other = Agent(name="other", model=model)
     workflow = SingleAgentVoiceWorkflow(Agent(name="one", model=model, handoffs=[other]))
-    for _ in range(2):
-        said = "".join([text async for text in workflow.run("Hello?")])
-    assert said == "Still me."
+    said = ["".join([text async for text in workflow.run("Hello?")]) for _ in range(2)]
+    assert said == ["I am the other.", "Still me."]
