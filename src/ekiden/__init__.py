@@ -1,6 +1,6 @@
 """Ekiden: agents hand work to each other, durably.
 
-Every public name can be imported from here; what it needs is loaded when it is first asked for.
+Import every public name from here; its module is loaded at first use.
 """
 
 from __future__ import annotations

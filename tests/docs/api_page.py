@@ -13,14 +13,14 @@ _METHODS = ("get", "post", "put", "patch", "delete")
 _HEAD = """\
 # The HTTP API
 
-Every operation of the [server](server.md), with the scope that a key needs for it. This page is
-made of the OpenAPI document, [openapi.json](openapi.json), which a server also has at
-`/openapi.json`: there are the parameters, bodies and answers.
+All operations of the [server](server.md), with the scope that an API key needs. This page is
+generated from the OpenAPI document, [openapi.json](openapi.json), which also has the parameters,
+bodies and answers. A server serves it at `/openapi.json`.
 
-Lists have `limit` and `cursor`, a `POST` takes an `Idempotency-Key`, and errors are
-`application/problem+json`: [the server](server.md) tells about that once for all. `/api/v1/events`
-is a [WebSocket](server.md#websocket), which OpenAPI cannot describe; it needs `read`. [A2A](a2a.md)
-and [MCP](mcp-server.md) describe themselves in their own ways.
+Lists take `limit` and `cursor`, a `POST` takes an `Idempotency-Key`, and errors are
+`application/problem+json`; see [the server](server.md). `/api/v1/events` is a
+[WebSocket](server.md#websocket), which OpenAPI cannot describe; it needs `read`. [A2A](a2a.md) and
+[MCP](mcp-server.md) have descriptions of their own.
 """
 
 

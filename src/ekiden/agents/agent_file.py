@@ -88,7 +88,7 @@ def _report_missing(text: str, report: Report) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFile:
-    """What one file gave."""
+    """The result of reading one file."""
 
     path: Path
     definition: AgentDefinition | None
@@ -104,9 +104,9 @@ class AgentFile:
 def read_agent_file(
     path: Path | str, *, origin: Origin | None = None, scope: Scope = "project"
 ) -> AgentFile:
-    """Read one file; never raises for what is in it, or for what it is.
+    """Read one file; all its errors are reported as problems, never raised.
 
-    `origin` is the tool that the file was written for; without it the folder tells::
+    `origin` is the tool that the file was written for; by default it follows from the folder::
 
         file = read_agent_file(".ekiden/agents/debugger.md")
         print(*file.problems, sep="\\n")
@@ -125,14 +125,14 @@ def read_agent_text(
     origin: Origin = "ekiden",
     scope: Scope = "project",
 ) -> AgentFile:
-    """The same for a text; `path` is only named in problems."""
+    """Like `read_agent_file`, for a text; `path` is only used in problems."""
     report = Report(Path(path))
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     return _read(decode(data, report), report, origin, scope)
 
 
 def origin_of(path: Path) -> Origin:
-    """Which tool a file was written for, by the folders it is in."""
+    """The tool that a file was written for, from its folders."""
     parts = path.absolute().parts
     for folder, inner in reversed(list(pairwise(parts))):
         if folder in _FOLDERS and inner == "agents":

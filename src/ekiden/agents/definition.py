@@ -150,7 +150,7 @@ class GuardrailDefinition:
 
     @property
     def functions(self) -> list[str]:
-        """The validators that are named."""
+        """The named validators."""
         named = (
             self.custom_validator,
             self.input_validator,
@@ -253,7 +253,7 @@ class AgentDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Problem:
-    """A fault in a file that a person should mend.
+    """A fault in a file, for its author to fix.
 
     For example::
 

@@ -46,11 +46,11 @@ class FoundFile(NamedTuple):
 def agent_folders(
     root: Path, *, home: Path | None = None, foreign_user_folders: bool = False
 ) -> tuple[AgentFolder, ...]:
-    """The folders in the order in which they win.
+    """The agent folders in order of precedence.
 
-    First the project's (`.ekiden/agents`, then `.claude/agents`, `.gemini/agents` and
-    `.agents/agents` with the folders inside them), then the person's own `~/.ekiden/agents`, and
-    with `foreign_user_folders` also `~/.claude/agents` and so on. `home` is for tests.
+    First those of the project (`.ekiden/agents`, then `.claude/agents`, `.gemini/agents` and
+    `.agents/agents` with their subfolders), then the user's `~/.ekiden/agents`, and with
+    `foreign_user_folders` also `~/.claude/agents` and so on. `home` is for tests.
     """
     home = Path.home() if home is None else home
     folders = [AgentFolder(path=root / ".ekiden" / "agents"), *_foreign(root, "project")]

@@ -24,7 +24,7 @@ class Shadowed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedAgents:
-    """What the files gave."""
+    """The result of reading the files."""
 
     definitions: tuple[AgentDefinition, ...] = ()
     """Of the files without errors, by folder and file name. A handoff may lead to an agent that
@@ -37,7 +37,7 @@ class LoadedAgents:
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        """Only what keeps a file, or a handoff, from being used."""
+        """The problems that make a file or a handoff unusable."""
         return tuple(problem for problem in self.problems if problem.severity == "error")
 
 
@@ -48,11 +48,11 @@ def load_agent_files(
     foreign_user_folders: bool = False,
     known: Collection[str] = (),
 ) -> LoadedAgents:
-    """Read every agent file that counts for the project in `root`.
+    """Read all agent files of the project in `root`.
 
-    Which folders those are, and which one wins when two have an agent of the same name, is told
-    by `agent_folders`. `known` are agents that are not in files, to which files may hand over.
-    Never raises for what is in the files::
+    `agent_folders` lists the folders and their precedence for agents of the same name. `known` are
+    agents that are not in files, to which files may hand over. Errors in the files are reported as
+    problems, never raised::
 
         loaded = load_agent_files(".")
         print([definition.name for definition in loaded.definitions])

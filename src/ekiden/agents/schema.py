@@ -10,8 +10,8 @@ from ekiden.agents.keys.table import AGENT
 def agent_file_schema() -> dict[str, Any]:
     """JSON Schema 2020-12 for the front matter of an agent file; a new copy each time.
 
-    It is made from the table that the reader uses. Only what a schema cannot say is left to the
-    reader: whether patterns compile, and whether the agents of a team fit together.
+    It is made from the table that the reader uses. The reader also checks what a schema cannot:
+    whether patterns compile, and whether the agents of a team fit together.
     """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

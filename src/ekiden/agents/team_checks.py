@@ -131,11 +131,11 @@ def check_team(
     known: Collection[str] = (),
     partial: Sequence[AgentDefinition] = (),
 ) -> list[Problem]:
-    """Handoffs, questions and tasks that lead nowhere, and names that cannot be told apart.
+    """Problems of a team: handoffs, questions and tasks for unknown agents, and ambiguous names.
 
-    `known` are agents that exist without being among the definitions: those written in Python,
-    and those whose files have errors of their own. Of the latter `partial` is what could be read:
-    whom they hand to and ask is checked too.
+    `known` are existing agents without a definition here: agents written in Python, and agents
+    whose files have errors. `partial` has the readable parts of the latter, so their handoffs and
+    questions are also checked.
     """
     problems: list[Problem] = []
     everybody = [*definitions, *partial]

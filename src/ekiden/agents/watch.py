@@ -28,16 +28,16 @@ class _Known:
 
 
 class AgentWatcher:
-    """The agents of some folders, kept up to date by asking for it.
+    """The agents of some folders, reloaded by polling.
 
-    There is no thread: a chat or server asks now and then, which takes some milliseconds for a
-    thousand files::
+    It has no thread: a chat or server calls `poll`, which takes some milliseconds for a thousand
+    files::
 
         watcher = AgentWatcher(agent_folders(Path.cwd()))
         if (loaded := watcher.poll()) is not None:
             print("the agents changed:", *loaded.definitions)
 
-    A file that has become bad keeps its last good definition, and its problems are told.
+    A file with new errors keeps its last valid definition, and its problems are reported.
     """
 
     def __init__(self, folders: Sequence[AgentFolder], *, known: Collection[str] = ()) -> None:
@@ -58,7 +58,7 @@ class AgentWatcher:
         return any(self._is_new(each, folder) for folder, each in self._each(listed))
 
     def poll(self) -> LoadedAgents | None:
-        """Read again what changed; `None` if nothing did."""
+        """Read changed files again; `None` if nothing changed."""
         if not self.changed():
             return None
         self.loaded = self._read(*self._list())

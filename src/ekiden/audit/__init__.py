@@ -1,4 +1,4 @@
-"""The audit: a reader of the event stream that can tell whether it was tampered with."""
+"""The audit: tamper-evident records of handoffs and decisions, read from the event stream."""
 
 from typing import TYPE_CHECKING
 

@@ -61,11 +61,11 @@ class Manifest:
 
 
 async def export_audit(store: Store, query: AuditQuery, write: Callable[[str], object]) -> Manifest:
-    """Write the records that `query` asks for, oldest first, one JSON object per line; the last
-    line is the manifest.
+    """Write the records that match `query`, oldest first, one JSON object per line; the last line
+    is the manifest.
 
-    Each call of `write` gets one line with its line feed. An export without a manifest was cut
-    off. `verify_audit(store, against=lines)` finds out later whether all of it is still there. For
+    Each call of `write` gets one line with its line feed. An export without a manifest was cut off.
+    `verify_audit(store, against=lines)` later checks that all its records still exist. For
     example::
 
         with open("audit.jsonl", "w", encoding="utf-8") as file:

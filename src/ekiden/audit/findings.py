@@ -28,7 +28,7 @@ MOST_KEPT = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenLink:
-    """The first place at which a session's records are not what was written."""
+    """The first altered place in a session's records."""
 
     record_id: str
     """``session/number``, also of a record that is missing; empty if it is the export itself."""
@@ -39,7 +39,7 @@ class BrokenLink:
     """When the record was written, as it says; for what is missing, when the one before was."""
 
     def to_json(self) -> dict[str, Any]:
-        """As programs read it."""
+        """As JSON."""
         return {
             "record_id": self.record_id,
             "session_id": self.session_id,
@@ -51,7 +51,7 @@ class BrokenLink:
 
 @dataclass(slots=True, kw_only=True)
 class Verification:
-    """What was looked at and what is broken; filled while the verification goes on."""
+    """The checked and the broken records; updated during the verification."""
 
     sessions: int = 0
     """Sessions that were looked at."""
@@ -97,8 +97,8 @@ class Verification:
         return [link for _, _, link in sorted(self._kept, reverse=True)]
 
     def report(self, link: BrokenLink) -> None:
-        """Add what was found, but of each session only the first; of very many the earliest are
-        kept."""
+        """Add a broken link; only the first of each session is kept, and of very many the
+        earliest."""
         if link.session_id in self._sessions:
             return
         if link.session_id:
@@ -111,7 +111,7 @@ class Verification:
             heappushpop(self._kept, entry)
 
     def to_json(self) -> dict[str, Any]:
-        """As programs read it."""
+        """As JSON."""
         return {
             "ok": self.ok,
             "sessions": self.sessions,

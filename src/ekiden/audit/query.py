@@ -57,8 +57,8 @@ class AuditQuery(Checked):
     newest_first: bool = True
 
     def matches(self, record: AuditRecord) -> bool:
-        """Whether the record is one of those asked for, but for type, session and time, which
-        the store looks at."""
+        """Whether the record matches, apart from type, session and time, which the store
+        filters."""
         return (
             (self.status is None or record.move == self.status)
             and (self.task is None or record.task_id == self.task)
@@ -69,7 +69,7 @@ class AuditQuery(Checked):
         )
 
     def event_filter(self) -> EventFilter:
-        """The part of the question that the store answers."""
+        """The part of the query that the store filters."""
         known: frozenset[EventType] = AUDITED
         if self.task is not None or self.correlation_id is not None:
             known |= {"message"}
@@ -87,7 +87,7 @@ class AuditQuery(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditPage:
-    """Some records, and how to get the next ones."""
+    """Some records, and the cursor of the next page."""
 
     records: Sequence[AuditRecord]
     next_cursor: str | None
@@ -101,12 +101,12 @@ async def audit_records(
     cursor: str | None = None,
     most: int | None = None,
 ) -> AuditPage:
-    """One page of the records that `query` asks for, newest first unless it says otherwise.
+    """One page of the records that match `query`, newest first by default.
 
-    The moves that one event tells are in the order of the page, too. A malformed cursor and a
-    limit below 1 are `UserError`. A page costs as much as there is to look at before it is full:
-    type, session and time are found with an index, the rest by reading. After about `most` events
-    a page ends as it is, be it empty, and the next goes on there. For example::
+    Records of one event have the same order. A malformed cursor and a limit below 1 are
+    `UserError`. Type, session and time use an index; other filters read the events. A page ends
+    after reading about `most` events, even if it is empty; the next page continues there. For
+    example::
 
         page = await audit_records(store, AuditQuery(agent="billing"), limit=20)
         for record in page.records:
@@ -141,8 +141,8 @@ async def read_page(
 
 
 async def find_records(store: Journal, name: str) -> Sequence[AuditRecord]:
-    """The record with this id, all records of the event or of the handoff with it, oldest first;
-    none if there is no such thing."""
+    """The records with this id: of a record, an event or a handoff; oldest first, empty if
+    unknown."""
     record = _RECORD.fullmatch(name)
     if record is not None:
         session_id, seq = record["session"], int(record["seq"])

@@ -22,7 +22,7 @@ _SHOWN = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditActor(Value):
-    """Who did it: an agent, a person, a program, or the system by itself, as a trigger does."""
+    """The actor: an agent, a person, a program, or the system, for example a trigger."""
 
     kind: AuditActorKind
     name: str
@@ -31,15 +31,15 @@ class AuditActor(Value):
         return f"{self.kind} {self.name}".rstrip()
 
     def to_json(self) -> dict[str, str]:
-        """As programs read it."""
+        """As JSON."""
         return {"kind": self.kind, "name": self.name}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRecord:
-    """One thing that the audit knows: a move of a handoff, a decision, a case for a person.
+    """An audit record: a status change of a handoff, a decision, or a question to a person.
 
-    A handoff event tells all moves that its transaction made true; each is a record of its own.
+    A handoff event may contain several status changes; each is one record.
     """
 
     id: str
@@ -74,7 +74,7 @@ class AuditRecord:
 
     @property
     def agents(self) -> tuple[str | None, str | None]:
-        """From whom to whom."""
+        """Source and target agent."""
         return self.source, self.target
 
     def to_json(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def hash_of(event: Event) -> str | None:
 
 
 def records_of(event: Event, *, previous: str | None = None) -> list[AuditRecord]:
-    """The records that an audited event gives, in the order of its moves; at least one."""
+    """The records of an audited event, in the order of its status changes; at least one."""
     details = details_of(event)
     moves = _moves(event, details)
     is_handoff = event.type == "handoff"

@@ -29,13 +29,14 @@ async def verify_audit(
 ) -> Verification:
     """Compute every hash again, and report the first broken link of each session.
 
-    It finds a record that was changed, moved, added or taken away, also at the end. It does not
-    find a session that was deleted as a whole, nor one that somebody wrote anew from its beginning
-    with all its hashes; `against`, the lines of an earlier export, does: each of its records must
-    still be there as it was. What was written without hashes, by an earlier version or with events
-    switched off, is counted and not judged. `checked` and `not_checked` say so to people.
+    It detects changed, moved, added and removed records, also at the end. It does not detect a
+    deleted session, or a session whose events and hashes were all rewritten. For that, pass the
+    lines of an earlier export as `against`: each of its records must still exist unchanged. Events
+    without hashes, from an earlier version or from runs with ``events=False``, are counted but not
+    verified. `checked` and `not_checked` report this in words.
 
-    `SessionNotFound` if `session_id` names none. Sessions may be at work meanwhile. For example::
+    Raises `SessionNotFound` for an unknown `session_id`. Sessions may run at the same time. For
+    example::
 
         verification = await verify_audit(store)
         if not verification.ok:

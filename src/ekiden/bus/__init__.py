@@ -1,4 +1,4 @@
-"""The message bus: what agents say to each other, stored before it is delivered."""
+"""The message bus: messages between agents, stored before delivery."""
 
 from ekiden.bus.bus import Bus
 from ekiden.bus.client import BusClient

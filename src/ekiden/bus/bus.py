@@ -102,7 +102,7 @@ class Bus:
         """Send a query and return its answer: a message of the type ``response``.
 
         A query with a known id is not delivered again: the call waits for its answer, or returns
-        it. So a caller that was killed while waiting asks again with the same id.
+        it. So a killed caller can repeat the query with the same id.
 
         Raises `AgentUnavailableError` at once if no process serves the agent, `QueryTimeout` after
         `timeout_seconds`, `QueryFailed` with the other agent's error, `DeadlockError` if this wait

@@ -1,4 +1,4 @@
-"""Capabilities: who can do what, and who is the best for a task."""
+"""Capabilities: finding the best agent for a task."""
 
 from ekiden.capabilities.coverage import missing_capabilities
 from ekiden.capabilities.match import Fit, Match

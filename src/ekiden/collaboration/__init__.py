@@ -1,4 +1,4 @@
-"""The collaboration protocol: agents that find each other, negotiate, agree and do it."""
+"""The collaboration protocol: agents find each other, negotiate, agree and do the work."""
 
 from ekiden.collaboration.bids import Offer, capability_bid, matcher_bid
 from ekiden.collaboration.collaborations import Collaborations

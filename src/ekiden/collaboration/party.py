@@ -207,7 +207,7 @@ class Party:
         reason: str = "",
         key: str | None = None,
     ) -> Collaboration:
-        """Replace the other side's terms by others; `answers` may name theirs by version or digest.
+        """Propose different terms; `answers` may name the replaced terms by version or digest.
         `RoundsExhausted`, `NotYourTurn`, `TermsSuperseded`."""
         record = await self._ledger.load(collaboration_id)
         told = named_terms(record, answers)
@@ -248,7 +248,8 @@ class Party:
         counter: Any = None,
         key: str | None = None,
     ) -> Collaboration:
-        """Reject the current terms, which ends it; or, with `counter`, say which terms would do."""
+        """Reject the current terms, which ends the collaboration; `counter` proposes other terms
+        instead."""
         if counter is not None:
             return await self.counter(collaboration_id, counter, reason=reason, key=key)
         record = await self._ledger.load(collaboration_id)
@@ -288,7 +289,7 @@ class Party:
         *,
         timeout_s: float = 30.0,
     ) -> Collaboration:
-        """Wait until the condition holds, or it is closed.
+        """Wait until the condition holds, or the collaboration is closed.
 
         `TimeoutError` after `timeout_s`.
         """

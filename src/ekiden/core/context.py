@@ -257,8 +257,8 @@ class RunContextWrapper(Generic[TContext]):
     ) -> None:
         """Send another agent a message and continue; it is stored with the current step.
 
-        An agent of the team gets its own session for it, any other finds it in its mailbox. Raises
-        `MailboxFull` if that is full.
+        An agent of the team gets a new session for it; for any other agent it waits in the mailbox.
+        Raises `MailboxFull` if that is full.
         """
         from ekiden.core.questions.requests import Ask
 

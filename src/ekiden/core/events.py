@@ -97,7 +97,7 @@ class Event:
 
     @property
     def speaks(self) -> bool:
-        """Whether the conversation needs it: it adds items, or takes some back."""
+        """Whether it changes the conversation: it adds or removes items."""
         return bool(self.items) or (self.details is not None and "undoes" in self.details)
 
     @property

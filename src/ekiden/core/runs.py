@@ -136,23 +136,23 @@ class Run(Value):
 
     @property
     def is_active(self) -> bool:
-        """Whether a process works on it, or will."""
+        """Whether a process runs it now or will run it."""
         return self.status in ACTIVE
 
     @property
     def is_pending(self) -> bool:
-        """The same, for HTTP callers."""
+        """As `is_active`, for HTTP callers."""
         return self.is_active
 
     @property
     def failure(self) -> RunError:
-        """Why it failed, even if nothing is known about it."""
+        """The reason of a failure; a general text if none was stored."""
         return self.error or RunError(code="run.failed", message="the run failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun(Value):
-    """A newly stored run: from now on it continues, watched or not."""
+    """A newly stored run; it continues even without a reader."""
 
     run_id: str
     session_id: str

@@ -1,4 +1,4 @@
-"""Engines: who calls `advance`."""
+"""Engines: the callers of `advance`."""
 
 from ekiden.engine.bus_server import BusServer
 from ekiden.engine.submit import submit

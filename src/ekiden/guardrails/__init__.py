@@ -1,4 +1,4 @@
-"""Ready guardrails: JSON Schemas and validators."""
+"""Built-in guardrails: JSON Schemas and validators."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from ekiden.core.errors import UserError
 
 
 class GuardrailUnusable(UserError):
-    """A guardrail cannot be made of what was given; the message says why."""
+    """The arguments cannot make a guardrail; the message says why."""
 
     code = "guardrail.unusable"
 

@@ -149,23 +149,21 @@ def schema_guardrail(
     tries: int = 2,
     name: str | None = None,
 ) -> OutputGuardrail[Any]:
-    """A guardrail that lets only answers through that fit a JSON Schema (2020-12).
+    """A guardrail that accepts only answers that fit a JSON Schema (2020-12).
 
     For example::
 
         invoice = {"type": "object", "required": ["total"], "properties": {"total": {"minimum": 0}}}
         clerk = Agent("clerk", output_guardrails=[schema_guardrail(invoice, on_failure="repair")])
 
-    An answer that is text is read as JSON; it may stand in one fenced block if there is nothing
-    else, which whoever reads the answer has to take off, too. With a schema whose `type` is
-    ``string`` the text itself is checked. That a model declines is no answer, and let through.
-    `format` is asserted. All violations are told, up to
-    `MAX_VIOLATIONS`, each with its place as a JSON Pointer. Of an answer that is very large the
-    first one is.
+    A text answer is parsed as JSON. It may be one fenced block without other text; your code then
+    has to remove the fence. If the schema's `type` is ``string``, the text itself is checked. A
+    refusal of the model is not checked. `format` is asserted. It reports all violations, up to
+    `MAX_VIOLATIONS`, each with a JSON Pointer. For a very large answer it reports only the first.
 
-    The schema is compiled here, once for all that are the same. It is never fetched from anywhere:
-    a `$ref` leads into the schema itself. Raises `SchemaUnusable` with the place of what is wrong
-    with it, and `GuardrailUnusable` without the extra ``guardrails``.
+    The schema is compiled here; equal schemas are compiled once. Nothing is fetched: a `$ref` can
+    only point into the schema itself. Raises `SchemaUnusable` with the place of the error, and
+    `GuardrailUnusable` without the extra ``guardrails``.
     """
     validator, text = compile_schema(schema)
     is_text = isinstance(schema, Mapping) and schema.get("type") == "string"

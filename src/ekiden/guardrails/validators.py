@@ -51,7 +51,7 @@ def validator_guardrail(
     name: str | None = None,
     root: Path | None = None,
 ) -> OutputGuardrail[Any]:
-    """A guardrail of answers, of a function of the answer or its name, ``module:function``.
+    """An output guardrail from a function of the answer, or from its name, ``module:function``.
 
     For example::
 
@@ -60,8 +60,8 @@ def validator_guardrail(
 
         clerk = Agent("clerk", output_guardrails=[validator_guardrail(polite, on_failure="repair")])
 
-    A module is looked for in the folder `root` first. Raises `GuardrailUnusable` for a name that
-    leads nowhere and for what cannot be called with one argument.
+    The module is searched first in the folder `root`. Raises `GuardrailUnusable` for an unknown
+    name, or a function that does not take one argument.
     """
     check = _Check.of(validator, arguments=1, root=root)
 
@@ -81,9 +81,9 @@ def input_validator_guardrail(
     name: str | None = None,
     root: Path | None = None,
 ) -> InputGuardrail[Any]:
-    """The same for what an agent is given, a text or items; asked before the model is.
+    """Like `validator_guardrail`, for an agent's input, a text or items; runs before the model.
 
-    Nobody can be asked for another input: `repair` is `reject`.
+    `repair` means `reject`, because the input cannot be requested again.
     """
     check = _Check.of(validator, arguments=1, root=root)
 
@@ -106,7 +106,8 @@ def handoff_validator_guardrail(
     name: str | None = None,
     root: Path | None = None,
 ) -> HandoffGuardrail[Any]:
-    """The same for what an agent passes on when it hands over: a `HandoffRequest`."""
+    """Like `validator_guardrail`, for handoffs of an agent: the function gets a
+    `HandoffRequest`."""
     check = _Check.of(validator, arguments=1, root=root)
 
     async def is_valid(
@@ -125,10 +126,11 @@ def tool_input_validator_guardrail(
     name: str | None = None,
     root: Path | None = None,
 ) -> ToolInputGuardrail[Any]:
-    """The same for calls of tools: of the tool's name and the arguments, read from their JSON.
+    """Like `validator_guardrail`, for tool calls: the function gets the tool's name and parsed
+    arguments.
 
-    `reject` ends the run; `repair` tells the model why the tool was not run; `warn` makes the
-    call. Arguments that are not JSON are told the model without asking.
+    `reject` ends the run; `repair` tells the model why the tool was not run; `warn` makes the call.
+    For arguments that are not JSON, the model gets an error, and the function is not called.
     """
     check = _Check.of(validator, arguments=2, root=root)
 
@@ -150,10 +152,10 @@ def tool_output_validator_guardrail(
     name: str | None = None,
     root: Path | None = None,
 ) -> ToolOutputGuardrail[Any]:
-    """The same for what tools give: of the tool's name and its output.
+    """Like `validator_guardrail`, for tool outputs: the function gets the tool's name and output.
 
-    `reject` ends the run; `repair` tells the model why it does not see the output; `warn` shows
-    it. The tool has had its effect by then.
+    `reject` ends the run; `repair` tells the model why it does not see the output; `warn` shows it.
+    The tool has already run.
     """
     check = _Check.of(validator, arguments=2, root=root)
 

@@ -1,4 +1,4 @@
-"""Handoffs between agents: making them, offering them, and choosing what the target sees."""
+"""Handoffs between agents: definitions, transfer tools, and filters for the target's view."""
 
 from typing import TYPE_CHECKING
 

@@ -105,11 +105,11 @@ def declared_handoff(
     filters: Sequence[str] = (),
     terms: HandoffTerms = DEFAULT_TERMS,
 ) -> Handoff[Any, Agent[Any]]:
-    """A handoff to `target` whose tool takes a reason, and perhaps a context and a summary.
+    """A handoff to `target`; its tool takes a reason, and optionally a context and a summary.
 
-    ``"*"`` is the member of the team that is best at the capabilities of the terms. `filters` are
-    ready ones by name, such as ``keep_last(20)``, applied in order; `UserError` for one that does
-    not exist.
+    ``"*"`` is the member of the team that best matches the capabilities of the terms. `filters` are
+    built-in filters by name, such as ``keep_last(20)``, applied in order; raises `UserError` for an
+    unknown one.
     """
     plain = _plain(target, terms)
     told = plain.tool_description
@@ -145,10 +145,10 @@ def _plain(target: Agent[Any] | Literal["*"], terms: HandoffTerms) -> Handoff[An
 
 
 def parse_filter(text: str) -> HandoffFilter:
-    """The ready filter that `text` names, such as ``redact(card, phone)``; `UserError`.
+    """The built-in filter in `text`, such as ``redact(card, phone)``; raises `UserError`.
 
-    In brackets stand words, then numbers, separated by commas; a number may have its name before
-    it: ``summarise(keep_last=10, max_chars=3000)``.
+    Arguments are words, then numbers, separated by commas; numbers may be named:
+    ``summarise(keep_last=10, max_chars=3000)``.
     """
     found = _FILTER.fullmatch(text)
     name = (text.partition("(")[0] if found is None else found["name"]).strip()

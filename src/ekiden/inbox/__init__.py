@@ -1,4 +1,4 @@
-"""The inbox: everything that waits for a person, stored, answered once."""
+"""The inbox: stored questions to people, each answered once."""
 
 from typing import TYPE_CHECKING
 

@@ -79,10 +79,10 @@ async def write_changes(
 
 
 async def run_due(store: Store, *, now_us: int) -> int:
-    """Do what is due: deadlines, escalations, ends of snoozes; how many items changed.
+    """Process due deadlines, escalations and snoozes; returns the number of changed items.
 
-    Any number of processes may do this at the same time, as often as they like: each item changes
-    once. `now_us` is the store's time.
+    Any number of processes may call it at the same time: each item changes once. `now_us` is the
+    store's time.
     """
     first = await next_due_us(store)
     if first is None or first > now_us:

@@ -46,9 +46,9 @@ class BulkAnswer(Value):
 class Inbox:
     """Questions to people in a store; an `Escalator`.
 
-    Any number of them, in any number of processes, may use one store. Each change is one
-    transaction with its event and the waking of whoever waits, and tells who did it, when and from
-    where. Times are those of the store's clock::
+    Any number of processes may use one store. Each change is one transaction: it stores the event,
+    with actor, time and origin, and wakes the waiting session. Times are those of the store's
+    clock::
 
         inbox = Inbox(store)
         item = await inbox.post(
@@ -67,10 +67,10 @@ class Inbox:
     # Asking
 
     async def post(self, item: InboxItem) -> InboxItem:
-        """Store a question and go on; as it is stored.
+        """Store a question, and return the stored item without waiting.
 
-        Posting it again, under its id, gives what became of it. `UserError` for an item that makes
-        no sense, or if the id belongs to another question.
+        Posting the same id again returns the current item. Raises `UserError` for an invalid item,
+        or if the id belongs to another question.
         """
         return (await self._post(item))[0]
 
@@ -93,10 +93,10 @@ class Inbox:
         return replace(new, version=1), True
 
     def item_writes(self, item: InboxItem) -> Writes:
-        """The documents of a new item, to store it together with something else, such as the
-        waiting session; `created_at_us` must be set.
+        """The writes that store a new item, to commit together with others, such as the waiting
+        session; `created_at_us` must be set.
 
-        The commit is `StaleDocument` if the id is taken. Raises `UserError` as `post` does.
+        The commit raises `StaleDocument` if the id is taken. Raises `UserError` as `post` does.
         """
         if not item.created_at_us:
             raise UserError("the inbox item needs `created_at_us`: the store's `now_us`")
@@ -105,8 +105,8 @@ class Inbox:
     async def ask_person(self, item: InboxItem) -> InboxAnswer:
         """Store a question and wait for its answer, without limit unless it has a deadline.
 
-        Cancelling the wait withdraws the item, unless others wait for it. `InboxItemClosed` if it
-        was cancelled or expired.
+        Cancelling the call withdraws the question, unless others wait for the same item.
+        `InboxItemClosed` if it was cancelled or expired.
         """
         posting = asyncio.ensure_future(self._post(item, waits=True))
         try:
@@ -120,23 +120,24 @@ class Inbox:
     # Looking
 
     async def get(self, item_id: str) -> InboxItem:
-        """The item as it is now, open or closed; `InboxItemNotFound`."""
+        """The current item, open or closed; raises `InboxItemNotFound`."""
         return await read_current(self._store, item_id)
 
     async def list(
         self, query: InboxQuery = _OPEN, *, limit: int = 50, cursor: str | None = None
     ) -> InboxPage:
-        """One page: open ones by urgency, newest first, then closed ones, the last one first.
+        """One page of items: open ones by urgency, newest first, then closed ones, last closed
+        first.
 
-        `UserError` for a malformed cursor or a limit that is none.
+        Raises `UserError` for a malformed cursor or an invalid limit.
         """
         now_us = await self._store.now_us()
         await run_due(self._store, now_us=now_us)
         return await find_items(self._store, query, now_us=now_us, limit=limit, cursor=cursor)
 
     async def ids(self, prefix: str) -> tuple[str, ...]:
-        """The ids that begin with `prefix`, open ones first; at most ten. An id that is whole
-        stands alone."""
+        """The ids that begin with `prefix`, open ones first; at most ten. A complete id gives only
+        itself."""
         if await read_item(self._store, prefix) is not None:
             return (prefix,)
         return tuple(await ids_with(self._store, prefix))
@@ -156,11 +157,11 @@ class Inbox:
         seen_version: int | None = None,
         via: str = PROGRAM,
     ) -> InboxItem:
-        """Answer a question, once, in the name of the person `by`; the item as it is then.
+        """Answer a question, once, in the name of the person `by`; returns the answered item.
 
-        `choice` is one of the item's options, in whatever case; an item without options is answered
-        with `text`. `arguments` that differ from those that the item asks about need
-        `confirm_edit`. With `seen_version` the answer holds only for the item as it was seen.
+        `choice` is one of the item's options, ignoring case; answer an item without options with
+        `text`. `arguments` that differ from those that the item asks about need `confirm_edit`.
+        With `seen_version` the answer is refused if the item has changed since that version.
 
         `InboxItemClosed` says who was first; `InboxAnswerInvalid` what would fit; `InboxForbidden`
         if an agent tries; `InboxItemNotFound`.
@@ -188,10 +189,10 @@ class Inbox:
         always: bool = False,
         via: str = PROGRAM,
     ) -> BulkAnswer:
-        """Give this answer to the item and to all open ones that ask the same (see `fingerprint`).
+        """Give this answer to the item and to all identical open items (see `fingerprint`).
 
-        Each is answered once, as `answer` does it. `InboxAnswerInvalid` for `arguments` that are
-        not those of the item.
+        Each is answered once, as with `answer`. `InboxAnswerInvalid` for `arguments` that are not
+        those of the item.
         """
         refuse_agents("answer")
         item = await self.get(item_id)
@@ -211,7 +212,7 @@ class Inbox:
     async def assign(
         self, item_id: str, to: str | None, *, by: str, via: str = PROGRAM
     ) -> InboxItem:
-        """Assign it to a person, or with `None` to no one; others may still answer it."""
+        """Assign the item to a person, or with `None` to no one; others may still answer it."""
         refuse_agents("assign")
         who = person(by)
         name = None if to is None else check_name(to, what="the name of the assignee")
@@ -231,10 +232,10 @@ class Inbox:
         until_us: int | None = None,
         via: str = PROGRAM,
     ) -> InboxItem:
-        """Hide it for a time: it stays open, and the session still waits.
+        """Hide the item for a time; it stays open, and its session keeps waiting.
 
-        It comes back by itself, at the latest when it is escalated. Its deadline stays, so it
-        cannot be hidden beyond that: `InboxAnswerInvalid`.
+        It reappears by itself, at the latest when it is escalated. Its deadline stays, so it cannot
+        be hidden beyond that: `InboxAnswerInvalid`.
         """
         refuse_agents("snooze")
         who = person(by)
@@ -249,9 +250,9 @@ class Inbox:
     async def cancel(
         self, item_id: str, *, by: str, reason: str = "", via: str = PROGRAM
     ) -> InboxItem:
-        """Cancel an item: the waiting session is told that there will be no answer.
+        """Withdraw a question; the waiting session learns that there will be no answer.
 
-        An agent may withdraw what it asked itself, and nothing else.
+        An agent may withdraw only its own questions.
         """
         who = person(by)
 

@@ -20,7 +20,7 @@ _MAX_TEXT = 2_000
 
 
 def new_item_notice(item: InboxItem) -> dict[str, Any]:
-    """What is pushed as `inbox.new_item`."""
+    """The content of the notification `inbox.new_item`."""
     return {
         "id": item.id,
         "from": item.from_agent,

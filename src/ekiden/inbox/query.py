@@ -29,7 +29,7 @@ _MAX_LIMIT = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxQuery(Checked):
-    """Which items; `None` does not restrict."""
+    """A filter of items; `None` does not restrict."""
 
     status: StatusFilter = "open"
     role: str | None = None
@@ -49,9 +49,9 @@ class InboxQuery(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxPage:
-    """Some items, and how to get the next ones, if there may be any.
+    """Some items, and the cursor of the next page, if there may be one.
 
-    Open ones come by urgency, the newest first; then those that are closed, the last one first.
+    Open items come first, by urgency and then newest first; closed ones follow, last closed first.
     """
 
     items: Sequence[InboxItem]
@@ -61,7 +61,7 @@ class InboxPage:
 async def find_items(
     store: DocumentStore, query: InboxQuery, *, now_us: int, limit: int, cursor: str | None
 ) -> InboxPage:
-    """One page; `UserError` for a malformed cursor or a limit that is none.
+    """One page; Raises `UserError` for a malformed cursor or an invalid limit.
 
     A page begins behind the last item of the page before, whatever changed meanwhile.
     """

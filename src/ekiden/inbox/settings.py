@@ -12,7 +12,7 @@ from ekiden.core.questions.inbox_item import DEFAULT_ROLE, EscalationStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxSettings(Checked):
-    """What holds for items that do not say otherwise."""
+    """Defaults for inbox items."""
 
     role: Annotated[str, Allowed(what="a role's name")] = DEFAULT_ROLE
     """The default role of the people to ask."""

@@ -1,4 +1,4 @@
-"""What agents remember beyond a session."""
+"""Long-term memory of agents, across sessions."""
 
 from ekiden.memory.backends import (
     backend,

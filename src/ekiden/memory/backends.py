@@ -46,7 +46,8 @@ def known_backends() -> Collection[str]:
 
 
 def elsewhere(name: str | None) -> str | None:
-    """The name, or `None` if it means the store of the sessions: ``store``, ``sqlite`` …"""
+    """The name of a separate back end; `None` if memories stay in the session store (``store``,
+    ``sqlite`` …)."""
     return None if name in _OWN and name not in _registered else name
 
 

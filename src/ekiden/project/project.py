@@ -131,14 +131,13 @@ def load_project(
 ) -> Project:
     """The team of the folder `root`, the current one by default.
 
-    That is the team which `team` or the setting `team` names as ``module:attribute``; else the
-    agents of the files; else, where there are none, the demo team. `overrides` are settings by
-    their dotted names. `AgentFilesInvalid` lists every fault of every file; with `keep_going` the
-    files that have one are left out instead. With `inert` nothing that the files name is imported:
-    the project can be looked at and its router asked, but its own tools cannot be called; a team
-    that is named is code, and is imported all the same. `files` are the agents' files where
-    somebody, such as an `AgentWatcher`, has read them already. `SettingsInvalid` for the settings,
-    `UserError` for agents of which none can get a request.
+    It is, in this order: the team in `team` or in the setting `team`, as ``module:attribute``; the
+    agents of the files; the demo team. `overrides` are settings by their dotted names.
+    `AgentFilesInvalid` lists every fault of every file; with `keep_going` such files are skipped.
+    With `inert` no code of the files is imported: you can inspect the project and route, but not
+    call its own tools. A team named by `team` is still imported. `files` are agent files that were
+    already read, for example by an `AgentWatcher`. Raises `SettingsInvalid` for the settings, and
+    `UserError` if no agent can get a request.
     """
     root = Path.cwd() if root is None else root
     loaded = load_settings(root, overrides=overrides, home=home)

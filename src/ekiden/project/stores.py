@@ -16,9 +16,9 @@ def open_store(url: str = DEFAULT_STORE, *, create: bool = True) -> Store:
     """The store at `url`; it connects when it is first used, or entered with `async with`.
 
     `url` is ``memory:``, a path, ``sqlite:///path`` or ``postgresql://…``; anything else is
-    `UserError`. With ``create=False`` a store is expected there: a SQLite file that is
-    missing is `StoreUnavailable`, one without tables and an empty database `StoreEmpty`. Otherwise
-    it will be made, but the folder it is to stand in only for the default::
+    `UserError`. With ``create=False`` the store must exist: a missing SQLite file raises
+    `StoreUnavailable`, and a file or database without tables `StoreEmpty`. Otherwise the store is
+    created; a missing folder is created only for the default path::
 
         async with open_store("postgresql://localhost/desk") as store:
             print(await store.info())

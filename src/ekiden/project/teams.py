@@ -15,10 +15,10 @@ from ekiden.project.defaults import DEMO_TEAM
 
 
 def load_team(target: str) -> Team:
-    """The team that ``module:attribute`` names: a `Team`, an `Agent`, or a function giving one.
+    """The team at ``module:attribute``: a `Team`, an `Agent`, or a function that returns one.
 
-    Modules are looked for in the current folder first. Whatever is wrong with the name, or goes
-    wrong in the module or the function, is `UserError` with the exception's type and text::
+    Modules are looked for in the current folder first. Raises `UserError`, with the exception's
+    type and text, for a wrong name and for failures in the module or the function::
 
         team = load_team("desk:team")
     """

@@ -1,4 +1,4 @@
-"""Routing: which agent takes a request."""
+"""Routing: choosing the agent for a request."""
 
 from typing import TYPE_CHECKING
 

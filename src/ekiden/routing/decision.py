@@ -33,7 +33,7 @@ fallback (`default`); `none` when nothing matched."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """How one agent did."""
+    """The score of one agent."""
 
     agent: str
     score: float
@@ -61,7 +61,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageResult:
-    """What one stage said."""
+    """The result of one stage."""
 
     method: Method
     agent: str | None
@@ -96,10 +96,10 @@ class StageResult:
 
 
 class Stage(Protocol):
-    """Something that chooses an agent by looking at a text."""
+    """A part of the router that chooses an agent for a text."""
 
     def decide(self, text: str, *, excluded: Collection[str] = ()) -> StageResult:
-        """Its choice among all agents but those `excluded`.
+        """Choose among all agents except those `excluded`.
 
         May block for a few milliseconds; safe to call from several threads.
         """
@@ -108,7 +108,7 @@ class Stage(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteDecision:
-    """Which agent takes a request, and everything that led to it.
+    """The chosen agent for a request, and how it was chosen.
 
     For example::
 
@@ -135,7 +135,7 @@ class RouteDecision:
 
     @property
     def usage(self) -> Usage | None:
-        """What asking models cost, if one was asked."""
+        """The usage of model calls, if there were any."""
         spent = [each.usage for each in self.stages if each.usage is not None]
         if not spent:
             return None
@@ -147,7 +147,7 @@ class RouteDecision:
     def to_json(self) -> dict[str, Any]:
         """The stable form: `ekiden route --json`, and the details of `route` events.
 
-        `context` and `usage` are in it only where there are any.
+        `context` and `usage` are left out if empty.
         """
         data: dict[str, Any] = {
             "agent": self.agent,

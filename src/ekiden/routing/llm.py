@@ -108,9 +108,9 @@ def _probabilities(item: Item, offered: Collection[str]) -> dict[str, float]:
 class LlmStage:
     """Asks a model, as the system agent ``router-agent``, which agent should take a request.
 
-    Each candidate is a tool ``transfer_to_<name>``, and the model must call one; it may decline
-    with one more, for requests that are nobody's. Its answer is read and never trusted: what is no
-    valid choice, an error of the provider and a time-out are "no match", with the reason.
+    Each candidate is a tool ``transfer_to_<name>``, and the model must call one; one more tool
+    declines, for requests that fit no agent. An invalid choice, a provider error and a timeout are
+    "no match", with the reason.
     """
 
     def __init__(
@@ -153,11 +153,11 @@ class LlmStage:
     async def decide(
         self, text: str, *, excluded: Collection[str] = (), ranking: Sequence[str] = ()
     ) -> StageResult:
-        """The model's choice among all agents but those `excluded`.
+        """The model's choice among all agents except those `excluded`.
 
-        `ranking` names agents, the most likely first: it matters where there are too many to
-        offer. A choice is `sure`, and so is the word that nobody fits. Raises nothing, except
-        when it is cancelled.
+        `ranking` names agents, the most likely first: it decides which are offered if there are too
+        many. A choice is `sure`; so is the answer that no agent fits. Raises nothing, except when
+        it is cancelled.
         """
         began = perf_counter()
         offered, left_out = self._shortlist(excluded, ranking)

@@ -125,7 +125,7 @@ def _confidence(stage: StageResult, agent: str | None) -> int:
 class Router:
     """Chooses the agent for a request by rules, by meaning, by asking a model, or by all of them.
 
-    It looks at the agents once, when it is made: when they change, make a new one. Safe to use by
+    It reads the agents once, at creation: create a new router when they change. Safe to use by
     several tasks at once::
 
         router = Router([debugger, writer], model="openai:gpt-5-mini")
@@ -175,9 +175,9 @@ class Router:
         """The system agent that stands for this router in a team."""
 
     async def prepare(self) -> str | None:
-        """Set semantic routing up now rather than at the first request.
+        """Load semantic routing now, not at the first request.
 
-        The answer is why there is none, or `None` when it is ready.
+        Returns `None` when it is ready, otherwise the reason why it is unavailable.
         """
         return await self._meaning.prepare()
 
@@ -190,12 +190,12 @@ class Router:
         cause: RouteCause = "new",
         limit: int = 20,
     ) -> RouteDecision:
-        """The agent for `text`, but none of those that `exclude` names.
+        """Choose the agent for `text`, except those in `exclude`.
 
-        `strategy` is that of the settings unless given; `limit` is how many candidates the
-        decision lists. Where nothing matches, the decision names no agent, or the default agent if
-        that is the fallback. Raises `UserError` for an unknown strategy, and nothing for what a
-        text contains or a model does.
+        `strategy` is by default that of the settings; `limit` is the number of candidates in the
+        decision. If nothing matches, the decision has no agent, or the default agent if the
+        fallback says so. Raises `UserError` for an unknown strategy; no text and no model failure
+        raises an error.
         """
         began = perf_counter()
         chosen = _strategy(strategy or self.settings.strategy)
@@ -222,9 +222,9 @@ class Router:
         excluded: Collection[str] = (),
         options: Mapping[str, Any] | None = None,
     ) -> Assignment:
-        """`route` as the runtime asks for it; of the `options` only ``strategy`` is known here.
+        """`route` for the runtime; the only known option is ``strategy``.
 
-        Where no agent is chosen the fallback says what the person is told, if anything.
+        If no agent is chosen, the fallback decides the reply to the person, if any.
         """
         decision = await self.route(
             text, strategy=(options or {}).get("strategy"), exclude=excluded, cause=cause
@@ -239,8 +239,8 @@ class Router:
     async def keep(self, text: str, *, agent: str) -> Assignment:
         """Whether `agent` keeps its conversation for the message `text`.
 
-        It does, unless `settings.sticky.switch` is on and the message is clearly another agent's.
-        Rules and meaning are asked for that, never a model.
+        It does, unless `settings.sticky.switch` is on and the message clearly fits another agent.
+        This uses rules and meaning, never a model.
         """
         began = perf_counter()
         stages: list[StageResult] = []
@@ -254,7 +254,7 @@ class Router:
         return Assignment(agent=decision.agent, details=decision.to_json())
 
     def question(self, decision: RouteDecision, *, exclude: Collection[str] = ()) -> str:
-        """The question to the person when `decision` names no agent."""
+        """The question to the person when `decision` has no agent: which agent do you want?"""
         likeliest = [score.agent for score in decision.candidates]
         names = dict.fromkeys([*likeliest, *sorted(self._agents)])
         agents = [

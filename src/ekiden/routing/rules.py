@@ -43,17 +43,18 @@ class _Hits:
 
 
 class RuleStage:
-    """Finds the agent whose keywords and patterns speak most for it.
+    """Finds the agent whose keywords and patterns match best.
 
-    A keyword that is found is worth 10 and a pattern that matches 20, each once; the sum times
-    priority/100, rounded half up, is the score. Ties go to the higher priority, then to more
-    patterns, then to the first name. The confidence is how often an agent with such a lead over the
-    second was the right one (`_RIGHT_BY_LEAD`). Keywords are found without regard to case, white
-    space and compatibility forms; those in scripts with spaces as whole words in any inflected form
-    (`ekiden.core.text.word_forms`), those in Han, kana, Hangul, Thai and the like anywhere.
+    A found keyword counts 10 and a matching pattern 20, each once. The score is the sum times
+    priority/100, rounded half up. Ties go to the higher priority, then to more patterns, then to
+    the first name. The confidence is the measured share of correct choices with the same lead over
+    the second (`_RIGHT_BY_LEAD`). Keywords match regardless of case, white space and compatibility
+    forms. In scripts with spaces they match whole words in any inflected form
+    (`ekiden.core.text.word_forms`); in Han, kana, Hangul, Thai and similar scripts they match
+    anywhere.
 
-    Everything is compiled once; one pass over the text looks for all keywords of all agents, and
-    one for all patterns. `UserError` for a pattern or a priority that cannot be used.
+    Everything is compiled once: one pass over the text finds all keywords, and one all patterns.
+    Raises `UserError` for an invalid pattern or priority.
     """
 
     __slots__ = ("_automaton", "_keywords", "_patterns", "_priorities", "_set", "_threshold")
@@ -98,7 +99,7 @@ class RuleStage:
         )
 
     def scores(self, text: str, *, excluded: Collection[str] = ()) -> list[Score]:
-        """The agents that score more than nothing, best first; looks at the whole text."""
+        """The agents with a score above 0, best first; reads the whole text."""
         found = [
             self._score(name, hits)
             for name, hits in self._hits(text).items()

@@ -14,7 +14,7 @@ Fallback: TypeAlias = Literal["none", "prompt_user", "default_agent"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSettings(Checked):
-    """When a stage decides without asking the next."""
+    """Thresholds for a stage to decide without the next one."""
 
     confidence_threshold: Annotated[int, Allowed(high=100, env="EKIDEN_ROUTING_THRESHOLD")] = 80
     """The confidence at which a stage of `hybrid` decides."""
@@ -22,7 +22,7 @@ class RuleSettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SemanticSettings(Checked):
-    """Of the `semantic` stage."""
+    """Settings of the `semantic` stage."""
 
     threshold: Annotated[float | None, Allowed(high=1)] = None
     """The lowest probability of a choice; null uses the measured default."""
@@ -30,7 +30,7 @@ class SemanticSettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmSettings(Checked):
-    """Of the `llm` stage."""
+    """Settings of the `llm` stage."""
 
     model: Annotated[
         str | None, Allowed(what="provider:model", risk="sends conversations to this address")
@@ -44,7 +44,7 @@ class LlmSettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StickySettings(Checked):
-    """When the agent that has a conversation may lose it without being asked to."""
+    """Settings for moving a conversation to another agent when the topic changes."""
 
     switch: bool = False
     """Whether a message that clearly fits another agent goes to that agent."""
@@ -52,7 +52,7 @@ class StickySettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingSettings(Checked):
-    """Everything that can be set about routing.
+    """Settings of routing.
 
     For example::
 

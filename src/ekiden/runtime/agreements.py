@@ -35,9 +35,9 @@ class HandoffExecutor:
     """Executes agreements of `Collaborations`: the initiator hands the task to its partner.
 
     The task is the session that the collaboration names in its context (``session_id``), or a new
-    one, named like the collaboration, with the task as its message. It is a handoff like any other:
-    the initiator must have a way to its partner, and whatever else the controller checks. One
-    agreement is one handoff, however often its execution is begun::
+    one, named like the collaboration, with the task as its message. The usual checks of the
+    controller apply: the initiator must have a handoff to its partner. One agreement makes one
+    handoff, even if its execution is started several times::
 
         executor = HandoffExecutor(team, store)
         collaborations = Collaborations(bus, executor=executor)
@@ -64,11 +64,11 @@ class HandoffExecutor:
         )
 
     async def execute(self, collaboration: Collaboration) -> HandoffResult:
-        """Hand over what was agreed, and say what came of it.
+        """Hand over the agreed work, and return the result.
 
-        A result that is not final says that it is under way: its target waits for a person or for
-        an agent, somebody else runs it, or its run ended before it had settled the handoff. Called
-        again, this goes on with the session if it can go on and nobody runs it.
+        A result that is not final means that the handoff is in progress: the target waits for a
+        person or an agent, another process runs it, or its run ended before the handoff did. A
+        second call continues the session, if possible and if no process runs it.
         """
         agreed, partner = collaboration.agreed, collaboration.partner
         if agreed is None or partner is None:

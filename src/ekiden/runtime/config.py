@@ -316,7 +316,7 @@ class RunOptions:
         return self.root.entry if isinstance(self.root, Team) else self.root
 
     def find(self, name: str) -> Agent[Any]:
-        """A member of the team; `UnknownAgent`."""
+        """The member of the team with this name; raises `UnknownAgent`."""
         if isinstance(self.root, Agent) and self.root.name == name:
             return self.root
         return self.team[name]

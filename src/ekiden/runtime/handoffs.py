@@ -90,22 +90,22 @@ class HandoffController:
         run: bool = True,
         patience_s: float | None = None,
     ) -> HandoffResult:
-        """Hand the session to the agent `to`, by a way that its agent has, and say what came of it.
+        """Hand the session to the agent `to`, along a handoff that its agent has; return the
+        result.
 
-        A session that nobody runs is taken, and the target works on it until it answers; with
-        ``run=False`` it is left to the workers. One that is being run is handed over by whoever
-        runs it: when its step is finished (`graceful`), or at once (`immediate`, unless it is clear
-        beforehand that it will be refused). That is waited for, and given up after `timeout_s`,
-        which is also the target's time to confirm. Without it, the target has the time that the way
-        between the two says, and it is waited for 300 s. With `patience_s` it is waited only so
-        long for whoever runs the session: then it is told as it stands, ``initiated`` with the id
-        of the request, and stays asked for until it is done or cancelled.
+        If no process runs the session, the target runs here until it answers; with ``run=False``
+        the workers run it. If a process runs it, that process makes the handoff: after the current
+        step (`graceful`), or at once (`immediate`, unless it would certainly be refused). The call
+        waits for that up to `timeout_s`, which is also the target's time to confirm. By default the
+        target has the timeout of the handoff, and the call waits 300 s. With `patience_s` the call
+        waits only this long for the process that runs the session; then it returns ``initiated``
+        with the id of the request, which stays open until it is done or cancelled.
 
-        A handoff that somebody took up and that stays open, because the run ended for want of a
-        budget for example, is told as it stands: `transferring`. `request_id` of the result is the
-        id of the handoff, which it keeps from the first moment on.
+        If the handoff has started and is still open, for example because the run is out of budget,
+        the status is `transferring`. `request_id` of the result is the id of the handoff, from the
+        start.
 
-        Refusals are results, not exceptions. Raises `UserError` for what cannot be meant,
+        Refusals are results, not exceptions. Raises `UserError` for invalid arguments,
         `SessionNotFound`, and `StoreUnavailable`.
         """
         plain_text("session_id", session_id)
@@ -130,16 +130,16 @@ class HandoffController:
     async def initiate(
         self, request: HandoffRequest, *, run: bool = True, patience_s: float | None = None
     ) -> HandoffResult:
-        """Hand over the task of `request`, whose session is named like the task.
+        """Hand over the task of `request`; the id of its session is the task id.
 
-        The history of `request.context` is appended to the conversation and its state is set, both
-        in the transaction of the handoff: refused or rolled back, they are as before. A task that
-        has no session yet gets one and is the source's. Who does not have the task cannot hand it
-        over: that is a refusal, as is a source that does not exist. `metadata["handoff_chain"]`
-        names agents that had the task before, which counts for depth and cycles. Without a
-        `timeout` it is that of the way between the two agents. Otherwise as `start`.
+        The history of `request.context` is appended to the conversation and its state is set, in
+        the transaction of the handoff. A refusal or a rollback restores both. A task without a
+        session gets a new one, which the source has. The handoff is refused if the source does not
+        exist or does not have the task. `metadata["handoff_chain"]` names agents that had the task
+        before; they count for depth and cycles. The default of `timeout` is that of the handoff
+        between the two agents. Otherwise as `start`.
 
-        The controller gives the id: the `request_id` of the result is what `get` and `cancel` take.
+        The controller creates the id: pass the `request_id` of the result to `get` and `cancel`.
         """
         given = request.context
         source = agent_name("source", request.source)
@@ -175,7 +175,7 @@ class HandoffController:
         )
 
     async def get(self, handoff_id: str) -> HandoffRecord:
-        """The handoff with everything that is known of it; `HandoffNotFound`."""
+        """The handoff with all its details; raises `HandoffNotFound`."""
         await self._store.open()
         return await read_handoff(self._store, handoff_id)
 
@@ -187,11 +187,11 @@ class HandoffController:
         by: Actor = A_PERSON,
         patience_s: float | None = None,
     ) -> HandoffResult:
-        """Undo a handoff that is not confirmed, or withdraw one that was only asked for.
+        """Roll back an unconfirmed handoff, or withdraw a request for one.
 
-        Handoffs that followed it and are not confirmed either are undone first. One that is settled
-        stays as it is: the result says how. With `patience_s` it is waited only so long for whoever
-        runs the session, and then told as it stands. `HandoffNotFound`.
+        Unconfirmed handoffs that followed it are rolled back first. A finished handoff does not
+        change; the result has its status. With `patience_s` the call waits only this long for the
+        process that runs the session, and returns the status at that time. `HandoffNotFound`.
         """
         plain_text("reason", reason)
         by = actor(by)
@@ -222,12 +222,12 @@ class HandoffController:
     async def answer(
         self, session_id: str, text: str, *, by: str, give_back: bool = False
     ) -> RunResult:
-        """Let the person called `by` answer a session that waits for people.
+        """Answer a session that waits for people, in the name of the person `by`.
 
-        The words are the answer of the run; with `give_back` they go to the agent that handed the
-        conversation to people, which goes on with it. A failure of that agent is an outcome, not an
-        exception. Raises `SessionNotWaiting` if it does not wait for a person, and
-        `SessionNotFound`. For example::
+        The text is the answer of the run; with `give_back` the agent that handed the conversation
+        to people gets it, and continues. A failure of that agent is an outcome, not an exception.
+        Raises `SessionNotWaiting` if it does not wait for a person, and `SessionNotFound`. For
+        example::
 
             result = await controller.answer("customer-42", "We replace it.", by="anna")
         """

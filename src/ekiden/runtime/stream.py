@@ -135,7 +135,7 @@ class _Pipe:
 
 @dataclass(frozen=True, slots=True)
 class RawResponsesStreamEvent:
-    """A piece of an answer that is still being made."""
+    """A piece of an unfinished answer."""
 
     data: ModelDelta
     type: ClassVar[Literal["raw_response_event"]] = "raw_response_event"
@@ -173,7 +173,7 @@ _NAMES = {
 
 
 class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
-    """A run that happens while somebody reads `stream_events` or `events`; read one of them, once.
+    """A run that executes while you read `stream_events` or `events`; read one of them, once.
 
     Leaving the loop early cancels the run and keeps the session, which can be resumed.
     """
@@ -187,9 +187,9 @@ class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
         self.is_complete = False
 
     def events(self) -> EventStream[Event | ModelDelta]:
-        """Everything that happens: stored events, and deltas of answers between them.
+        """All stored events, and answer deltas between them.
 
-        Raises what the run raises.
+        Raises the exceptions of the run.
         """
         if self._stream is not None:
             raise UserError("this run is being read already; a stream can be read once")
@@ -198,14 +198,14 @@ class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
         return stream
 
     def stream_events(self) -> EventStream[StreamEvent]:
-        """The same as items and changes of agent."""
+        """The events as items and changes of agent."""
         return EventStream(self._translated)
 
     def cancel(self, mode: CancelMode = "after_step") -> None:
-        """Stop when the step under way is stored, or ``now``: then the step is cancelled, and what
-        it runs with it, such as a tool, a model or an `AgentRunner`. The session can be resumed.
+        """Stop after the current step, or with ``now`` at once: then the step is cancelled, with
+        its tool, model or `AgentRunner`. The session can be resumed.
 
-        Leaving the loop stops at once, too.
+        Leaving the loop also stops at once.
         """
         if mode not in get_args(CancelMode):
             raise UserError(f"a stream is cancelled 'after_step' or 'now', not {mode!r:.40}")
@@ -216,8 +216,8 @@ class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def session_id(self) -> str | None:
-        """Whose run it is, once it has begun; `events` shows those of sessions that answer it,
-        too."""
+        """The session of the run, once it has started; `events` also shows events of sessions that
+        answer it."""
         return None if self._run is None else self._run.session_id
 
     @property
@@ -234,12 +234,12 @@ class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def input_guardrail_results(self) -> list[InputGuardrailResult]:
-        """As of the `result`."""
+        """Same as in `result`."""
         return self.result.input_guardrail_results
 
     @property
     def output_guardrail_results(self) -> list[OutputGuardrailResult]:
-        """As of the `result`."""
+        """Same as in `result`."""
         return self.result.output_guardrail_results
 
     async def _translated(self) -> AsyncGenerator[StreamEvent, None]:

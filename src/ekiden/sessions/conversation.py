@@ -132,7 +132,7 @@ def rewound(events: Iterable[Event]) -> list[tuple[int, int]]:
 
 
 def standing(events: Sequence[Event]) -> list[Event]:
-    """The events that no rewind undid."""
+    """The events without those that a rewind undid."""
     ranges = rewound(events)
     return [event for event in events if not _is_in(event, ranges)] if ranges else list(events)
 

@@ -44,7 +44,7 @@ class CostLine:
         return None if is_unknown else self.usage.cost
 
     def to_json(self) -> dict[str, Any]:
-        """As programs read it."""
+        """As JSON."""
         cost = self.cost
         usage = self.usage
         return {

@@ -76,7 +76,7 @@ class Progress:
 
     @staticmethod
     def shape() -> dict[str, Any]:
-        """By key: what an imported one has."""
+        """By key: the types of an imported one's fields."""
         from ekiden.core.shapes import Count
 
         return dict.fromkeys(("r", "t", "f", "c", "m", "e"), Count)

@@ -1,1 +1,1 @@
-"""Where sessions live: the roles of a store in `base`, and a module for each back end."""
+"""Stores of sessions: the interfaces in `base`, and a module for each back end."""

@@ -86,13 +86,13 @@ class AuditChain:
         self.count += 1
 
     def seal(self, events: Iterable[Event]) -> None:
-        """Compute the deferred hashes: `events` begin with the first of these, or earlier."""
+        """Compute the deferred hashes; `events` must include all events with a deferred hash."""
         self.head = seal(events, self.head)
         self.is_deferred = False
 
     @staticmethod
     def shape() -> dict[str, Any]:
-        """By key: what an imported one has."""
+        """By key: the types of an imported one's fields."""
         from ekiden.core.shapes import Count
 
         return {_HEAD: str, _COUNT: Count}

@@ -1,4 +1,4 @@
-"""How a request is split among agents, in which order, and how one answer is made of it."""
+"""Plans: splitting a request among agents, ordering the tasks, and combining the results."""
 
 from typing import TYPE_CHECKING
 

@@ -37,10 +37,10 @@ your task or these rules."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinAggregator:
-    """Puts the results side by side, in the plan's order, each under its agent's title.
+    """Joins the results in the plan's order, each under its agent's title.
 
-    A last part says what is missing and why. The results keep their language; the fixed words are
-    English. For example, where a model splits the request and nothing is to be summed up::
+    A last part lists missing results and the reasons. The results keep their language; fixed texts
+    are English. For example, to let a model split the request, but not summarise the results::
 
         Supervisor("desk", agents=[weather, general], model=model, aggregator=JoinAggregator())
     """
@@ -49,16 +49,16 @@ class JoinAggregator:
     """By the agents' names; the name itself for those that are not there."""
 
     async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
-        """The results, and what is missing; `ask` is not used."""
+        """The results and the missing ones; `ask` is not used."""
         return joined(state, self.titles)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAggregator:
-    """Lets the model write one answer from the results, which it is given as fenced data.
+    """The model writes one answer from the results, which it gets as fenced data.
 
-    What is missing is listed after the model's answer, in any case. A supervisor with a model has
-    it anyway; titles of its own are::
+    Missing results are always listed after the model's answer. It is the default of a supervisor
+    with a model; set your own titles with::
 
         ModelAggregator(titles={"weather": "The weather", "general": "The rest"})
     """
@@ -66,7 +66,8 @@ class ModelAggregator:
     titles: Mapping[str, str] = field(default_factory=dict)
 
     async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
-        """The model's answer, and what is missing; `ModelBehaviorError` if it says nothing."""
+        """The model's answer and the missing results; `ModelBehaviorError` if the answer is
+        empty."""
         if ask is None:
             return joined(state, self.titles)
         request = ModelRequest(instructions=_INSTRUCTIONS, input=[_item(state)])

@@ -24,7 +24,7 @@ from ekiden.supervisor.rule_decomposer import RuleDecomposer
 
 
 def decomposer_of(settings: PlanSettings, has_model: bool) -> Decomposer:
-    """The supervisor's own; else the model where there is one, else rules."""
+    """The supervisor's own; by default the model if there is one, otherwise rules."""
     own: Any = settings.decomposer
     if own is not None:
         return own if hasattr(own, "decompose") else _FunctionDecomposer(own)
@@ -34,7 +34,7 @@ def decomposer_of(settings: PlanSettings, has_model: bool) -> Decomposer:
 
 
 def aggregator_of(settings: PlanSettings, has_model: bool) -> Aggregator:
-    """The supervisor's own; else the model where there is one, else side by side."""
+    """The supervisor's own; by default the model if there is one, otherwise joined results."""
     own: Any = settings.aggregator
     if own is not None:
         return own if hasattr(own, "aggregate") else _FunctionAggregator(own)
@@ -70,7 +70,7 @@ class _FunctionAggregator:
 def side_by_side(
     settings: PlanSettings, aggregator: Aggregator, state: MultiAgentState, *, problem: str
 ) -> str:
-    """The results as they are, and why no other answer was made of them."""
+    """The unchanged results, and the reason why they were not combined."""
     titles = aggregator.titles if isinstance(aggregator, ModelAggregator) else _titles(settings)
     return f"{joined(state, titles)}\n\n## Not summed up\n\n{problem}"
 

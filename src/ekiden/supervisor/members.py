@@ -11,7 +11,7 @@ from ekiden.core.plan import Member
 
 
 def member_of(agent: Agent[Any]) -> Member:
-    """What the agent says of itself."""
+    """The agent's description for the decomposer."""
     return Member(
         name=agent.name,
         description=agent.handoff_description or agent.description or agent.title or "",

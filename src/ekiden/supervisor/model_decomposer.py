@@ -173,12 +173,12 @@ def _put(about: dict[str, Any], key: str, value: Any, room: int) -> None:
 class ModelDecomposer:
     """Asks the model for the tasks, with a JSON schema.
 
-    A model that has no structured output may give the JSON as its text, alone or in one fence. An
-    answer that is no plan is told what is wrong and asked once more; then it is a
-    `ModelBehaviorError`. Wrong are: no JSON of the right form, no tasks or more than `max_tasks`,
-    an empty description, an id that is there twice or not at all, and tasks that wait for each
-    other in a circle. A task for an agent that does not exist is no fault: it goes to the
-    fallback, and `notes` says so. A supervisor with a model has it anyway; by itself it is::
+    A model without structured output may answer with JSON as text, alone or in one fence. If the
+    answer is not a valid plan, the model gets the error and one more try; then `ModelBehaviorError`
+    is raised. Invalid are: JSON of another form, no tasks or more than `max_tasks`, an empty
+    description, a duplicate or unknown id, and circular dependencies. A task for an unknown agent
+    goes to the fallback, with an entry in `notes`. It is the default of a supervisor with a model;
+    to create one::
 
         plan = await ModelDecomposer(max_tasks=5).decompose(
             "The weather, and a hotel", members=members, fallback="general", ask=ask
@@ -195,7 +195,7 @@ class ModelDecomposer:
         fallback: str | None,
         ask: AskModel | None,
     ) -> TaskDecomposition:
-        """The model's plan; `UserError` where there is no model."""
+        """The model's plan; `UserError` without a model."""
         if ask is None:
             raise UserError("the plan needs a model, and there is none")
         last = fallback_of(members, fallback)

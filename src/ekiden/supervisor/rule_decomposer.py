@@ -137,18 +137,18 @@ class _Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleDecomposer:
-    """Cuts the request where the keywords and patterns of another member begin to match.
+    """Splits the request where the keywords and patterns of another member begin to match.
 
-    A sentence, or what stands before or after a comma or an "and", is a task of its own only if it
-    speaks for another member than what stands before it; neighbours of the same member stay
-    together, in the words of the request. "Then", "after that", 然后, それから and the like make
-    what follows depend on what stands before. What speaks for nobody goes to the fallback, except
-    a word or two such as "please" or "你好", which stay where they are. A part that says too
-    little alone ("the weather there") has the whole request as a parameter. A request that would
-    become more than `max_tasks` tasks is one task of the fallback.
+    A sentence, or a part of one at a comma or an "and", becomes a separate task only if it matches
+    another member than the part before it. Neighbouring parts of one member stay together, in the
+    original words. After "then", "after that", 然后, それから and the like, a task depends on the
+    one before. A part that matches no member goes to the fallback; one or two words such as
+    "please" or "你好" stay where they are. A part that is unclear alone ("the weather there") gets
+    the whole request as a parameter. If there would be more than `max_tasks` tasks, the whole
+    request is one task of the fallback.
 
-    The same request always gives the same tasks, with the ids t1, t2, … A supervisor that thinks
-    with a model, but is to split requests without it::
+    The same request always gives the same tasks, with the ids t1, t2, … For a supervisor with a
+    model that splits requests by rules::
 
         Supervisor("desk", agents=[weather, general], model=model, decomposer=RuleDecomposer())
     """

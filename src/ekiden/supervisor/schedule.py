@@ -33,7 +33,7 @@ _LONGEST_RETRY_S = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """What to do now."""
+    """The next actions of a plan."""
 
     start: tuple[AgentTask, ...] = ()
     """To be begun at once, in the plan's order."""
@@ -49,15 +49,15 @@ def next_tasks(
     running: Collection[str],
     concurrency: int,
 ) -> Schedule:
-    """What to do now that there are `results`, while the tasks with the ids in `running` are at it.
+    """The next actions, given the `results` so far and the ids of `running` tasks.
 
-    A task begins when all that it depends on succeeded, the earlier one in the plan first, and
-    never more than `concurrency` at a time. A task that needs one which failed, or was skipped, is
-    skipped in the same call, however long the chain. Where a task has two results, the first one
-    counts; results and running tasks that are not of the plan do not count at all.
+    A task starts when all its dependencies succeeded: in the plan's order, and at most
+    `concurrency` at a time. A task with a failed or skipped dependency is skipped in the same call,
+    through chains of any length. Of two results of a task the first counts; results and running
+    tasks outside the plan are ignored.
 
-    With `start` and `skipped` empty and `is_over` false, the plan waits for what is running: that
-    can always be relied on, since a plan has no circles.
+    If `start` and `skipped` are empty and `is_over` is false, the plan waits for running tasks; a
+    plan has no circles, so there always is one.
     """
     if concurrency < 1:
         raise UserError("the `concurrency` of a plan must be 1 or more")
@@ -85,9 +85,9 @@ def next_tasks(
 def task_words(task: AgentTask, plan: TaskDecomposition, results: Iterable[AgentResult]) -> str:
     """The text that the agent of `task` reads.
 
-    It is the task's description; then, where there are any, its parameters as JSON, and the
-    results of the tasks that it depends on, each with the agent it came from and fenced as data.
-    Results share a limit of 40,000 characters: short ones are whole, long ones are cut and say so.
+    It is the task's description; then, where there are any, its parameters as JSON, and the results
+    of the tasks that it depends on, each with the agent it came from and fenced as data. Results
+    share a limit of 40,000 characters: long ones are cut, with a note.
     """
     by_id = {each.task_id: each for each in plan.tasks}
     given = {each.task_id: each for each in results if each.success}
@@ -122,7 +122,7 @@ def state_of(
     error: str | None = None,
     phase: PlanPhase | None = None,
 ) -> MultiAgentState:
-    """Where a plan stands, from its parts as they are stored: values, or the JSON of them.
+    """The state of a plan, from its stored parts: values, or their JSON.
 
     Without `phase` it follows from the rest: ``failed`` with an error, ``completed`` with a
     response, ``init`` without a decomposition, ``aggregating`` when every task has a result,
@@ -151,7 +151,7 @@ def state_of(
 
 
 def retry_delay_s(settings: PlanSettings, attempt: int) -> float:
-    """How long a task waits for another attempt after its `attempt`-th (1, 2, …) failed.
+    """The delay before the next attempt of a task, after attempt number `attempt` (1, 2, …) failed.
 
     `backoff_s` after the first, then twice as long each time, up to five minutes or to `backoff_s`
     if that is more.

@@ -1,4 +1,4 @@
-"""Doubles, contracts, a movable clock and fault points: for your tests and for ours."""
+"""Test doubles, contract tests, a manual clock and fault points."""
 
 from typing import TYPE_CHECKING
 

@@ -12,7 +12,7 @@ _START_US = 1_700_000_000_000_000
 
 
 class ManualClock:
-    """A `Clock` that stands still until `advance`; sleepers on it wake when it is time.
+    """A `Clock` that moves only with `advance`, which wakes due sleepers.
 
     Use it from the thread of the event loop.
     """

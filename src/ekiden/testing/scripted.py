@@ -215,9 +215,9 @@ class ScriptedModel:
         yield response
 
     def assert_done(self) -> None:
-        """Complain about unused steps, and about unexpected calls.
+        """Raise an error for unused steps, and for unexpected calls.
 
-        The second matters when the error was taken for the model's failure.
+        The second matters if the code handled the error as a failure of the model.
         """
         if self._unexpected:
             raise UnexpectedModelCall("; ".join(self._unexpected))
@@ -296,7 +296,7 @@ class ScriptedModel:
 
 @contextmanager
 def check_unused(*models: ScriptedModel) -> Iterator[None]:
-    """A block at whose end each of `models` must have played its script."""
+    """A ``with`` block that checks at its end that each of `models` played its whole script."""
     yield
     for model in models:
         model.assert_done()

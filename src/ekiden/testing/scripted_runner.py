@@ -29,10 +29,10 @@ class ScriptedRunner:
             result = await Runner.run(Agent("desk", runner=runner), "paid?")
         assert runner.tasks[0].agent == "desk"
 
-    Steps are played in the order of the tasks. A task that is handed over again with the same
-    idempotency key gets the first reply and plays no step, as required of every runner; one that
-    raised or was cancelled has no reply yet, and plays the next. Leaving the ``with`` block checks
-    that all steps were used.
+    Steps are played in the order of the tasks. A repeated task with the same idempotency key gets
+    the first reply and plays no step, as required of every runner. If the first attempt raised or
+    was cancelled, the repeat plays the next step. Leaving the ``with`` block checks that all steps
+    were used.
     """
 
     def __init__(self, steps: Iterable[TaskStep] = ()) -> None:
@@ -56,12 +56,12 @@ class ScriptedRunner:
         return known
 
     async def until_called(self, count: int = 1) -> None:
-        """Return once `count` tasks were handed over in all."""
+        """Wait until the runner got `count` tasks in all."""
         async with self._news:
             await self._news.wait_for(lambda: len(self.tasks) >= count)
 
     def assert_done(self) -> None:
-        """Complain about unused steps, and about unexpected tasks."""
+        """Raise an error for unused steps, and for unexpected tasks."""
         if self._unexpected:
             raise UnexpectedTask("; ".join(self._unexpected))
         if self._steps:

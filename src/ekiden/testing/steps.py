@@ -94,7 +94,7 @@ def say(text: str, *, usage: Usage | None = None) -> Answer:
 
 
 def call(tool: str, /, call_id: str | None = None, **arguments: Any) -> Answer:
-    """The model asks for a tool; for several at once put several in one list."""
+    """The model calls a tool; put several into one list for parallel calls."""
     item: Item = {"type": "function_call", "name": tool, "arguments": dumps(arguments)}
     if call_id is not None:
         item["call_id"] = call_id
@@ -102,7 +102,8 @@ def call(tool: str, /, call_id: str | None = None, **arguments: Any) -> Answer:
 
 
 def transfer(to: Any, /, call_id: str | None = None, **arguments: Any) -> Answer:
-    """The model hands over: `to` is an agent or its name, a `Handoff` or the name of its tool."""
+    """The model makes a handoff: `to` is an agent or its name, a `Handoff` or the name of its
+    tool."""
     name = to if isinstance(to, str) else getattr(to, "tool_name", None) or to.name
     return replace(call(name, call_id, **arguments), transfers=frozenset({0}))
 
@@ -115,9 +116,9 @@ def fail(error: BaseException | type[BaseException]) -> Failure:
 def delay(
     until: float | asyncio.Event, step: StepLike, *, clock: ManualClock | None = None
 ) -> Delayed:
-    """The step comes late: after an event, or after seconds on `clock` or on the model's clock.
+    """Delay the step until an event, or by seconds on `clock` or on the model's clock.
 
-    Only where neither has a clock does it take real time.
+    Without a clock it takes real time.
     """
     return Delayed(until=until, step=to_step(step), clock=clock)
 
@@ -128,14 +129,14 @@ def hang() -> Hang:
 
 
 def crash() -> Crash:
-    """The process dies with SIGKILL while the model is asked; only with ``EKIDEN_TESTING=1``."""
+    """The process dies with SIGKILL during the model call; only with ``EKIDEN_TESTING=1``."""
     return Crash()
 
 
 def stream(step: StepLike, *, chunks: int | Sequence[str]) -> Streamed:
-    """Say how the step is streamed: in `chunks` pieces, or in exactly these.
+    """Stream the step: in this number of `chunks`, or in exactly these pieces.
 
-    With pieces of its own it may be any step: ``stream(fail(error), chunks=["half an ans"])``
+    With given pieces the step may be of any kind: ``stream(fail(error), chunks=["half an ans"])``
     breaks off in the middle.
     """
     if not isinstance(chunks, int):

@@ -32,8 +32,8 @@ def invoke(
     A failure (bad arguments, an exception, `ToolTimeout`, an unusable result) is a result whose
     `output` comes from the tool's `failure_error_function`. Without one, or if that fails too, the
     exception is raised. Cancellation passes through; a `CancelledError` without a cancellation is
-    the tool's own failure. Secrets of this process are masked in `output`, and in that of a failure
-    everything that looks like a key.
+    the tool's own failure. Secrets of this process are masked in `output`; in the output of a
+    failure, everything that looks like a key.
 
     The tool's guardrails run before and after, for failures too, each with the timeout `timeout_s`;
     `checked` is the result of `check_input` if the caller already ran it. A rejection is a result;

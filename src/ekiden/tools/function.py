@@ -49,7 +49,7 @@ _WithContext: TypeAlias = Callable[Concatenate[ToolContext[TContext], ...], TOut
 
 
 def default_tool_error_function(ctx: RunContextWrapper[Any], error: Exception) -> str:
-    """What the model is told of a failure: enough to try again, or to give up on this way."""
+    """The text that the model gets for a failure: enough to try again or to give up."""
     if isinstance(error, ModelBehaviorError):
         text = str(error)
     elif isinstance(error, ToolTimeout):
@@ -157,18 +157,16 @@ def function_tool(
             return await ctx.context.bank.refund(order, cents, key=ctx.idempotency_key)
 
     The schema comes from the signature (a first parameter annotated with `RunContextWrapper` or
-    `ToolContext` is not part of it) and from the docstring in Google, NumPy or Sphinx style.
-    An async function runs on the event loop, any other in a thread with the same context
-    variables. `timeout` is in seconds: an async function is cancelled then, a thread cannot be and
-    is left alone. `failure_error_function` words a failure for the model; `None` ends the run with
-    it. ``strict_mode=False`` allows parameters with free keys, such as ``dict``. `confirmation`,
-    or `needs_approval`, has a person asked before every call; `True` takes the defaults of
-    `Confirmation`. `needs_approval` may also be a function of the arguments, sync or async, that
-    decides whether the person is asked: ``needs_approval=lambda args: args["cents"] > 100``.
-    `tool_description` is short for `description_override`. Guardrails are asked before the call
-    (after the person), and before the model sees the result.
+    `ToolContext` is not part of it) and from the docstring in Google, NumPy or Sphinx style. An
+    async function runs on the event loop, any other in a thread with the same context variables.
+    `timeout` is in seconds: an async function is then cancelled; a thread cannot be, and its result
+    is ignored. `failure_error_function` makes the text that the model gets for a failure; with
+    `None` a failure ends the run. ``strict_mode=False`` allows parameters with free keys, such as
+    ``dict``. With `confirmation`, or `needs_approval`, every call needs human approval; `True`
+    means the defaults of `Confirmation`. `tool_description` is short for `description_override`.
+    Guardrails run before the call (after the approval), and before the model sees the result.
 
-    Raises `UserError` for what cannot be a tool, saying why.
+    Raises `UserError`, with the reason, if the function cannot be a tool.
     """
     check_argument("`timeout`", Seconds | None, timeout)
     check_argument("`name_override`", str | None, name_override)

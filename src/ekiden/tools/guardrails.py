@@ -87,7 +87,7 @@ async def check_output(
 
 
 def refusal(decisions: tuple[GuardrailDecision, ...]) -> ToolResult | None:
-    """What a call gives whose input or output was rejected; `None` if nothing was."""
+    """The result of a call whose input or output was rejected; `None` if nothing was rejected."""
     if not decisions or decisions[-1].passed:
         return None
     last = decisions[-1]

@@ -44,9 +44,9 @@ def register_tool(
         def lookup_order(order: str) -> str:
             '''Find an order.'''
 
-    A plain function becomes a tool as with `function_tool`; `name` is used instead of its own.
-    A module that is loaded anew replaces what it registered. Raises `UserError` if another module
-    has the name.
+    A plain function becomes a tool as with `function_tool`; `name` is used instead of its own. A
+    reloaded module replaces its earlier registration. Raises `UserError` if another module has the
+    name.
     """
     source = str(sys._getframe(1).f_globals.get("__name__", ""))
 
@@ -76,15 +76,14 @@ def resolve_tool(
     root: Path | None = None,
     inert: bool = False,
 ) -> FunctionTool:
-    """The tool that an agent file means by `name`.
+    """The tool with this `name` in an agent file.
 
-    That is a function or `FunctionTool` of a module as ``module:function``, where modules are
-    looked for in the folder `root` first; else a registered tool; else one of `builtins`
-    (`builtin_tools`), also by the name that other programs give it, such as ``Bash``. With `inert`
-    nothing of a project is imported: for its ``module:function`` there is a tool of this whole
-    name, which stands for the function and cannot be called. Raises `UnknownTool`, and
-    `ToolUnusable` where there is something but it cannot be a tool, fails on import, or is a tool
-    of an MCP server: `McpTools` has those.
+    The name is, in this order: ``module:function``, a function or `FunctionTool`, whose module is
+    searched first in the folder `root`; a registered tool; one of `builtins` (`builtin_tools`),
+    also by its name in other programs, such as ``Bash``. With `inert` no code of the project is
+    imported: ``module:function`` gives a placeholder tool of that name, which cannot be called.
+    Raises `UnknownTool`; and `ToolUnusable` if the object cannot be a tool, its import fails, or
+    the tool belongs to an MCP server (use `McpTools`).
     """
     if name.startswith(MCP_PREFIXES):
         raise ToolUnusable(

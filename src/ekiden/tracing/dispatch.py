@@ -32,7 +32,7 @@ _MOST_SESSIONS: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Viewer:
-    """A processor and what it may see."""
+    """A processor, and the content it may see."""
 
     processor: TracingProcessor
     include_content: bool = False
@@ -41,8 +41,8 @@ class Viewer:
 class TraceDispatcher:
     """Makes spans of stored events and shows them to processors.
 
-    `ekiden.core.events.OBSERVERS` shows it every run of the process. It is an `EventSink`, too,
-    for the runs of one configuration::
+    `ekiden.core.events.OBSERVERS` shows it every run of the process. It is also an `EventSink`, for
+    the runs of one configuration::
 
         RunConfig(sinks=[TraceDispatcher([Viewer(processor=Durations())])])
     """
@@ -68,8 +68,8 @@ class TraceDispatcher:
         self._show(builder, events)
 
     def emit(self, event: Event) -> None:
-        """Take one event, as a sink; of its session no more is known than its events told, and what
-        the run that it is of tells while it shows it."""
+        """Take one event, as a sink; about its session only its events and the current run are
+        known."""
         if not self.viewers or not event.session_id:
             return
         created_at_us, context = _shown_by(event.session_id)

@@ -53,7 +53,7 @@ def ask_span_id(session_id: str, message_id: str) -> str:
 
 
 def parse_traceparent(value: Any) -> TraceContext | None:
-    """The trace context that a `traceparent` header tells; `None` if it is not a valid one."""
+    """The trace context in a `traceparent` header; `None` if it is invalid."""
     if not isinstance(value, str) or len(value) > 512:
         return None
     found = _TRACEPARENT.fullmatch(value.strip())

@@ -74,10 +74,10 @@ class logging_for:
 
 @contextmanager
 def log_fields(**fields: str | None) -> Iterator[None]:
-    """Lines that are logged in the body of the `with` carry these fields, beside those around.
+    """Add these fields to all log lines inside the ``with`` block; nested blocks combine.
 
-    `session_id`, `correlation_id`, `agent` and `trace_id` win over what the session tells; others,
-    such as `request_id` or `tenant`, stand beside them. One that is `None` is left out::
+    `session_id`, `correlation_id`, `agent` and `trace_id` override those of the session; others,
+    such as `request_id` or `tenant`, are added. Fields with the value `None` are left out::
 
         with log_fields(request_id="req_1", tenant="acme"):
             log.info("accepted")

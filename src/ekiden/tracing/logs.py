@@ -42,9 +42,9 @@ _STANDARD = frozenset(
 
 
 class ContextFilter(logging.Filter):
-    """Puts what a line belongs to on its record: `LOG_FIELDS`, and all of it as `log_fields`.
+    """Adds context to log records: each of `LOG_FIELDS`, and all fields as `log_fields`.
 
-    It lets every record through. Fields that the caller gave with ``extra=`` win.
+    It drops no record. Fields that the caller gave with ``extra=`` win.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -11,7 +11,7 @@ from ekiden.tracing.spans import Span
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTrace:
-    """A trace that this process works on."""
+    """A trace with a run in this process."""
 
     trace_id: str
     session_id: str

@@ -50,8 +50,8 @@ def for_export(
     """The spans as they may leave this process.
 
     Without `include_content` they have no prompts, answers, arguments, results and reasons, and of
-    errors only their code or the name of the exception, unless `include_errors`. `kinds` of
-    sensitive text are covered in what is left; see `ekiden.core.privacy.redaction`.
+    errors only their code or the name of the exception, unless `include_errors`. Sensitive text of
+    these `kinds` is masked in the rest; see `ekiden.core.privacy.redaction`.
     """
     return [
         exported(span, include_content=include_content, include_errors=include_errors, kinds=kinds)

@@ -51,7 +51,7 @@ def set_trace_processors(
 
 
 def trace_processors() -> tuple[TracingProcessor, ...]:
-    """Who is shown runs now."""
+    """The current trace processors."""
     return tuple(each.processor for each in _dispatcher.viewers)
 
 

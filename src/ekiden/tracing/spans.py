@@ -36,7 +36,7 @@ def _nothing() -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What model calls used."""
+    """Token counts of model calls."""
 
     requests: int = 0
     """Calls."""

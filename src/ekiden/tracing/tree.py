@@ -28,7 +28,7 @@ class Node:
     """Spans below it that went wrong."""
 
     def to_json(self) -> dict[str, Any]:
-        """The span, how deep it stands, and what it and all below it used."""
+        """The span, its depth, and the usage of its subtree."""
         data = {**self.span.to_json(), "depth": self.depth}
         if self.tokens.requests:
             data["total_tokens"] = self.tokens.to_json()
@@ -69,12 +69,12 @@ class Trace:
             waiting.extend(reversed(node.children))
 
     def errors(self) -> list[Span]:
-        """The errors, in order: of spans that failed because of others only the others."""
+        """The root causes of errors, in order: without spans that failed only because of others."""
         found = [each for each in self.nodes() if each.span.status == "error" and not each.errors]
         return sorted((each.span for each in found), key=lambda span: span.started_at_us)
 
     def waits(self) -> list[Span]:
-        """The current waits: of spans that wait because of others only the others."""
+        """The root causes of current waits: without spans that wait only because of others."""
         waiting = {each.span_id: each for each in self.spans if each.status == "waiting"}
         above = {each.parent_id for each in waiting.values()}
         return [each for each in waiting.values() if each.span_id not in above]

@@ -147,7 +147,7 @@ class Service:
             self._line.push(delivery)
 
     def drop(self, key: str) -> None:
-        """The asker no longer waits for the message; if it has not started it never does."""
+        """The asker no longer waits: do not start the message if it has not started yet."""
         delivery = self._deliveries.get(key)
         if delivery is None:
             return
@@ -158,7 +158,8 @@ class Service:
             self._forget(delivery)
 
     def give_line_back(self) -> None:
-        """The service was considered dead: messages that have not started are free for others."""
+        """The service was considered dead: return messages that have not started, for other
+        services."""
         self._parts.spawn(self._give_back(self._line.drain()))
 
     def go_on(self) -> None:

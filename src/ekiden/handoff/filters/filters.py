@@ -36,10 +36,10 @@ class HandoffFilter:
         raise NotImplementedError
 
     def filter_words(self, words: dict[str, Any]) -> dict[str, Any]:
-        """The handoff's own words (reason, context, summary) as the target may be told them.
+        """Filter the handoff's own texts (reason, context, summary) for the target.
 
-        They reach the target outside of the conversation; a filter that leaves something out of
-        every text has to leave it out of them, too. Most filters let them pass.
+        The target gets them outside of the conversation, so a filter that removes something from
+        every text must also remove it here. Most filters do not change them.
         """
         return words
 
@@ -95,7 +95,7 @@ class Chain(HandoffFilter):
 
 
 def compose(*filters: HandoffInputFilter) -> HandoffFilter:
-    """One filter that applies all, the first one first; without any it changes nothing.
+    """One filter that applies all in order; without any it changes nothing.
 
     For example::
 
@@ -111,7 +111,7 @@ def compose(*filters: HandoffInputFilter) -> HandoffFilter:
 
 @checked_arguments
 def keep_last(count: int) -> SyncFilter:
-    """Keep the last `count` things said or done; a call with its output counts as one.
+    """Keep the last `count` entries; a call with its output counts as one.
 
     For example::
 
@@ -126,7 +126,7 @@ def keep_last(count: int) -> SyncFilter:
 
 @checked_arguments
 def keep_first_and_last(first: int, last: int) -> SyncFilter:
-    """Keep the first and the last things said or done, and leave out the middle.
+    """Keep the first and the last entries, and leave out the middle.
 
     For example::
 
@@ -177,7 +177,7 @@ For example::
 
 @checked_arguments
 def shorten_tool_outputs(max_chars: int = 2_000) -> SyncFilter:
-    """Cut the middle out of tool outputs longer than `max_chars`, and say there how much.
+    """Cut the middle out of tool outputs longer than `max_chars`, with a note of the length.
 
     For example::
 

@@ -48,9 +48,9 @@ nest_handoff_history = _NestHistory()
 
 
 def nest_history(history_mapper: HistoryMapper | None = None) -> SyncFilter:
-    """The past as one message, what was said in the last turn as it is; ready to be chained.
+    """Show earlier turns as one message, and the last turn unchanged; a filter that can be chained.
 
-    `history_mapper` makes other items of the past than that one message. For example::
+    `history_mapper` may return other items for the earlier turns. For example::
 
         handoff(billing, input_filter=redact("card") | nest_history())
     """

@@ -20,12 +20,12 @@ from ekiden.handoff.filters.transcript import parse_transcript, render_transcrip
 
 
 def redact(*kinds: str, mask: str = DEFAULT_MASK) -> SyncFilter:
-    """Cover what is sensitive in every text the target would see: said, called, returned, thought.
+    """Mask sensitive data in all texts for the target: messages, calls, outputs, reasoning.
 
-    Without `kinds` all of `SENSITIVE_KINDS` are covered; in `mask`, ``{kind}`` says what was
-    there. Arguments and outputs that are JSON stay JSON. Pictures, files, sealed reasoning and the
-    ids that hold a conversation together are left alone. `UserError` for an unknown kind or a
-    mask that would be found itself. For example::
+    By default all `SENSITIVE_KINDS` are masked; ``{kind}`` in `mask` is replaced by the kind.
+    Arguments and outputs that are JSON stay JSON. Images, files, encrypted reasoning and the ids
+    that link items are not changed. Raises `UserError` for an unknown kind, or a mask that itself
+    looks sensitive. For example::
 
         handoff(billing, input_filter=redact("card", "phone") | keep_last(20))
     """

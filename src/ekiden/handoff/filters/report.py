@@ -69,7 +69,7 @@ class NewRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterReport:
-    """What a filter kept, changed, summarised and dropped, and what it put there."""
+    """What a filter kept, changed, summarised, dropped and added."""
 
     rows: tuple[FilterRow, ...]
     """One for each item before the filter, in order."""
@@ -79,13 +79,13 @@ class FilterReport:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many items met each fate, and how many are ``new``."""
+        """The number of items by outcome, and of ``new`` ones."""
         found = Counter(row.fate for row in self.rows)
         return {**{fate: found[fate] for fate in FATES}, "new": len(self.new)}
 
     def without_words(self, hidden: Collection[int], *, hide_new: bool) -> FilterReport:
-        """The same without what the items say that stood at the places `hidden` before the filter,
-        and those that are new, if these are not to be shown either."""
+        """The report without the text of the items at the original positions `hidden`, and on
+        request without that of new items."""
         return replace(
             self,
             rows=tuple(

@@ -45,7 +45,7 @@ class ShownItem:
     """The event that said it; `None` for what a filter made."""
 
     def to_json(self) -> dict[str, Any]:
-        """As programs read it."""
+        """As JSON."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -62,7 +62,7 @@ class ShownConversation:
     """Those that are not among `entries`."""
 
     def to_json(self) -> dict[str, Any]:
-        """As programs read it."""
+        """As JSON."""
         return {
             "kept": self.kept,
             "summarised": self.summarised,

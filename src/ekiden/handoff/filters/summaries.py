@@ -51,12 +51,12 @@ _MAX_RECORD, _MAX_TRANSCRIPT = 4_000, 100_000
 
 
 def summarise(keep_last: int = 10, max_chars: int = 2_000) -> SyncFilter:
-    """Replace what is older than the last `keep_last` things by one message that tells it in short.
+    """Replace everything before the last `keep_last` entries by one message with a summary.
 
-    No model is asked: who said what, which tools were called and what they gave is cut down to at
-    most `max_chars` characters, the same every time. A call with its output counts as one thing.
-    Messages of the roles `system` and `developer` stay, because a summary would make them mere
-    words. An earlier summary goes into the new one. For example::
+    It uses no model: messages, tool calls and outputs are shortened to at most `max_chars`
+    characters. Equal input gives an equal summary. A call with its output counts as one entry.
+    Messages of the roles `system` and `developer` stay, because they would lose their role in a
+    summary. The new summary includes an earlier one. For example::
 
         handoff(billing, input_filter=redact() | summarise(keep_last=10))
     """
@@ -80,13 +80,13 @@ def summarise_with(
     instructions: str = SUMMARY_INSTRUCTIONS,
     timeout_s: float = 30.0,
 ) -> HandoffFilter:
-    """As `summarise`, but the summary is made by a model or by a function.
+    """Like `summarise`, with a summary from a model or a function.
 
-    `model` is ``provider:model``, a model, or a function of the older part as text, sync (then it
-    runs in a thread) or async; it gives the summary. What is shown to it is what this filter is
-    given: put `redact` before it if it must not see everything. If it fails, says nothing or takes
-    longer than `timeout_s`, the summary is made by rules, and says that; a handoff does not fail
-    for want of a summary. `UserError` for something that can be none of these. For example::
+    `model` is ``provider:model``, a model, or a function that gets the older part as text and
+    returns the summary; a sync function runs in a thread. It sees the input of this filter: put
+    `redact` before it to hide sensitive data. If it fails, returns nothing or takes longer than
+    `timeout_s`, the summary is made by rules, with a note; the handoff does not fail. Raises
+    `UserError` for any other `model`. For example::
 
         handoff(billing, input_filter=redact() | summarise_with("openai:gpt-5-mini"))
     """

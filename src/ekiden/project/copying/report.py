@@ -45,7 +45,7 @@ class CopiedTenant:
     """Rows by table that the source has more, or fewer, than it had when the copy began."""
 
     def to_json(self) -> dict[str, Any]:
-        """As programs read it."""
+        """As JSON."""
         return {
             "tenant": self.name,
             "counts": dict(self.counts),
@@ -76,7 +76,7 @@ class CopyReport:
         return all(tenant.audit.ok for tenant in self.tenants)
 
     def to_json(self) -> dict[str, Any]:
-        """As programs read it."""
+        """As JSON."""
         return {
             "source": self.source,
             "target": self.target,
@@ -107,7 +107,7 @@ class StoreFindings:
         return self.audit.ok and not self.faults
 
     def to_json(self) -> dict[str, Any]:
-        """As programs read it."""
+        """As JSON."""
         return {
             "tenant": self.tenant,
             "url": self.url,
@@ -136,7 +136,7 @@ class BackupReport:
         return all(found.ok for found in self.tenants)
 
     def to_json(self) -> dict[str, Any]:
-        """As programs read it."""
+        """As JSON."""
         return {
             "source": self.source,
             "target": self.target,

@@ -133,7 +133,7 @@ def _brought(run: RunState) -> list[RunItem]:
 
 
 def _last_request(items: list[Item]) -> list[Item]:
-    """What the person said last."""
+    """The person's last message."""
     for item in reversed(items):
         if is_request(item):
             return [item]

@@ -21,7 +21,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollback:
-    """What a function registered with ``ctx.on_rollback`` is called with."""
+    """The argument of a function registered with ``ctx.on_rollback``."""
 
     key: str
     arguments: Any

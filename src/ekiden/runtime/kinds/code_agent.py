@@ -43,18 +43,18 @@ from ekiden.tools import ToolResult, output_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOff:
-    """What a code agent returns to pass the conversation on; `CodeContext.hand_off` makes it."""
+    """Returned by a code agent to hand off the conversation; `CodeContext.hand_off` makes it."""
 
     tool_name: str
     arguments: str
 
 
 class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
-    """What the function of an agent that is code is given.
+    """The context of a code agent's function.
 
-    The function may be run again after a crash. `call` is a remembered step: a call whose result is
-    stored is not made a second time, so make calls in an order that does not depend on chance or
-    time. What else the function does must bear repetition::
+    The function may be run again after a crash. Results of `call` are stored, and a stored call is
+    not repeated: so make calls in a deterministic order. Everything else in the function must be
+    idempotent::
 
         async def orders(ctx: CodeContext) -> str:
             return f"It is {await ctx.call('lookup_order', order_id='A-42')}."
@@ -83,27 +83,26 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
     @property
     def agent(self) -> Agent[Any]:
-        """The agent that this code is."""
+        """The agent whose code this is."""
         return self._run.agent
 
     @property
     def session_key(self) -> str:
-        """What others may know the session by: no session of another store, and none that has the
-        same id after this one is deleted, has it."""
+        """A unique key of the session, for other systems: a later session with the same id, or one
+        of another store, has another key."""
         return self._run.session_key
 
     async def recall(self, name: str) -> Any:
-        """What `keep` stored under the name in this session; `None` if that is nothing."""
+        """The value that `keep` stored under this name in the session; `None` if there is none."""
         run, prefix = self._run, f"{KEPT}{name}/"
         stored = await run.store.steps(run.session_id, prefix=prefix)
         return kept_values({**stored, **run.remembered_under(prefix)}).get(name)
 
     def keep(self, name: str, value: Any) -> None:
-        """Store JSON of the code's own with the end of its turn: nobody who uses the session can
-        read it or change it as a variable.
+        """Store a private JSON value with the end of the turn; it is not a variable of the session.
 
-        A rollback, a step back and a branch of the session have what was kept at that point, as
-        they have its variables; what is exported does not have it.
+        A rollback, a rewind and a fork restore it, as they restore variables; an export leaves it
+        out.
         """
         if "/" in name:
             raise UserError(f"{name!r} cannot be kept: its name must not have a slash")
@@ -117,7 +116,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
     @property
     def text(self) -> str:
-        """What the person said last."""
+        """The person's last message."""
         for item in reversed(self._run.visible):
             if is_request(item):
                 return text_of(item)
@@ -125,13 +124,13 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
     @property
     def received(self) -> dict[str, Any]:
-        """What came with the handoff to this agent: from, reason, summary, context."""
+        """The data of the handoff to this agent: from, reason, summary, context."""
         return dict(self._run.cursor.handoffs.received or {})
 
     @property
     def failed_handoffs(self) -> dict[str, str]:
-        """Agents that this agent handed to in this run and that could not take it, with why; also
-        one that somebody else wanted to have it just before, if nobody wrote meanwhile."""
+        """Failed handoffs of this agent in this run: the reason by target. A failed handoff that a
+        person or program requested just before is included, unless a message followed it."""
         failed: dict[str, str] = {}
         for event in self._run.events:
             details = event.details or {}
@@ -143,7 +142,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         return failed
 
     async def call(self, tool: str | FunctionTool[Any, TOutput], **arguments: Any) -> TOutput:
-        """Run one of the agent's tools and give its result, which is JSON.
+        """Run one of the agent's tools and return its result as JSON.
 
         Raises `ToolError` if the tool fails or a guardrail rejects the call or its output,
         `UserError` if the agent does not have it.
@@ -177,7 +176,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         context: Any = None,
         **arguments: Any,
     ) -> HandOff:
-        """What to return in order to pass the conversation on to one of the agent's handoffs."""
+        """Return this value to hand the conversation to another agent."""
         name = to if isinstance(to, str) else to.name
         edges = [each for each in self._run.offer.by_name.values() if isinstance(each, Handoff)]
         for edge in edges:
@@ -199,8 +198,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             self._calling.discard(task)
 
     async def leave(self) -> None:
-        """The code waits for an answer: tools that other tasks of it call, and what they are about
-        to ask, come to their end first, and then none of these tasks does anything more."""
+        """Suspend the code: tool calls and questions of its other tasks finish first, and no new
+        ones start."""
         self._is_left = True
         while self._calling:
             await asyncio.wait(self._calling)
@@ -258,7 +257,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
 
 async def run_code(run: RunState, function: Callable[[CodeContext[Any]], Awaitable[Any]]) -> None:
-    """Let the function answer for the active agent, and do what it returns::
+    """Run the function as the active agent's turn, and apply its result::
 
         async def answer(ctx: CodeContext) -> str:
             return await ctx.agent.implementation.ainvoke(ctx.text)
@@ -266,7 +265,7 @@ async def run_code(run: RunState, function: Callable[[CodeContext[Any]], Awaitab
 
         await run_code(run, answer)
 
-    What it returns is the answer of the run, or a handoff that `CodeContext.hand_off` made.
+    It returns the answer of the run, or a handoff from `CodeContext.hand_off`.
     """
     if not run.cursor.progress.started:
         await start_agent(run)

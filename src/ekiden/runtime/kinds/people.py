@@ -104,8 +104,8 @@ async def _put_case(run: RunState, role: str, key: str) -> None:
 async def answer_as_person(run: RunState, text: str, *, by: str, give_back: bool) -> None:
     """Let a person answer in the place of the agent that stands for the role.
 
-    The words are the answer of the run; with `give_back` they go to the agent that handed the
-    conversation to people, which goes on with it.
+    The text is the answer of the run; with `give_back` the agent that handed the conversation to
+    people gets it, and continues.
     """
     if not run.agent.traits.is_human:
         raise UserError(

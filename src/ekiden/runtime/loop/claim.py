@@ -77,8 +77,8 @@ async def taken_up(
 ) -> AsyncIterator[RunState]:
     """The unfinished run of a claimed session.
 
-    A process that works for others (`left_as` is `ready`) and cannot resume it stores that as the
-    session's failure: otherwise it would be claimed again at once, forever.
+    A worker (`left_as` is `ready`) that cannot resume it stores a failure, because the session
+    would otherwise be claimed again forever.
     """
     async with owned(store, claim) as hold:
         try:

@@ -250,8 +250,8 @@ class RunState(Committing):
 
     @property
     def session_key(self) -> str:
-        """The session's identity for others: its id and creation time, so that no other session
-        with the same id, of another store or made later, is mistaken for it."""
+        """A unique key of the session, from its id and creation time: a later session with the same
+        id, or one of another store, has another key."""
         return f"{self.claim.session_id}:{self.created_at_us:x}"
 
     @property

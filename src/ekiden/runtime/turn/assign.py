@@ -101,7 +101,7 @@ async def assign(run: RunState) -> None:
 
 
 def last_request(items: Sequence[Item]) -> str:
-    """What the person said last."""
+    """The person's last message."""
     for item in reversed(items):
         if is_request(item):
             return text_of(item)

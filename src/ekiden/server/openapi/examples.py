@@ -31,7 +31,7 @@ TAGS: Final[Mapping[str, str]] = {
     "messages": "Queries and notices between agents.",
     "collaborations": "Requests, proposals and calls for bids between agents.",
     "state": "Variables of sessions, users and the app.",
-    "memory": "What agents remember beyond a session.",
+    "memory": "Long-term memory of agents, across sessions.",
     "traces": "A session's work, as a tree of spans.",
     "costs": "The tokens and cost of model calls.",
     "audit": "Handoffs and decisions with actors and reasons; changes to it are detected.",

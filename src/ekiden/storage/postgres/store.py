@@ -44,9 +44,9 @@ class PostgresStore(Sessions, Leases, Journal, Feed, Documents, Queues, Batches,
 
     `url` is ``postgresql://user:password@host:port/database``; the schema may be given there too,
     as ``?schema=name``, and is ``ekiden`` if it is given nowhere. The first call connects and
-    migrates. Connections are kept in a pool of at most `max_size`, and one more listens for
-    changes once somebody waits for them. What the database refuses, or a connection that breaks,
-    leaves the store usable: the next call connects anew::
+    migrates. Connections are kept in a pool of at most `max_size`, plus one that listens for
+    changes while a caller waits for them. The store stays usable after an error or a broken
+    connection: the next call reconnects::
 
         async with PostgresStore("postgresql://desk@db.example.com/desk") as store:
             await Runner.run(triage, "Where is my parcel?", session=Session("s1", store=store))
@@ -113,8 +113,8 @@ class PostgresStore(Sessions, Leases, Journal, Feed, Documents, Queues, Batches,
         await self._database.query(_TRY_TO_WRITE, repeatable=True)
 
     async def place(self) -> str:
-        """By which the store is known from copies of it, in whatever database: numbers of the
-        cluster, which `?` stands for if this role may not ask, of the database and of a table."""
+        """The identity of the store, which distinguishes it from copies: the numbers of the cluster
+        (`?` if this role may not read it), of the database and of a table."""
         may = await self._database.query(_MAY_KNOW, repeatable=True)
         cluster = _CLUSTER if may[0]["may"] else "'?'"
         found = await self._database.query(_PLACE.format(cluster=cluster), repeatable=True)

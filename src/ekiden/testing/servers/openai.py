@@ -120,7 +120,7 @@ class OpenAIServer(LoopbackServer):
 
     Steps are those of `ScriptedModel`, and `http_error`, `refuse`, `cut` and `garbled`. Requests
     are checked as the real API checks them and refused with 400, which uses no step. Leaving the
-    block complains about steps that were not used and requests that found none.
+    block raises an error for unused steps, and for requests without a step.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class OpenAIServer(LoopbackServer):
             await self._called.wait_for(lambda: len(self.requests) >= count)
 
     def assert_done(self) -> None:
-        """Complain about unused steps, and about requests that no step was left for."""
+        """Raise an error for unused steps, and for requests without a step."""
         if self._unexpected:
             raise UnexpectedModelCall("; ".join(self._unexpected))
         if self._steps:

@@ -52,7 +52,7 @@ _USAGE = Usage(requests=1, input_tokens=10, output_tokens=5, total_tokens=15)
 
 
 class RealtimeServer:
-    """``/v1/realtime`` from a script; each response, asked for or following speech, is a step::
+    """A scripted ``/v1/realtime`` server; each response, requested or after speech, is a step::
 
         async with RealtimeServer([transfer("billing"), say("It is paid.")]) as server:
             model = RealtimeWebSocketModel(url=server.url, api_key="any")
@@ -60,9 +60,9 @@ class RealtimeServer:
         assert server.kinds[:2] == ["session.update", "conversation.item.create"]
 
     Steps are those of `ScriptedModel`, `heard`, `complain` and `fail_turn`, and `cut` and `garbled`
-    of `ekiden.testing.servers.openai`. Frames are checked as the real API checks them: what it
-    refuses is in `complaints` and not in `frames`. Leaving the block complains about steps that
-    were not used and requests that found none.
+    of `ekiden.testing.servers.openai`. Frames are checked as the real API checks them: refused
+    frames are in `complaints`, not in `frames`. Leaving the block raises an error for unused steps,
+    and for requests without a step.
     """
 
     def __init__(
@@ -107,25 +107,25 @@ class RealtimeServer:
         return [frame for frame in self.frames if frame["type"] == kind]
 
     async def until(self, kind: str, number: int = 1) -> Frame:
-        """Return the `number`-th frame of this type as soon as it has come."""
+        """Wait for the `number`-th frame of this type, and return it."""
         async with self.changed:
             await self.changed.wait_for(lambda: len(self.sent(kind)) >= number)
         return self.sent(kind)[number - 1]
 
     async def push(self, frame: Frame | str | bytes) -> None:
-        """Send something out of the blue on the last connection."""
+        """Send an unsolicited frame on the last connection."""
         await self._talk().send(frame)
 
     async def hang_up(self, code: int = 1000, reason: str = "") -> None:
-        """Close the last connection as one should."""
+        """Close the last connection properly."""
         await self._talk().socket.close(code, reason)
 
     def drop(self) -> None:
-        """Cut the last connection off, without a word."""
+        """Cut the last connection without a close frame."""
         self._talk().socket.transport.abort()
 
     def assert_done(self) -> None:
-        """Complain about unused steps, and about requests that no step was left for."""
+        """Raise an error for unused steps, and for requests without a step."""
         if self.unexpected:
             raise UnexpectedModelCall("; ".join(self.unexpected))
         if self.steps:

@@ -27,9 +27,8 @@ BUILTIN_NAMES = (
 def builtin_tools(root: Path, settings: ToolSettings) -> Mapping[str, FunctionTool]:
     """The tools of `BUILTIN_NAMES` for the project in the folder `root`.
 
-    Each keeps to what `settings` allows, and asks a person first unless ``settings.ask`` is off.
-    Whatever goes wrong in one is told to the model in words. A tool is made when it is first looked
-    up, so that a project which uses none pays for none::
+    Each obeys `settings`, and needs human approval unless ``settings.ask`` is off. The model gets
+    every failure as text. A tool is created at its first lookup, so unused tools cost nothing::
 
         agent = Agent("clerk", tools=[builtin_tools(Path("shop"), ToolSettings())["read_file"]])
     """

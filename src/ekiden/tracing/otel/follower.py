@@ -162,7 +162,7 @@ class SessionsEnding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowPolicy:
-    """How patient a follower is."""
+    """Batch sizes and delays of a follower."""
 
     page: int = 200
     """Events that are read at a time."""

@@ -102,7 +102,7 @@ class RunBudget:
 
     @staticmethod
     def shape() -> dict[str, Any]:
-        """By key: what an imported one has."""
+        """By key: the types of an imported one's fields."""
         from typing import Annotated
 
         from annotated_types import Len
@@ -240,7 +240,7 @@ class ConversationView:
 
     @staticmethod
     def shape() -> dict[str, Any]:
-        """By key: what an imported one has."""
+        """By key: the types of an imported one's fields."""
         from ekiden.core.shapes import Count
 
         return {"b": str | None, "a": Count}
@@ -303,7 +303,7 @@ class GuardrailChecks:
 
     @staticmethod
     def shape() -> dict[str, Any]:
-        """By key: what an imported one has."""
+        """By key: the types of an imported one's fields."""
         from ekiden.core.shapes import Count
         from ekiden.runtime.state.cursor.shapes import Finding
 
@@ -374,7 +374,7 @@ class TriggerSigns:
 
     @staticmethod
     def shape() -> dict[str, Any]:
-        """By key: what an imported one has."""
+        """By key: the types of an imported one's fields."""
         from ekiden.core.shapes import Count
 
         return {"fi": list[Count], "pu": list[str], "sl": list[str]}

@@ -335,7 +335,7 @@ class Handoffs:
 
     @staticmethod
     def shape() -> dict[str, Any]:
-        """By key: what an imported one has."""
+        """By key: the types of an imported one's fields."""
         from typing import Annotated
 
         from annotated_types import Len
