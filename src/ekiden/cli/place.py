@@ -40,7 +40,7 @@ _StoreOption: TypeAlias = Annotated[
     Parameter(
         name="--store",
         help="The session store: a path, sqlite:///path, postgresql://… or memory:; by default "
-        "EKIDEN_STORE, else the setting `store`, which is .ekiden/ekiden.db.",
+        "EKIDEN_STORE, then the setting `store` (.ekiden/ekiden.db).",
     ),
 ]
 

@@ -300,8 +300,8 @@ class ForeignTurn:
         allowed.
         """
         if to not in self.handoffs:
-            known = ", ".join(self.handoffs) or "nobody"
-            raise UserError(f"agent {self.agent!r} may not hand to {to!r}, but to: {known}")
+            known = ", ".join(self.handoffs) or "none"
+            raise UserError(f"agent {self.agent!r} may not hand to {to!r}; allowed: {known}")
         self.handed = TurnHandoff(to=to, reason=reason, summary=summary, context=context)
         return f"The conversation goes to {to}. Say nothing more."
 

@@ -40,10 +40,10 @@ def edge_between(source: Agent[Any], target: str) -> Handoff[Any, Any]:
     leading = [edge for edge in edges if edge.agent_name == target]
     for edge in (*(each for each in leading if each.terms.when != "auto"), *leading):
         return edge
-    allowed = ", ".join(edge.agent_name for edge in edges) or "nobody"
+    allowed = ", ".join(edge.agent_name for edge in edges) or "none"
     raise HandoffRefused(
         "PERMISSION_DENIED",
-        f"agent {source.name!r} may not hand to {target!r}, but to: {allowed}; add it to the "
+        f"agent {source.name!r} may not hand to {target!r}; allowed: {allowed}; add it to the "
         f"`handoffs` of {source.name!r} to allow it",
     )
 

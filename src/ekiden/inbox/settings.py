@@ -15,7 +15,7 @@ class InboxSettings(Checked):
     """Defaults for inbox items."""
 
     role: Annotated[str, Allowed(what="a role's name")] = DEFAULT_ROLE
-    """The default role of the people to ask."""
+    """The default role: the people to ask if the agent names no other role."""
     escalation: tuple[EscalationStep, ...] = ()
-    """The next roles to ask without an answer, each after a number of seconds. It applies to items
-    for ``inbox.role`` that an agent waits for and that have no chain of their own."""
+    """Roles to ask next, each after so many seconds without an answer: for items to the default
+    role that an agent waits for and that have no escalation of their own."""

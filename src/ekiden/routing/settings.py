@@ -37,7 +37,7 @@ class LlmSettings(Checked):
     ] = None
     """The routing model; null uses the team's."""
     prompt: Annotated[str | None, Allowed(what="a text")] = None
-    """The prompt of the routing model; null uses the built-in prompt."""
+    """Instructions of the routing model; null means the built-in ones."""
     timeout: Annotated[int, Allowed(low=1, high=600_000)] = 5000
     """The timeout of the routing model, in milliseconds."""
 
@@ -60,7 +60,7 @@ class RoutingSettings(Checked):
     """
 
     enabled: bool = True
-    """If false, `@auto` is refused and requests go to the default agent, if there is one."""
+    """If false, `@auto` is refused, and requests go to the default agent if there is one."""
     strategy: Strategy = "hybrid"
     """The routing strategy."""
     rule: RuleSettings = field(default_factory=RuleSettings)

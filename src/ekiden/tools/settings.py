@@ -45,7 +45,7 @@ class ShellToolSettings(Checked):
     timeout: Annotated[float, Allowed(low=0.1, high=3600)] = 60.0
     """The timeout of a program, in seconds."""
     max_bytes: Annotated[int, Allowed(low=1)] = 100_000
-    """How many bytes of a program's output are kept; the model is told how much was cut."""
+    """Maximum bytes of a program's output; longer output is cut, with a note for the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,4 +124,4 @@ def test_a_reason_that_a_stage_tells_is_not_repeated() -> None:
 
 def test_a_stage_that_chose_nobody_says_why() -> None:
     found = route(strategy="llm", stages=(stage("llm", None, 0, reason="time-out"),))
-    assert ("stage llm", "nobody: time-out") in reason_pairs(found)
+    assert ("stage llm", "no agent: time-out") in reason_pairs(found)

@@ -161,7 +161,7 @@ async def test_an_unknown_price_in_a_helper_is_told_to_the_user_and_not_to_a_mod
     }[kind]
     prices = {"scripted": Price(input=1.0, output=1.0)}
     config = RunConfig(prices=prices, limits=Limits(money=5.0))
-    with pytest.raises(UserError, match="the price is unknown of 'house'"):
+    with pytest.raises(UserError, match="no price for 'house'"):
         await Runner.run(team, "x", run_config=config)
 
 

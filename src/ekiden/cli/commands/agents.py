@@ -197,7 +197,7 @@ async def agents_deadlocks(
 ) -> None:
     """List agents that wait, or waited, for each other in a circle, newest first.
 
-    A deadlock is broken by letting one agent give up, the victim. Unbroken deadlocks come first.
+    To break a deadlock, one agent (the victim) gives up. Current deadlocks come first.
     """
     from ekiden.cli.views.agents import deadlock_table
 

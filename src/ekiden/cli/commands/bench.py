@@ -63,7 +63,7 @@ async def bench(
         Parameter(
             validator=Number(gt=0),
             show_default=False,
-            help="For load: seconds of message arrivals, instead of --messages.",
+            help="For load: send messages for this many seconds, instead of --messages.",
         ),
     ] = None,
     as_json: JsonOption = False,

@@ -38,7 +38,7 @@ BidderOption: TypeAlias = Annotated[
 ]
 ContextOption: TypeAlias = Annotated[
     str | None,
-    Parameter(name="--context", help='JSON for whoever executes it, such as {"session_id": "s1"}.'),
+    Parameter(name="--context", help='JSON for the executor, such as {"session_id": "s1"}.'),
 ]
 DeadlineOption: TypeAlias = Annotated[
     float | None,

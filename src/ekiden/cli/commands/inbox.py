@@ -30,7 +30,7 @@ class Filters:
     ] = "open"
     role: Annotated[str | None, Parameter(help="Only items for this role.")] = None
     assignee: Annotated[
-        str | None, Parameter(help='Only those of this person; "" is those of nobody.')
+        str | None, Parameter(help='Only items of this person; "" means unassigned items.')
     ] = None
     kind: Annotated[
         Literal["confirmation", "approval", "escalation", "routing", "rollback_failed", "handoff"]
@@ -131,7 +131,7 @@ async def inbox_answer(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
-    """Answer an item. Only the first answer counts; a later one is told who answered."""
+    """Answer an item. Only the first answer counts; a later attempt shows who answered."""
     from ekiden.cli.inbox_prompt import chosen, decides, edit_is_meant, find_item
     from ekiden.cli.run.handoffs import plain_text
     from ekiden.cli.views.inbox import tell_bulk, tell_item

@@ -26,8 +26,8 @@ async def mcp(
         Parameter(
             name="--scope",
             negative="",
-            help="A scope of the client, once for each: read, run, answer. By default read and "
-            "run: then only people answer inbox items.",
+            help="A scope of the client; may be given more than once. By default read and run; "
+            "without answer, the client cannot answer inbox items.",
         ),
     ] = None,
     by: Annotated[

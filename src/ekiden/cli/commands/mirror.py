@@ -36,8 +36,8 @@ async def mirror_run(
     """Replicate session events to the mirror as they happen.
 
     The settings `mirror.…` name the target. While the mirror is unavailable, events wait in the
-    store. Ctrl-C ends it; the next run continues there. Of several processes one sends, and the
-    others stand by.
+    store. Ctrl-C ends it; the next run continues from there. If several processes run this command,
+    one sends and the others wait to take over.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit, note, say

@@ -81,7 +81,7 @@ class TemporalOptions:
         str | None,
         Parameter(
             name="--build-id",
-            help="Take tasks by worker versioning, as this version; - is Ekiden's version.",
+            help="The version of this worker, for worker versioning; - means Ekiden's version.",
         ),
     ] = None
 

@@ -44,7 +44,7 @@ def reason_pairs(route: RouteAnalysis) -> list[tuple[str, str]]:
 
 
 def _said(stage: RouteStage) -> str:
-    choice = f"{stage.agent}, {stage.confidence} %" if stage.agent else "nobody"
+    choice = f"{stage.agent}, {stage.confidence} %" if stage.agent else "no agent"
     return f"{choice}{' (decides)' if stage.sure else ''}: {stage.reason}"
 
 

@@ -61,8 +61,8 @@ def words_of(run: dict[str, Any]) -> str | None:
             for item in run["questions"]
         ]
         return (
-            f"Run {run['run_id']} waits for a person's decision; it continues when the inbox "
-            "item is answered:\n" + "\n".join(asked)
+            f"Run {run['run_id']} waits for a person's decision; it continues after an answer in "
+            "the inbox:\n" + "\n".join(asked)
         )
     if run["error"] is not None:
         return f"Run {run['run_id']} ended: {run['error']['message']}"

@@ -138,7 +138,7 @@ async def retrieve_response(
     ] = False,
     x_ekiden_show: ShowHeader = None,
 ) -> Any:
-    """A response as it stands; that of a run which has gone on since shows all of it."""
+    """Get a response with its current status; it includes everything its run has done so far."""
     if stream:
         raise unsupported("stream", "GET /api/v1/runs/{run_id}/events streams a run, at any time")
     asked = RequestEcho(model=TEAM, metadata={})

@@ -18,7 +18,7 @@ ENABLED = "agents.routing.enabled"
 FALLBACK = "agents.routing.fallback"
 DEFAULT_AGENT = "agents.routing.default_agent"
 
-_NOBODY = f"{DEFAULT_AGENT} names nobody"
+_NOBODY = f"{DEFAULT_AGENT} names no agent"
 _IS_DEFAULT = f"{FALLBACK} is 'default_agent'"
 _MODELS = ("model", "agents.routing.llm.model")
 _BUDGETS = "limits.agents"

@@ -39,11 +39,11 @@ class Rewind(Value):
 
     def __str__(self) -> str:
         if not self.undone:
-            return f"{self.session_id} is there already: event {self.to_seq} is its last"
-        many = "1 event does" if self.undone == 1 else f"{self.undone} events do"
+            return f"{self.session_id} is unchanged: event {self.to_seq} is its last"
+        many = "1 later event" if self.undone == 1 else f"{self.undone} later events"
         return (
-            f"{self.session_id} is back at event {self.to_seq}, with {self.agent}; {many} not "
-            "count any more. Effects of tools outside the session are not rolled back."
+            f"rewound {self.session_id} to event {self.to_seq}, agent {self.agent}; {many} undone. "
+            "Effects of tools outside the session are not rolled back."
         )
 
 

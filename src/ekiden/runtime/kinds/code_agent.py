@@ -184,8 +184,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
                 words = {"reason": reason, "summary": summary, "context": context}
                 passed = {key: value for key, value in words.items() if value}
                 return HandOff(tool_name=edge.tool_name, arguments=dumps({**passed, **arguments}))
-        known = ", ".join(edge.agent_name for edge in edges) or "nobody"
-        raise UserError(f"agent {self.agent.name!r} may not hand to {name!r}, but to: {known}")
+        known = ", ".join(edge.agent_name for edge in edges) or "none"
+        raise UserError(f"agent {self.agent.name!r} may not hand to {name!r}; allowed: {known}")
 
     @contextmanager
     def _under_way(self) -> Iterator[None]:

@@ -398,7 +398,7 @@ def cost_of_answer(run: RunState, response: ModelResponse) -> float:
         return cost
     if not _is_limited(run):
         return 0.0
-    problem = "the run has a limit of money, and the price is unknown of"
+    problem = "the run has a limit of money, but there is no price for"
     shown = model_name(run) or response.model
     if shown is None:
         which = type(_wanted(run)).__name__

@@ -323,7 +323,7 @@ async def test_what_the_file_says_by_now_is_shown(tmp_path: Path) -> None:
     assert '"none"' in screen_of(chat).text
     (folder / "settings.json").write_text('{"agents": {"routing": {"fallback": "default_agent"}}}')
     await talk(chat, "/agents config routing.fallback")
-    assert "names nobody" in screen_of(chat).errors[0][1]
+    assert "names no agent" in screen_of(chat).errors[0][1]
 
 
 async def test_what_was_said_at_the_start_is_shown_above_the_file(tmp_path: Path) -> None:

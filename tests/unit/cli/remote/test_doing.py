@@ -144,7 +144,7 @@ def test_sessions_are_looked_after(ekiden: Callable[..., Told], tmp_path: Path) 
     assert ekiden("session", "fork", "s1", "--id", "s2", "--at", "1").code == 0
     assert ekiden("session", "fork", "s1", "--at", "1", "--before", "2").code == 2
     assert "s2 goes on" not in ekiden("session", "fork", "s1", "--id", "s3", "--json").out
-    assert "stands as after event 2" in ekiden("session", "rewind", "s1", "--to", "2").out
+    assert "rewound s1 to event 2" in ekiden("session", "rewind", "s1", "--to", "2").out
     assert ekiden("session", "rewind", "s1", "--to", "1", "--json").json["to_seq"] == 1
     file = tmp_path / "s2.json"
     assert ekiden("session", "export", "s2", "-o", str(file)).code == 0

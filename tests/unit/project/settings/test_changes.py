@@ -417,7 +417,7 @@ class TestTogether:
             folder.set("routing.fallback", "default_agent")
         assert str(refused.value) == (
             "agents.routing.fallback cannot be 'default_agent' while agents.routing.default_agent "
-            "names nobody; first `ekiden config set agents.routing.default_agent NAME`, then "
+            "names no agent; first `ekiden config set agents.routing.default_agent NAME`, then "
             "`ekiden config set agents.routing.fallback default_agent`"
         )
         assert not folder.file.parent.exists()

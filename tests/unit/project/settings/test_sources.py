@@ -409,7 +409,7 @@ class TestTogether:
         said = places.message('{"agents": {"routing": {\n  "fallback": "default_agent"}}}')
         assert said == (
             "2:3: agents.routing.fallback is 'default_agent', but agents.routing.default_agent "
-            "names nobody; name one: `ekiden config set agents.routing.default_agent NAME`"
+            "names no agent; name one: `ekiden config set agents.routing.default_agent NAME`"
         )
         assert places.problems() == [("project", 2, 3, "settings.conflict")]
 
