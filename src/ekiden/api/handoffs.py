@@ -400,7 +400,7 @@ class Handoffs(Protocol):
         **filters: Unpack[HandoffFilters],
     ) -> Pages[HandoffSummary]:
         """List handoffs, newest first; the first page begins with requests that wait for a running
-        session, beyond its limit."""
+        session; these do not count for the limit."""
         ...
 
     @endpoint(

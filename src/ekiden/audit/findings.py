@@ -97,8 +97,7 @@ class Verification:
         return [link for _, _, link in sorted(self._kept, reverse=True)]
 
     def report(self, link: BrokenLink) -> None:
-        """Add a broken link; only the first of each session is kept, and of very many the
-        earliest."""
+        """Add a broken link; only the first of each session is kept, at most 1,000 in all."""
         if link.session_id in self._sessions:
             return
         if link.session_id:

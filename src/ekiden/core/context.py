@@ -160,8 +160,8 @@ class RunContextWrapper(Generic[TContext]):
 
     @property
     def memory(self) -> LongTermMemory:
-        """The agent's memory beyond the session, of its user or of the app, as `memory` of the
-        agent says; `NoMemory` if it has none::
+        """The agent's long-term memory, of the user or of the app, depending on the agent's
+        `memory`; `NoMemory` if it has none::
 
             await ctx.memory.store("colour", "Her favourite colour is blue.")
             found = await ctx.memory.retrieve("what colour does she like?")

@@ -12,10 +12,10 @@ from ekiden.core.questions.inbox_item import DEFAULT_ROLE, EscalationStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxSettings(Checked):
-    """Defaults for inbox items."""
+    """What holds for items that do not say otherwise."""
 
     role: Annotated[str, Allowed(what="a role's name")] = DEFAULT_ROLE
-    """The default role: the people to ask if the agent names no other role."""
+    """The default role of the people to ask."""
     escalation: tuple[EscalationStep, ...] = ()
-    """Roles to ask next, each after so many seconds without an answer: for items to the default
-    role that an agent waits for and that have no escalation of their own."""
+    """The next roles to ask without an answer, each after a number of seconds. It applies to items
+    for ``inbox.role`` that an agent waits for and that have no chain of their own."""

@@ -14,7 +14,7 @@ Fallback: TypeAlias = Literal["none", "prompt_user", "default_agent"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSettings(Checked):
-    """Thresholds for a stage to decide without the next one."""
+    """When a stage decides without asking the next."""
 
     confidence_threshold: Annotated[int, Allowed(high=100, env="EKIDEN_ROUTING_THRESHOLD")] = 80
     """The confidence at which a stage of `hybrid` decides."""
@@ -22,7 +22,7 @@ class RuleSettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SemanticSettings(Checked):
-    """Settings of the `semantic` stage."""
+    """Of the `semantic` stage."""
 
     threshold: Annotated[float | None, Allowed(high=1)] = None
     """The lowest probability of a choice; null uses the measured default."""
@@ -30,21 +30,21 @@ class SemanticSettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmSettings(Checked):
-    """Settings of the `llm` stage."""
+    """Of the `llm` stage."""
 
     model: Annotated[
         str | None, Allowed(what="provider:model", risk="sends conversations to this address")
     ] = None
     """The routing model; null uses the team's."""
     prompt: Annotated[str | None, Allowed(what="a text")] = None
-    """Instructions of the routing model; null means the built-in ones."""
+    """The prompt of the routing model; null uses the built-in prompt."""
     timeout: Annotated[int, Allowed(low=1, high=600_000)] = 5000
     """The timeout of the routing model, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StickySettings(Checked):
-    """Settings for moving a conversation to another agent when the topic changes."""
+    """When the agent that has a conversation may lose it without being asked to."""
 
     switch: bool = False
     """Whether a message that clearly fits another agent goes to that agent."""
@@ -52,7 +52,7 @@ class StickySettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingSettings(Checked):
-    """Settings of routing.
+    """Everything that can be set about routing.
 
     For example::
 
@@ -60,7 +60,7 @@ class RoutingSettings(Checked):
     """
 
     enabled: bool = True
-    """If false, `@auto` is refused, and requests go to the default agent if there is one."""
+    """If false, `@auto` is refused and requests go to the default agent, if there is one."""
     strategy: Strategy = "hybrid"
     """The routing strategy."""
     rule: RuleSettings = field(default_factory=RuleSettings)

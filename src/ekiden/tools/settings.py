@@ -45,7 +45,7 @@ class ShellToolSettings(Checked):
     timeout: Annotated[float, Allowed(low=0.1, high=3600)] = 60.0
     """The timeout of a program, in seconds."""
     max_bytes: Annotated[int, Allowed(low=1)] = 100_000
-    """Maximum bytes of a program's output; longer output is cut, with a note for the model."""
+    """How many bytes of a program's output are kept; the model is told how much was cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class WebSearchSettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSettings(Checked):
-    """Settings of the built-in tools."""
+    """Everything that can be set about built-in tools."""
 
     ask: Annotated[bool, Allowed(risk="runs tools without approval")] = True
     """Whether built-in tools and tools of MCP servers need human approval."""

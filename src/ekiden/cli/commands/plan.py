@@ -29,8 +29,8 @@ async def plan(
 ) -> None:
     """Show how a request would be split into tasks and assigned; nothing is run or stored.
 
-    A configured model splits it, else the agents' keywords and patterns do. @name at the beginning
-    of the text also names a supervisor.
+    The model splits it; without a model, the agents' keywords and patterns do. @name at the
+    beginning of the text also names a supervisor.
     """
     from ekiden.cli.requests import read_addressed
     from ekiden.cli.views.plans import plan_lines

@@ -35,7 +35,7 @@ async def store_copy(
             name="--resume",
             negative="",
             show_default=False,
-            help="Complete an interrupted copy: remove its rest and start again.",
+            help="Repeat an interrupted copy: remove the incomplete data and start again.",
         ),
     ] = False,
     final: Annotated[
