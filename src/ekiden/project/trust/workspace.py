@@ -206,9 +206,10 @@ def _digest(path: Path) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError as exc:
         return hashlib.sha256(f"unreadable {exc.errno}".encode()).digest()
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        return hashlib.sha256(b"no file").digest()
     with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return hashlib.sha256(b"no file").digest()
         while data := file.read(_CHUNK):
             digest.update(data)
     return digest.digest()

@@ -336,6 +336,13 @@ def test_trust_covers_what_runs_in_the_place_of_a_source(clone: Clone) -> None:
     assert clone.desk("agents", "list").code == Exit.NOT_TRUSTED
 
 
+def test_a_folder_with_the_name_of_an_agent_file_is_no_obstacle(clone: Clone) -> None:
+    clone.function()
+    (clone.desk.folder / ".ekiden" / "agents" / "x.md").mkdir()
+    assert clone.desk("trust").code == Exit.OK
+    assert "agent.not_a_file" in clone.desk("agents", "validate").out
+
+
 def test_trust_is_of_one_folder_and_kept_with_the_user(
     clone: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
