@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64decode, b64encode
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import StateGraph
+from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 
 from ekiden.core.conversation.usage import Usage
@@ -68,11 +69,6 @@ class LangGraphAgent:
             waiting = (await graph.aget_state(config)).interrupts
             given = Command(resume={each.id: _resume(each, turn.answers) for each in waiting})
         values: Any = None
-        if given is None:
-            state = await graph.aget_state(config)
-            if not state.next:
-                yield TurnAnswer(output=to_jsonable(self._output(state.values)))
-                return
         if turn.is_streamed:
             modes = ["messages", "values"]
             shown = graph.astream(given, config, stream_mode=modes, durability="sync")
@@ -88,100 +84,107 @@ class LangGraphAgent:
             for question in _questions(each):
                 yield question
         if not interrupts:
-            yield TurnAnswer(output=to_jsonable(self._output(values)))
+            yield TurnAnswer(output=to_jsonable(self._output(values)), checkpoint=saver.dump())
 
 
 class _Saver(InMemorySaver):
-    """Keeps the newest checkpoint of each namespace, in the session's transaction."""
+    """Keeps the newest checkpoint of each namespace, in the session's transaction.
+
+    It is stored when a node ends: LangGraph makes the next checkpoint of what the node wrote.
+    """
 
     def __init__(self, turn: ForeignTurn) -> None:
         super().__init__()
-        self._turn = turn
+        self._turn, self._storing = turn, asyncio.Lock()
         self._calls: dict[str, list[Any]] = {}
         """Tools that were called and gave nothing yet, by the id of the call."""
+        self._told: dict[str, bool] = {}
+        """Ids of messages that were told: a node may write those of its subgraph again."""
         if turn.checkpoint is not None:
             self._load(turn.checkpoint)
 
     async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        stored = self.put(config, checkpoint, metadata, new_versions)
-        self._forget_old(config["configurable"]["checkpoint_ns"], checkpoint)
-        await self._turn.emit(TurnCheckpoint(data=self._dump()))
+        async with self._storing:  # The next node begins when the last one is stored.
+            stored = self.put(config, checkpoint, metadata, new_versions)
+            self._forget_old(config["configurable"]["checkpoint_ns"], checkpoint)
         return stored
 
     async def aput_writes(
         self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         self.put_writes(config, writes, task_id, task_path)
-        for _, value in writes:
-            for message in value if isinstance(value, list) else [value]:
-                await self._tell(message)
-        await self._turn.emit(TurnCheckpoint(data=self._dump()))
+        if not task_path or task_path.endswith(f" {START}"):
+            return  # The input, or an answer: no node ended.
+        async with self._storing:
+            for _, value in writes:
+                for message in value if isinstance(value, list) else [value]:
+                    await self._tell(message)
+            await self._turn.emit(TurnCheckpoint(data=self.dump()))
 
     async def _tell(self, message: Any) -> None:
         kind = getattr(message, "type", None)
+        if kind not in ("ai", "tool") or message.id in self._told:
+            return
+        if message.id is not None:
+            self._told[message.id] = True
         if kind == "ai":
             for call in message.tool_calls:
                 self._calls[str(call["id"])] = [call["name"], call["args"]]
             if message.usage_metadata:
                 model = message.response_metadata.get("model_name")
                 await self._turn.emit(_usage(message.usage_metadata, model))
-        elif kind == "tool":
+        else:
             call_id = message.tool_call_id
             name, args = self._calls.pop(call_id, [message.name or "tool", {}])
-            failed = message.status == "error"
+            output = to_jsonable(message.content)
+            error = str(message.content) if message.status == "error" else None
             await self._turn.emit(TurnToolCall(call_id=call_id, name=name, arguments=args))
-            await self._turn.emit(
-                TurnToolResult(
-                    call_id=call_id,
-                    output=to_jsonable(message.content),
-                    error=str(message.content) if failed else None,
-                )
-            )
+            await self._turn.emit(TurnToolResult(call_id=call_id, output=output, error=error))
 
     def _forget_old(self, ns: str, newest: Mapping[str, Any]) -> None:
-        kept = self.storage[_THREAD][ns]
-        for old in [each for each in kept if each != newest["id"]]:
-            del kept[old]
-            self.writes.pop((_THREAD, ns, old), None)
+        """Older checkpoints, and the subgraphs of the nodes: all of these ended."""
+        stored, inner = self.storage[_THREAD], f"{ns}|" if ns else ""
+        ended = {each for each in stored if each.startswith(inner) and ":" in each[len(inner) :]}
+        for each in ended:
+            del stored[each]
+        stored[ns] = {newest["id"]: stored[ns][newest["id"]]}
+        for _, of, at in list(self.writes):
+            if of in ended or (of == ns and at != newest["id"]):
+                del self.writes[_THREAD, of, at]
         versions = newest["channel_versions"]
-        for key in [key for key in self.blobs if key[1] == ns and versions.get(key[2]) != key[3]]:
-            del self.blobs[key]
+        for _, of, channel, version in list(self.blobs):
+            if of in ended or (of == ns and versions.get(channel) != version):
+                del self.blobs[_THREAD, of, channel, version]
 
-    def _dump(self) -> dict[str, Any]:
-        return {
-            "checkpoints": [
-                [ns, at, _text(checkpoint), _text(metadata), parent]
-                for ns, kept in self.storage[_THREAD].items()
-                for at, (checkpoint, metadata, parent) in kept.items()
+    def dump(self) -> dict[str, Any]:
+        """All of it; in one text, which costs the store less than thousands of small values."""
+        kept: list[Any] = [
+            [
+                [ns, at, list(checkpoint), list(metadata), parent]
+                for ns, found in self.storage[_THREAD].items()
+                for at, (checkpoint, metadata, parent) in found.items()
             ],
-            "writes": [
-                [ns, at, task, place, channel, _text(value), path]
-                for (_, ns, at), kept in self.writes.items()
-                for (task, place), (_, channel, value, path) in kept.items()
+            [
+                [ns, at, task, place, channel, list(value), path]
+                for (_, ns, at), found in self.writes.items()
+                for (task, place), (_, channel, value, path) in found.items()
             ],
-            "blobs": [
-                [ns, channel, version, _text(value)]
-                for (_, ns, channel, version), value in self.blobs.items()
-            ],
-            "calls": self._calls,
-        }
+            [[*key[1:], list(value)] for key, value in self.blobs.items()],
+            self._calls,
+            self._told,
+        ]
+        kind, data = self.serde.dumps_typed(kept)
+        return {"langgraph": kind, "data": b64encode(data).decode()}
 
-    def _load(self, data: Mapping[str, Any]) -> None:
-        for ns, at, checkpoint, metadata, parent in data["checkpoints"]:
-            self.storage[_THREAD][ns][at] = (_typed(checkpoint), _typed(metadata), parent)
-        for ns, at, task, place, channel, value, path in data["writes"]:
-            self.writes[(_THREAD, ns, at)][(task, place)] = (task, channel, _typed(value), path)
-        for ns, channel, version, value in data["blobs"]:
-            self.blobs[(_THREAD, ns, channel, version)] = _typed(value)
-        self._calls = dict(data["calls"])
-
-
-def _text(value: tuple[str, bytes]) -> list[str]:
-    return [value[0], b64encode(value[1]).decode()]
-
-
-def _typed(value: Sequence[str]) -> tuple[str, bytes]:
-    return value[0], b64decode(value[1])
+    def _load(self, data: Mapping[str, str]) -> None:
+        kept = self.serde.loads_typed((data["langgraph"], b64decode(data["data"])))
+        checkpoints, writes, blobs, self._calls, self._told = kept
+        for ns, at, checkpoint, metadata, parent in checkpoints:
+            self.storage[_THREAD][ns][at] = (tuple(checkpoint), tuple(metadata), parent)
+        for ns, at, task, place, channel, value, path in writes:
+            self.writes[(_THREAD, ns, at)][(task, place)] = (task, channel, tuple(value), path)
+        for ns, channel, version, value in blobs:
+            self.blobs[(_THREAD, ns, channel, version)] = tuple(value)
 
 
 def _usage(used: Mapping[str, Any], model: str | None) -> TurnUsage:
@@ -234,9 +237,8 @@ def _resume(interrupt: Any, answers: Mapping[str, PersonAnswer]) -> Any:
         [answer] = given
         args = None if answer.arguments is None else loads(answer.arguments)
         return {"approved": answer.approved, "by": answer.by, "reason": answer.text, "args": args}
-    return {
-        "decisions": [_decision(name, each) for (name, _), each in zip(actions, given, strict=True)]
-    }
+    pairs = zip(actions, given, strict=True)
+    return {"decisions": [_decision(name, each) for (name, _), each in pairs]}
 
 
 def _decision(name: str, answer: PersonAnswer) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import agent_framework as af
 import pytest
+from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 from ekiden import (
@@ -118,6 +119,53 @@ async def test_its_exception_is_the_cause() -> None:
     with pytest.raises(ForeignAgentError, match="langgraph") as failed:
         await Runner.run(foreign_agent(graph, "g"), "Go.")
     assert isinstance(failed.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize("breaks", ["beside", "last"])
+async def test_a_node_that_ended_is_not_repeated(breaks: str) -> None:
+    ran: list[str] = []
+
+    def node(name: str) -> Any:
+        async def run(state: Any) -> Any:
+            ran.append(name)
+            if name == breaks and ran.count(name) == 1:
+                raise KeyError("lost")
+            return {"messages": [AIMessage(name)]}
+
+        return run
+
+    graph = StateGraph(MessagesState)
+    for name in ("first", "beside", "last"):
+        graph.add_node(name, node(name))
+    graph.add_edge(START, "first")
+    graph.add_edge(START, "beside")
+    graph.add_edge(["first", "beside"], "last")
+    agent, session = foreign_agent(graph, "g"), Session("s", store=MemoryStore())
+    with pytest.raises(ForeignAgentError):
+        await Runner.run(agent, "Go.", session=session)
+    result = await Runner.resume(agent, session=session)
+    assert result.final_output == "last"
+    assert sorted(ran) == sorted(["first", "beside", "last", breaks])
+
+
+async def test_messages_of_a_subgraph_are_told_once() -> None:
+    def call(state: Any) -> Any:
+        used = {"input_tokens": 2, "output_tokens": 1, "total_tokens": 3}
+        wanted = [{"id": f"c{len(state['messages'])}", "name": "look", "args": {}}]
+        message = AIMessage("", usage_metadata=used, tool_calls=wanted)
+        return {"messages": [message, ToolMessage("found", tool_call_id=wanted[0]["id"])]}
+
+    inner, outer = StateGraph(MessagesState), StateGraph(MessagesState)
+    inner.add_node("call", call)
+    inner.add_edge(START, "call")
+    outer.add_node("inner", inner.compile())
+    outer.add_edge(START, "inner")
+    agent, store = foreign_agent(outer, "g"), MemoryStore()
+    session = Session("s", store=store)
+    for _ in range(2):
+        result = await Runner.run(agent, "Go.", session=session)
+        assert result.context_wrapper.usage.tokens == 3
+    assert len([each for each in await session.events() if each.type == "tool_call"]) == 2
 
 
 def test_what_cannot_be_a_member_is_refused() -> None:
