@@ -41,7 +41,7 @@ async def test_a_request_is_split_without_running_it(ekiden: Ekiden) -> None:
     assert await ekiden.plans.preview("@boss do both") == found
     with pytest.raises(UserError, match="several supervisors"):
         await ekiden.plans.preview("do both")
-    with pytest.raises(UserError, match="is no supervisor"):
+    with pytest.raises(UserError, match="is not a supervisor"):
         await ekiden.plans.preview("do both", agent="天气")
     with pytest.raises(UnknownAgent):
         await ekiden.plans.preview("do both", agent="ghost")

@@ -157,7 +157,7 @@ async def test_a_last_copy_is_refused_while_somebody_works(place: Place) -> None
     source, target = await made(place("sqlite")), place("postgresql")
     async with open_store(source) as store:
         claim, _ = await store.claim("s1", owner="me", lease_s=60)
-        with pytest.raises(SourceInUse, match="somebody works"):
+        with pytest.raises(SourceInUse, match="processes work on its sessions"):
             await copy_store(source, target, final=True)
         with pytest.raises(StoreUnavailable, match="there is no store"):
             await store_info(target)
@@ -229,7 +229,7 @@ async def test_what_somebody_else_wrote_first_is_told(place: Place) -> None:
     async with PostgresTarget(parse_address(target)) as opened:
         await in_one_transaction([opened], MARK)
         await opened.write("search_spaces", [(1, "x")])
-        with pytest.raises(CopyDiffers, match="somebody else writes to search_spaces"):
+        with pytest.raises(CopyDiffers, match="another process writes to search_spaces"):
             await opened.write("search_spaces", [(1, "x")])
 
 
@@ -284,7 +284,7 @@ async def test_what_belongs_to_nothing_and_what_is_not_json_is_found(
     assert found.audit.ok
     assert list(found.faults) == [
         "1 of the rows in steps belong to none of the sessions",
-        "1 of the rows in steps have what is not JSON",
+        "1 of the rows in steps are not JSON",
     ]
     assert found.to_json()["ok"] is False
 

@@ -252,7 +252,7 @@ async def test_a_task_is_stopped_where_it_can_be(team: Served, tmp_path: Path) -
             TaskState.TASK_STATE_SUBMITTED,
             TaskState.TASK_STATE_WORKING,
         )
-        with pytest.raises(UnsupportedOperationError, match="under way"):
+        with pytest.raises(UnsupportedOperationError, match="in progress"):
             await sent(client, message("more", task_id=task.id))
         stopped = await client.cancel_task(CancelTaskRequest(id=task.id))
         assert stopped.status.state == TaskState.TASK_STATE_CANCELED

@@ -111,7 +111,7 @@ async def test_a_database_that_stays_away_leaves_the_answer_open(
     await far.write(batch(0))
     proxy.strike("lose_answer")
     await proxy.close_port()
-    with pytest.raises(StoreUnavailable, match="not known: look at what is stored"):
+    with pytest.raises(StoreUnavailable, match="not known: read the stored data"):
         await far.write(batch(1))
     await check(near, 1)
 

@@ -149,7 +149,7 @@ def test_misuse_is_refused_with_the_reason(what: str) -> None:
 
 
 def test_a_title_names_arguments_that_the_tool_has() -> None:
-    with pytest.raises(UserError, match="names 'sum', which is no argument of tool 'pay'"):
+    with pytest.raises(UserError, match="names 'sum', which is not an argument of tool 'pay'"):
 
         @function_tool(name_override="pay", confirmation=Approval(title="Pay {sum}"))
         def again(amount: float) -> str:

@@ -131,7 +131,7 @@ def test_what_is_stored_is_read_again() -> None:
         ({"timeout_s": float("inf")}, "`timeout_s`"),
         ({"backoff_s": -0.1}, "`backoff_s`"),
         ({"members": (Agent("a"), Agent("a"))}, "same name"),
-        ({"fallback": "b"}, "none of the supervisor's agents: a"),
+        ({"fallback": "b"}, "not among the supervisor's agents: a"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(fields: dict[str, Any], words: str) -> None:

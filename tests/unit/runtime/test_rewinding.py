@@ -70,7 +70,7 @@ async def test_the_session_stands_as_it_stood_and_its_history_tells_so() -> None
     second = messages_to(before)[1].seq
     back = await rewind_session(store, "s", to_seq=second - 1)
     assert (back.to_seq, back.undone, back.agent) == (second - 1, len(before) - second + 1, "clerk")
-    assert "is not undone" in str(back)
+    assert "are not rolled back" in str(back)
     row = await session.row()
     assert (row.status, row.outcome, row.agent) == ("idle", "done", "clerk")
     assert row.variables == {"notes": ["one"], "count": 1}

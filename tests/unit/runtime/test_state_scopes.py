@@ -111,7 +111,7 @@ async def test_names_that_cannot_be_are_refused(name: Any) -> None:
 
 async def test_what_is_too_much_is_refused_and_nothing_is_changed() -> None:
     def try_it(ctx: CodeContext[Any]) -> None:
-        with pytest.raises(UserError, match="at most 1,000,000 are stored"):
+        with pytest.raises(UserError, match="the maximum is 1,000,000"):
             ctx.set("big", "x" * 1_000_000)
         with pytest.raises(UserError, match="not JSON"):
             ctx.set("user:set", {1, 2})

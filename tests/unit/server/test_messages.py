@@ -81,8 +81,8 @@ async def test_a_question_that_people_must_answer_stays_open(desk: Served) -> No
     assert (found["state"], found["answer"]) == ("answered", "人工回复")
 
 
-async def test_messages_are_found_by_who_gets_them_and_what_became_of_them(desk: Served) -> None:
-    store = await desk.store()
+async def test_messages_are_found_by_who_gets_them_and_what_became_of_them(idle: Served) -> None:
+    desk, store = idle, await idle.store()
     for number, agent in enumerate(("billing", "陌生人", "billing")):
         message = AgentMessage(id=f"m{number}", from_agent="pm", to_agent=agent, type="query")
         await store.put_messages(

@@ -271,7 +271,7 @@ async def test_an_approval_expires_at_its_deadline_and_nobody_refused_it() -> No
     await run_timers(till.store)
     await till.go_on()
     assert till.paid == []
-    assert "The tool was not run: this tool needs human approval, and nobody answered" in till.told
+    assert "The tool was not run: this tool needs human approval, and no answer before" in till.told
     ended = await Inbox(till.store).get(item)
     assert (ended.status, ended.answer) == ("expired", None)
     assert await till.decided_as() == ("expired", "nobody")

@@ -148,7 +148,7 @@ async def test_who_waits_for_nobody_is_told_at_once() -> None:
     store = MemoryStore()
     team = team_of(desk=answer)
     session = await suspended(store, team)
-    with pytest.raises(UserError, match="waits for nobody"):
+    with pytest.raises(UserError, match="does not wait"):
         await Runner.wait(team, session)
 
 
