@@ -75,6 +75,12 @@ def test_a_request_like_an_agents_examples_is_surely_that_agents(stage: Semantic
     assert "debugger" in result.reason
 
 
+def test_a_request_without_words_is_for_no_agent(stage: SemanticStage) -> None:
+    for text in ("?", "12345", "😀😀", "a", "@", "？。", "4 + 4"):
+        assert stage.decide(text).agent is None
+    assert stage.decide("退款").agent == "billing"
+
+
 def test_candidates_are_probabilities_the_best_first(stage: SemanticStage) -> None:
     candidates = stage.decide("is there a cheap hotel in Vienna").candidates
     assert candidates[0].agent == "travel"

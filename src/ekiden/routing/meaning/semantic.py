@@ -32,6 +32,7 @@ from ekiden.routing.meaning.texts import (
     SUBJECTS,
     SUBJECTS_WEIGHT,
     AgentText,
+    has_words,
     texts_of,
 )
 from ekiden.routing.settings import RuleSettings, SemanticSettings
@@ -273,7 +274,7 @@ class SemanticStage:
         return judge.calibration.judge(agents[list(left)], others)
 
     def _scored(self, text: str) -> tuple[tuple[Matrix, Matrix], _Judge] | None:
-        if self._alone is None:
+        if self._alone is None or not has_words(text):
             return None
         views = self._views([text])
         if not views.meaning.any():

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from unicodedata import east_asian_width
 
 from ekiden.core.agent import Agent
 
@@ -35,6 +36,15 @@ class AgentText:
     """How much it is believed, 1 being fully."""
     is_request: bool
     """Whether it is worded as a request, as examples are, or describes the agent."""
+
+
+def has_words(text: str) -> bool:
+    """Whether a request has a meaning: three letters, or two characters such as Chinese ones.
+
+    An encoder gives digits, punctuation and emoji vectors too, each of which is near some agent's.
+    """
+    letters = [each for each in text if each.isalpha()]
+    return len(letters) >= 3 or sum(east_asian_width(each) == "W" for each in letters) >= 2
 
 
 def texts_of(agents: Sequence[Agent[Any]]) -> list[AgentText]:
