@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Iterator
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,22 @@ import psutil
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions, create_sdk_mcp_server, tool
 
-from ekiden import Agent, Inbox, MemoryStore, RunConfig, Runner, Session, foreign_agent
+from ekiden import (
+    Agent,
+    Inbox,
+    MemoryStore,
+    RunConfig,
+    Runner,
+    Session,
+    SessionNotFound,
+    foreign_agent,
+)
+from ekiden.project.stores import open_store
 from ekiden.testing import ScriptedModel, say
 from tests.frameworks.claude_api import claude_api
-from tests.frameworks.effects import done, effect
+from tests.frameworks.effects import booked, done, effect, watched
 
-CONFIG = RunConfig(approver="inbox")
+CONFIG = RunConfig(approver="inbox", lease_s=6.0, on_busy="wait", busy_timeout_s=60.0)
 BOOK = "mcp__shop__book"
 
 
@@ -108,6 +120,50 @@ async def test_cancelling_the_run_ends_the_command(home: Path) -> None:
     assert started
     _, alive = psutil.wait_procs(started, timeout=60)
     assert not alive
+
+
+def test_it_is_killed_in_a_tool_and_repeats_the_turn_under_the_same_key(home: Path) -> None:
+    url = str(home / "s.db")
+
+    async def work(env: dict[str, str]) -> Any:
+        given = options(home, env)
+        given.allowed_tools = [BOOK]
+        agent = foreign_agent(given, "claude")
+        async with open_store(url) as store:
+            session = Session("s", store=store)
+            try:
+                await session.row()
+            except SessionNotFound:
+                return await Runner.run(agent, "please book", session=session, run_config=CONFIG)
+            return await Runner.resume(agent, session=session, run_config=CONFIG)
+
+    def life(env: dict[str, str]) -> None:
+        os.environ["KILL"] = "claude:after"
+        asyncio.run(work(env))
+
+    with claude_api((BOOK, {"what": "a room"})) as env:
+        victim = get_context("fork").Process(target=life, args=(env,))
+        victim.start()
+        victim.join()
+        assert victim.exitcode == -signal.SIGKILL
+        result = asyncio.run(work(env))
+    assert result.final_output == "claude done"
+    made = done(home / "effects")
+    assert len(made) == 2
+    assert len(set(made)) == 1
+
+
+async def test_its_tools_are_part_of_the_session_s_trace(home: Path) -> None:
+    @tool("book", "Book.", {"what": str})
+    async def book(given: dict[str, Any]) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": await booked("claude")}]}
+
+    with claude_api((BOOK, {"what": "x"})) as env, watched() as inside:
+        given = options(home, env, book)
+        given.allowed_tools = [BOOK]
+        await Runner.run(foreign_agent(given, "claude"), "Go.")
+    below, ours = inside.traces
+    assert below == ours
 
 
 def children() -> Iterator[psutil.Process]:
