@@ -11,14 +11,7 @@ from contextvars import ContextVar
 from pydoc import locate
 from typing import Any
 
-from crewai import Agent
-from crewai.events import (
-    LLMCallCompletedEvent,
-    LLMStreamChunkEvent,
-    ToolUsageErrorEvent,
-    ToolUsageFinishedEvent,
-    crewai_event_bus,
-)
+from crewai import Agent, events
 from crewai.flow import Flow
 from crewai.flow.async_feedback.providers import ConsoleProvider
 from crewai.flow.flow_config import flow_config
@@ -71,14 +64,11 @@ class CrewAIAgent:
 
     async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
         """See `ForeignAdapter`."""
-        listener = _Listener(turn)
-        token = _listener.set(listener)
+        token = _listener.set(listener := _Listener(turn))
         try:
-            end = await (
-                self._flow(turn, listener) if self._is_flow else self._crew(turn, listener)
-            )
+            end = await (self._flow if self._is_flow else self._crew)(turn, listener)
         except _Asked as asked:
-            end = asked.question
+            end = asked.args[0]
         finally:
             _listener.reset(token)
         yield end
@@ -87,28 +77,24 @@ class CrewAIAgent:
         flow = self._obj()
         for name, method in list(flow._methods.items()):
             flow._methods[name] = _stored(flow, name, method, listener)
-        known = {**(turn.checkpoint or {}), **self._inputs(turn, flow)}
-        result = await flow.kickoff_async(inputs=known)
+        known = turn.checkpoint or {}
+        result = await flow.kickoff_async({**known, **self._inputs(turn, flow.state)})
         state = {name: value for name, value in _state(flow).items() if name != "id"}
         return TurnAnswer(output=_output(result), checkpoint=state)
 
-    def _inputs(self, turn: ForeignTurn, flow: Any) -> Mapping[str, Any]:
+    def _inputs(self, turn: ForeignTurn, state: Any = None) -> dict[str, Any]:
         if self._input is not None:
-            return self._input(turn)
-        if not isinstance(flow.state, dict) and "text" not in type(flow.state).model_fields:
+            return dict(self._input(turn))
+        if not isinstance(state, dict | None) and "text" not in type(state).model_fields:
             raise UserError(
-                f"the state of the flow {type(flow).__name__} has no field `text` for what the "
+                f"the state of the flow {self._obj.__name__} has no field `text` for what the "
                 "person said: add it, or give CrewAIAgent(flow, input=lambda turn: {…})"
             )
         return {"text": turn.text}
 
     async def _crew(self, turn: ForeignTurn, listener: _Listener) -> TurnPart:
-        before = turn.checkpoint or []
-        given: Any
-        if isinstance(self._obj, Agent):
-            given = [*before, *turn.messages()]
-        else:
-            given = dict(self._input(turn) if self._input else {"text": turn.text})
+        remembers, before = isinstance(self._obj, Agent), turn.checkpoint or []
+        given = [*before, *turn.messages()] if remembers else self._inputs(turn)
 
         async def kick_off(key: str) -> Any:
             result = await self._obj.kickoff_async(given)
@@ -116,10 +102,8 @@ class CrewAIAgent:
             return _output(result)
 
         output = await turn.step("kickoff", None, kick_off, is_tool=False)
-        if not isinstance(self._obj, Agent):
-            return TurnAnswer(output=output)
-        said = {"role": "assistant", "content": str(output)}
-        return TurnAnswer(output=output, checkpoint=CheckpointDelta([*turn.messages(), said]))
+        said = [*turn.messages(), {"role": "assistant", "content": str(output)}]
+        return TurnAnswer(output=output, checkpoint=CheckpointDelta(said) if remembers else None)
 
 
 def _stored(flow: Any, name: str, method: Any, listener: _Listener) -> Any:
@@ -127,17 +111,13 @@ def _stored(flow: Any, name: str, method: Any, listener: _Listener) -> Any:
     the state are taken from the store."""
 
     @functools.wraps(method)
-    async def call(*args: Any, **options: Any) -> Any:
+    async def call(*args: Any, **more: Any) -> Any:
         ran: list[Any] = []
 
         async def run(key: str) -> Any:
             before = _state(flow)
             is_async = asyncio.iscoroutinefunction(method)
-            given = (
-                method(*args, **options)
-                if is_async
-                else asyncio.to_thread(method, *args, **options)
-            )
+            given = method(*args, **more) if is_async else asyncio.to_thread(method, *args, **more)
             result = await given
             ran.append(await result if asyncio.iscoroutine(result) else result)
             await listener.tell()
@@ -162,18 +142,17 @@ def _state(flow: Any) -> dict[str, Any]:
 def _change(flow: Any, changed: Mapping[str, Any]) -> None:
     if isinstance(flow.state, dict):
         flow.state.update(changed)
-        return
-    whole = type(flow.state).model_validate({**_state(flow), **changed})
-    for name in changed:
-        setattr(flow.state, name, getattr(whole, name))
+    else:
+        whole = type(flow.state).model_validate({**_state(flow), **changed})
+        for name in changed:
+            setattr(flow.state, name, getattr(whole, name))
 
 
 def _dump(result: Any) -> dict[str, Any]:
-    if isinstance(result, BaseModel):
-        kind = type(result)
-        data = to_jsonable(result.model_dump(mode="json"))
-        return {"model": f"{kind.__module__}.{kind.__qualname__}", "value": data}
-    return {"value": to_jsonable(result)}
+    if not isinstance(result, BaseModel):
+        return {"value": to_jsonable(result)}
+    kind, data = type(result), result.model_dump(mode="json")
+    return {"model": f"{kind.__module__}.{kind.__qualname__}", "value": to_jsonable(data)}
 
 
 def _load(stored: Mapping[str, Any]) -> Any:
@@ -188,35 +167,23 @@ def _output(result: Any) -> Any:
 
 
 class _Asked(BaseException):
-    """A person has to answer first. CrewAI lets it through, unlike an `Exception`."""
-
-    def __init__(self, question: TurnQuestion) -> None:
-        super().__init__(question.subject)
-        self.question = question
+    """A person has to answer the question first. CrewAI lets it through, unlike an `Exception`."""
 
 
 class _Listener:
     """Collects what CrewAI says during a turn; its handlers run in threads of their own."""
 
     def __init__(self, turn: ForeignTurn) -> None:
-        self.turn, self._parts = turn, list[TurnPart]()
+        self.turn, self.loop = turn, asyncio.get_running_loop()
+        self.parts: list[TurnPart] = []
         self._asked: Counter[str] = Counter()
-        self._loop = asyncio.get_running_loop()
 
     async def tell(self) -> None:
         """Emit what was heard so far."""
-        await asyncio.to_thread(crewai_event_bus.flush)
-        parts, self._parts = self._parts, []
+        await asyncio.to_thread(events.crewai_event_bus.flush)
+        parts, self.parts = self.parts, []
         for part in parts:
             await self.turn.emit(part)
-
-    def show(self, text: str) -> None:
-        """Emit a piece of text at once."""
-        asyncio.run_coroutine_threadsafe(self.turn.emit(TurnDelta(text=text)), self._loop)
-
-    def hear(self, *parts: TurnPart) -> None:
-        """Emit these when the method ends."""
-        self._parts += parts
 
     def answer(self, place: str, subject: str, options: tuple[str, ...], about: Any) -> str:
         """The person's words; `_Asked` until there are some."""
@@ -224,16 +191,10 @@ class _Listener:
         question = f"{place}.{self._asked[place]}"
         if question in self.turn.answers:
             return self.turn.answers[question].words
-        body = about if isinstance(about, str) else ""
-        raise _Asked(
-            TurnQuestion(
-                id=question,
-                subject=subject[:500],
-                body=body or subject,
-                options=options,
-                context=None if body else to_jsonable(about),
-            )
-        )
+        is_text = isinstance(about, str) and about != ""
+        text = {"subject": subject[:500], "body": about if is_text else subject}
+        context = None if is_text else to_jsonable(about)
+        raise _Asked(TurnQuestion(id=question, options=options, context=context, **text))
 
 
 _listener: ContextVar[_Listener | None] = ContextVar("ekiden_crewai_listener", default=None)
@@ -263,31 +224,27 @@ class _People:
 flow_config.hitl_provider = flow_config.input_provider = _People()
 
 
-@crewai_event_bus.on(LLMCallCompletedEvent)
+@events.crewai_event_bus.on(events.LLMCallCompletedEvent)
 def _used(source: Any, event: Any) -> None:
     if listener := _listener.get():
         used = UsageMetrics.from_provider_dict(event.usage or {})
         tokens = {"input_tokens": used.prompt_tokens, "output_tokens": used.completion_tokens}
-        listener.hear(TurnUsage(usage=Usage(requests=1, **tokens), model=event.model))
+        listener.parts.append(TurnUsage(usage=Usage(requests=1, **tokens), model=event.model))
 
 
-@crewai_event_bus.on(LLMStreamChunkEvent)
+@events.crewai_event_bus.on(events.LLMStreamChunkEvent)
 def _streamed(source: Any, event: Any) -> None:
     if (listener := _listener.get()) and event.chunk and event.tool_call is None:
-        listener.show(event.chunk)
+        shown = listener.turn.emit(TurnDelta(text=event.chunk))
+        asyncio.run_coroutine_threadsafe(shown, listener.loop)
 
 
-@crewai_event_bus.on(ToolUsageFinishedEvent)
-@crewai_event_bus.on(ToolUsageErrorEvent)
+@events.crewai_event_bus.on(events.ToolUsageFinishedEvent)
+@events.crewai_event_bus.on(events.ToolUsageErrorEvent)
 def _called(source: Any, event: Any) -> None:
     if listener := _listener.get():
-        error, output = getattr(event, "error", None), getattr(event, "output", None)
-        arguments = to_jsonable(event.tool_args)
-        listener.hear(
-            TurnToolCall(call_id=event.event_id, name=event.tool_name, arguments=arguments),
-            TurnToolResult(
-                call_id=event.event_id,
-                output=to_jsonable(output),
-                error=None if error is None else str(error),
-            ),
-        )
+        call, arguments = event.event_id, to_jsonable(event.tool_args)
+        output, error = to_jsonable(getattr(event, "output", None)), getattr(event, "error", None)
+        error = None if error is None else str(error)
+        made = TurnToolCall(call_id=call, name=event.tool_name, arguments=arguments)
+        listener.parts += made, TurnToolResult(call_id=call, output=output, error=error)

@@ -18,7 +18,7 @@ from crewai.tools import tool
 from ekiden import Inbox, MemoryStore, Runner, Session, foreign_agent
 from ekiden.project.stores import open_store
 from tests.frameworks.crewai.flows import CONFIG, TripFlow, life, run
-from tests.frameworks.effects import done, effect
+from tests.frameworks.effects import booked, done, effect, watched
 from tests.frameworks.pages import run_page
 
 
@@ -130,6 +130,18 @@ async def test_cancelling_the_run_reaches_the_flow() -> None:
     with pytest.raises(asyncio.CancelledError):
         await run
     assert ended
+
+
+async def test_its_spans_are_part_of_the_session_s_trace() -> None:
+    class Books(Flow[dict[str, Any]]):
+        @start()
+        async def book(self) -> str:
+            return await booked("flow")
+
+    with watched() as inside:
+        await Runner.run(foreign_agent(Books, "flow"), "Go.")
+    below, ours = inside.traces
+    assert below == ours
 
 
 def test_the_examples_of_its_page_run() -> None:
