@@ -247,7 +247,7 @@ async def _invalid(request: Request, exc: Exception) -> Response:
     if isinstance(exc.body, bytes):  # FastAPI reads other types as bytes.
         given = request.headers.get("content-type", "none")
         detail = f"the body has the type {given}: send Content-Type: application/json"
-        return problem_response(415, RequestInvalid.code, detail)
+        return problem_response(422, RequestInvalid.code, detail)
     errors = [
         {"where": _place(each, exc.body), "problem": _problem(each)} for each in exc.errors()[:20]
     ]

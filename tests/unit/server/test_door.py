@@ -450,6 +450,7 @@ async def test_a_body_of_another_kind_is_refused(
 ) -> None:
     found = await post(client, b'{"input": "x"}', **{"Content-Type": media_type})
     assert is_problem(found, 422, "request.invalid")
+    assert "send Content-Type: application/json" in found.json()["detail"]
 
 
 async def test_a_compressed_body_is_refused(client: httpx2.AsyncClient) -> None:

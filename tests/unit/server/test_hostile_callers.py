@@ -55,15 +55,6 @@ def test_a_key_that_comes_twice_is_found_without_looking_through_all_others_each
         check_json(f'{{{many},"99999":2}}'.encode())
 
 
-async def test_json_of_another_type_is_refused_with_the_header_to_send(
-    client: httpx2.AsyncClient,
-) -> None:
-    for headers in ({"Content-Type": "application/x-www-form-urlencoded"}, {}):
-        answer = await client.post(f"{API}/runs", content=b'{"input": "hi"}', headers=headers)
-        assert answer.status_code == 415
-        assert "send Content-Type: application/json" in answer.json()["detail"]
-
-
 async def test_open_addresses_are_open_to_look_at_only(app: FastAPI) -> None:
     await make_key(app)
     async with client_of(app) as client:
