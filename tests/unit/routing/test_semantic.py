@@ -76,7 +76,7 @@ def test_a_request_like_an_agents_examples_is_surely_that_agents(stage: Semantic
 
 
 def test_a_request_without_words_is_for_no_agent(stage: SemanticStage) -> None:
-    for text in ("?", "12345", "😀😀", "a", "@", "？。", "4 + 4"):
+    for text in ("?", "12345", "😀😀", "@", "？。", "4 + 4"):
         assert stage.decide(text).agent is None
     assert stage.decide("退款").agent == "billing"
 

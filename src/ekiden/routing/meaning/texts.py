@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
-from unicodedata import east_asian_width
 
 from ekiden.core.agent import Agent
 
@@ -39,12 +38,11 @@ class AgentText:
 
 
 def has_words(text: str) -> bool:
-    """Whether a request has a meaning: three letters, or two characters such as Chinese ones.
+    """Whether a request has a letter of any script.
 
     An encoder gives digits, punctuation and emoji vectors too, each of which is near some agent's.
     """
-    letters = [each for each in text if each.isalpha()]
-    return len(letters) >= 3 or sum(east_asian_width(each) == "W" for each in letters) >= 2
+    return any(map(str.isalpha, text))
 
 
 def texts_of(agents: Sequence[Agent[Any]]) -> list[AgentText]:
