@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -178,13 +177,18 @@ class _StepModel(Model):
     async def _ask(self, args: Any, options: Any) -> Any:
         """The response, of the SDK or of the API; its text is shown as it comes."""
         if self._turn.is_streamed:
-            with suppress(NotImplementedError):  # A model need not be able to stream.
+            begun = False
+            try:
                 async for event in self._model.stream_response(*args, **options):
+                    begun = True
                     if event.type == "response.output_text.delta":
                         await self._turn.emit(TurnDelta(text=event.delta))
                     elif event.type in ("response.completed", "response.incomplete"):
                         return event.response
                 raise RuntimeError("the model's stream ended without a response")
+            except NotImplementedError:  # A model need not be able to stream.
+                if begun:
+                    raise
         response = await self._model.get_response(*args, **options)
         for item in response.output:
             for part in getattr(item, "content", None) or ():

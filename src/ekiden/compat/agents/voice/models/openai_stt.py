@@ -195,7 +195,7 @@ class OpenAISTTTranscriptionSession(StreamedTranscriptionSession):
     async def close(self) -> None:
         """Close the connection."""
         if self._socket is not None:
-            with suppress(Exception):
+            with suppress(OSError):  # The server may have gone first.
                 await self._socket.close()
 
 
