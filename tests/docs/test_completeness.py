@@ -27,7 +27,7 @@ from ekiden.core.errors import sessions as session_errors
 from ekiden.core.errors import state as state_errors
 from ekiden.core.errors import temporal as temporal_errors
 from ekiden.core.events import EventType
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.guardrails import errors as guardrail_making_errors
 from ekiden.project.settings import SETTINGS, SettingsProblem
 from ekiden.runtime import Limits, RunConfig

@@ -11,7 +11,7 @@ from ekiden.core.profile import Confirmation
 from ekiden.core.questions.requests import Ask
 from ekiden.core.team import Team
 from ekiden.core.tool import FunctionTool
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.testing import call, say
 from ekiden.testing.steps import StepLike

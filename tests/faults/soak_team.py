@@ -22,7 +22,7 @@ from ekiden.core.errors import ModelError
 from ekiden.core.profile import Confirmation
 from ekiden.core.team import Team
 from ekiden.core.tool import FunctionTool
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, Rollback
 from ekiden.testing import call, delay, fail, say, transfer

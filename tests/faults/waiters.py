@@ -25,7 +25,7 @@ from ekiden.core.conversation.messages import (
     error_of,
 )
 from ekiden.core.errors.messages import DeadlockError
-from ekiden.core.values.ids import new_id
+from ekiden.core.values import new_id
 from ekiden.project.stores import open_store
 from ekiden.storage.base import MessageFilter, MessageSettle, QueuePut, Store, StoredMessage
 from tests.faults.ledger import Ledger

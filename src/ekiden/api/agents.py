@@ -16,7 +16,7 @@ from ekiden.core.conversation.messages import BlockingContext, BlockingStatus
 from ekiden.core.foreign import Durability
 from ekiden.core.profile import Capability, Scope, Triggers
 from ekiden.core.roles import RouteCause
-from ekiden.core.values.documents import Value, left_out
+from ekiden.core.values import Value, left_out
 from ekiden.routing.decision import Method, Strategy
 
 

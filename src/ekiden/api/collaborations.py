@@ -19,7 +19,7 @@ from ekiden.collaboration.protocol.record import (
     Pattern,
     Terms,
 )
-from ekiden.core.values.documents import Value
+from ekiden.core.values import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

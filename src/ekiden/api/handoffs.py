@@ -13,7 +13,7 @@ from ekiden.api.runs import ITEM, LimitOptions
 from ekiden.api.texts import EVENT_CURSOR, ONE_LINE, PERSON, PLAIN, SAID, SESSION_ID, Moment
 from ekiden.core.handoff_terms import ActorKind, PolicyName, StatusName
 from ekiden.core.runs import Run, RunError
-from ekiden.core.values.documents import Value, left_out
+from ekiden.core.values import Value, left_out
 from ekiden.handoff.records.records import was_made
 
 SessionStanding: TypeAlias = Literal["running", "waiting", "ready", "idle"]

@@ -14,7 +14,7 @@ from ekiden.audit.record import hash_of, records_of
 from ekiden.audit.walk import UNREADABLE
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import AUDITED
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.storage.base import Store
 from ekiden.storage.chain import ChainHead
 

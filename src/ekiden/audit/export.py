@@ -11,7 +11,7 @@ from typing import Any
 from ekiden.audit.query import AuditQuery, read_page
 from ekiden.audit.record import AuditRecord
 from ekiden.core.errors import SessionNotFound
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.storage.base import Store
 from ekiden.storage.chain import ChainHead, head_of
 

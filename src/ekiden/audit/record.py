@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.events import QUESTIONS, Event, EventType
-from ekiden.core.values.documents import Value
+from ekiden.core.values import Value
 from ekiden.storage.chain import HASH
 from ekiden.storage.digests import ITEM_DIGEST
 

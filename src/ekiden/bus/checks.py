@@ -9,8 +9,7 @@ from ekiden.core.conversation.messages import AgentMessage, BusLimits, MessageTy
 from ekiden.core.current_agent import acting_here
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import SenderForged
-from ekiden.core.values.ids import NOT_IN_NAMES, check_line
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import NOT_IN_NAMES, check_line, loads
 from ekiden.storage.values import json_text
 
 LEAVES = frozenset({str, int, float, bool, type(None)})

@@ -24,7 +24,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import BusError, MailboxFull, MessageNotFound, SenderForged
 from ekiden.core.questions.inbox_item import InboxAnswer, InboxItem, Option, option_texts
 from ekiden.core.roles import Escalator
-from ekiden.core.values.ids import check_id, new_id
+from ekiden.core.values import check_id, new_id
 from ekiden.storage.base import Store
 from ekiden.storage.messages import MessageFilter, MessageSettle, Settled
 

@@ -25,7 +25,7 @@ from ekiden.core.conversation.messages import (
 )
 from ekiden.core.errors import QueueFull, StoreError, UserError
 from ekiden.core.errors.messages import AgentUnavailableError, BusError, QueryFailed
-from ekiden.core.values.ids import new_id
+from ekiden.core.values import new_id
 from ekiden.storage.messages import (
     MessageFilter,
     MessageSettle,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from ekiden.core.values.documents import Value
+from ekiden.core.values import Value
 
 By: TypeAlias = Literal["name", "tag", "meaning"]
 """How a capability was found to be the required one."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ekiden.cli.errors import UsageError
 from ekiden.core.errors import EkidenError
-from ekiden.core.values.ids import generated_part
+from ekiden.core.values import generated_part
 
 if TYPE_CHECKING:
     from ekiden.api.sessions import Sessions

@@ -13,7 +13,7 @@ from ekiden.api.pages import PAGE
 from ekiden.cli.options import CursorOption, JsonLinesOption, JsonOption, LimitOption, WideOption
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.tables import Table, print_table
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
     from ekiden.api.pages import Pages
@@ -51,7 +51,7 @@ class Listing:
         self, found: Pages[T], table: Callable[[Sequence[T]], Table], *, none: str
     ) -> Sequence[T]:
         """Print a page, or `none`, and print on standard error where the next one begins."""
-        from ekiden.core.values.documents import to_json
+        from ekiden.core.values import to_json
 
         wanted = self.limit or (None if self.json_lines else self.usual)
         if self.json_lines and wanted is None:

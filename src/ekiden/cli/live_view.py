@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ekiden.cli.exits import Exit
 from ekiden.cli.output import complain, note
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
     from ekiden.api.events import Live, LiveEvent

@@ -11,7 +11,7 @@ from cyclopts.validators import Number
 
 from ekiden.api.moments import AGO, UNITS, read_moment
 from ekiden.cli.errors import UsageError
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 
 if TYPE_CHECKING:
     from ekiden.api.runs import LimitOptions

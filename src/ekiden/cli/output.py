@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from ekiden.cli.errors import UsageError
 from ekiden.core.privacy.masking import cover
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from ekiden.cli.errors import UsageError
 from ekiden.cli.output import StatusLine, note
 from ekiden.core.errors import SessionNotFound
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
     from ekiden.agents.definition import Problem

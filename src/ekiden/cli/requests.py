@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.errors import BadInput, UsageError
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 
 if TYPE_CHECKING:
     from ekiden.project.routing import AddressedMessage

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ekiden.cli.output import is_terminal, safe
-from ekiden.core.values.ids import generated_part
+from ekiden.core.values import generated_part
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

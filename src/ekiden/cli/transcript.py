@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ekiden.core.conversation.items import Item, is_message, refusal_of, text_of
 from ekiden.core.events import Event
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.sessions import is_rewind, is_transfer, said, standing
 
 _LABELS = {"rule": "rule-match", "sticky": "kept"}

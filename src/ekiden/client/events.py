@@ -18,7 +18,7 @@ from ekiden.client.wire import Wire
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import ServerStopping, TooManyRequests
 from ekiden.core.events import Event, EventType
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection

@@ -27,8 +27,7 @@ from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import ServerStopping, TooManyRequests
 from ekiden.core.events import Event
 from ekiden.core.runs import Begun, Run
-from ekiden.core.values.documents import from_json
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import from_json, loads
 
 _IN_ITS_WAY = (ServerUnavailable, ServerStopping, TooManyRequests)
 

@@ -18,7 +18,7 @@ from ekiden.client.errors import ClientMisconfigured, ServerProblem, ServerUnava
 from ekiden.client.problems import error_of
 from ekiden.core.current_agent import AGENT_HEADER, acting_agent
 from ekiden.core.errors import EkidenError
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 
 if TYPE_CHECKING:
     import httpx2

@@ -21,7 +21,7 @@ from ekiden.collaboration.upkeep import cleanup, expire_due
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.collaboration import CollaborationError
-from ekiden.core.values.ids import new_id
+from ekiden.core.values import new_id
 from ekiden.storage.timers import next_due_us
 
 if TYPE_CHECKING:

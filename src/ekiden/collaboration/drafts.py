@@ -14,8 +14,7 @@ from ekiden.collaboration.protocol.wire import agent_name, canonical, terms_dige
 from ekiden.core.conversation.messages import AgentMessage, MessageType
 from ekiden.core.errors import UserError
 from ekiden.core.errors.collaboration import TermsSuperseded
-from ekiden.core.values.ids import new_id
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads, new_id
 
 _MAX_TEXT = 2_000
 _CLOSED_TTL_S = 60.0

@@ -21,7 +21,7 @@ from ekiden.core.errors import EkidenError, QueueFull, StaleDocument
 from ekiden.core.errors.collaboration import CollaborationBusy, CollaborationNotFound
 from ekiden.core.errors.messages import MailboxFull
 from ekiden.core.events import Event
-from ekiden.core.values.ids import new_id
+from ekiden.core.values import new_id
 from ekiden.storage.base import Batch, DocumentWrite, QueuePut, Store
 from ekiden.storage.timers import Timer, timer_removal, timer_write
 

@@ -14,8 +14,7 @@ from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.conversation.quotes import quote
 from ekiden.core.errors import EkidenError, ToolError, UserError
 from ekiden.core.tool import FunctionTool
-from ekiden.core.values.documents import to_json
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads, to_json
 from ekiden.tools.function import default_tool_error_function, function_tool
 
 _MAX_CHARS = 20_000

@@ -19,7 +19,7 @@ from ekiden.conditions.nodes import (
 from ekiden.conditions.program import UNSEEN
 from ekiden.conditions.trace_values import MAX_LINE, line, short_text, shortened
 from ekiden.conditions.values import UNCHANGING, NoValue, is_true
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 _MAX_ENTRIES: Final = 40
 """So many parts are put into an event."""

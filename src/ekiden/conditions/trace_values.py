@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from ekiden.conditions.values import NoValue, is_list, known, step_into
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 _MAX_TEXT = 120
 _MAX_ITEMS = 8

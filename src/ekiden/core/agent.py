@@ -36,8 +36,7 @@ from ekiden.core.profile import (
 from ekiden.core.remote import AgentRunner
 from ekiden.core.roles import Assigner
 from ekiden.core.tool import ApprovalFunction, Enabled, FunctionTool, ToolErrorFunction
-from ekiden.core.values.ids import NOT_IN_NAMES
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import NOT_IN_NAMES, loads
 
 if TYPE_CHECKING:
     from ekiden.core.guardrails import HandoffGuardrail, InputGuardrail, OutputGuardrail

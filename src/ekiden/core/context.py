@@ -216,7 +216,7 @@ class RunContextWrapper(Generic[TContext]):
         Like `ask`, but the other agent does not see who asks: tools that are agents use it.
         """
         from ekiden.core.questions.requests import Ask
-        from ekiden.core.values.jsonio import dumps
+        from ekiden.core.values import dumps
 
         words = input if isinstance(input, str) else dumps(input)
         question = Ask(

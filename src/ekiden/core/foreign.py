@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from ekiden.core.conversation.items import Item, is_message, text_of
 from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import UserError
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 Durability: TypeAlias = Literal["call", "node", "event", "superstep", "method", "turn"]
 """The most that is repeated after a crash: one model or tool call, one node of a graph, everything

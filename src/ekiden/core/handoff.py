@@ -17,7 +17,7 @@ from ekiden.core.conversation.model import ToolSpec
 from ekiden.core.conversation.run_items import RunItem
 from ekiden.core.handoff_terms import DEFAULT_TERMS, HandoffTerms
 from ekiden.core.tool import Enabled, check_tool_name
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar

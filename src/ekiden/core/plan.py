@@ -14,8 +14,7 @@ from ekiden.core.checks.fields import Amount, Count, Seconds, WholeAmount, check
 from ekiden.core.conversation.model import ModelRequest, ModelResponse
 from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.handoff_terms import Budget
-from ekiden.core.values.documents import Value, to_json
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import Value, dumps, to_json
 
 PlanPhase: TypeAlias = Literal[
     "init", "decomposed", "executing", "aggregating", "completed", "failed"

@@ -15,8 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, TypeAlias
 
 from ekiden.core.errors import EkidenError, StoreError
-from ekiden.core.values.documents import Value
-from ekiden.core.values.ids import new_id
+from ekiden.core.values import Value, new_id
 from ekiden.engine.served_agents import needs_of
 from ekiden.engine.store_worker import StoreWorker
 from ekiden.runtime.state.leases import owner_name

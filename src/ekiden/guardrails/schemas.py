@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.guardrails.errors import GuardrailUnusable, SchemaUnusable
 from ekiden.guardrails.expansion import expansion
 from ekiden.guardrails.pointers import pointer

@@ -13,8 +13,7 @@ from typing import TypeAlias
 
 from ekiden.core.errors import UserError
 from ekiden.core.questions.inbox_item import InboxItem
-from ekiden.core.values.ids import check_id
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import check_id, dumps
 from ekiden.inbox.life import next_due_us
 from ekiden.storage.base import Document, DocumentStore, DocumentWrite
 from ekiden.storage.timers import Timer, timer_removal, timer_write

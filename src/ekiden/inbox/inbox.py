@@ -13,7 +13,7 @@ from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import EkidenError, StaleDocument, UserError
 from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxItemClosed
 from ekiden.core.questions.inbox_item import InboxAnswer, InboxItem
-from ekiden.core.values.documents import Value
+from ekiden.core.values import Value
 from ekiden.inbox.answers import Reply, answered, in_bulk, person, refuse_agents
 from ekiden.inbox.changes import Decide, all_of, change_item, read_current, run_due
 from ekiden.inbox.documents import Writes, fingerprint, ids_with, post_writes, read_item

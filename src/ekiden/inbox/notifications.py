@@ -9,7 +9,7 @@ from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.events import Event
 from ekiden.core.privacy.masking import masked_keys
 from ekiden.core.questions.inbox_item import NOBODY, InboxItem
-from ekiden.core.values.documents import to_json
+from ekiden.core.values import to_json
 from ekiden.inbox.life import Change
 from ekiden.storage.base import MessageSettle
 from ekiden.storage.digests import ITEM_DIGEST, json_digest

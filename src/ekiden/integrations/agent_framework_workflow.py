@@ -38,7 +38,7 @@ from ekiden.core.foreign import (
     TurnToolResult,
     TurnUsage,
 )
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 from ekiden.tools import to_jsonable
 
 

@@ -41,7 +41,7 @@ from ekiden.core.foreign import (
     TurnUsage,
     digest_of,
 )
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 from ekiden.tools import to_jsonable
 
 _SERVER, _LINES = "ekiden", "transcript/"

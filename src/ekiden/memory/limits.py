@@ -9,7 +9,7 @@ from unicodedata import category
 
 from ekiden.core.errors import UserError
 from ekiden.core.errors.memory import MemoryInvalid, MemoryTooLarge
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 
 MAX_KEY = 512
 """Characters."""

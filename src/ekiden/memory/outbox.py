@@ -26,7 +26,7 @@ from typing import Any
 
 from ekiden.core.errors import StaleDocument
 from ekiden.core.errors.memory import BackendUnavailable
-from ekiden.core.values.ids import new_id
+from ekiden.core.values import new_id
 from ekiden.memory.base import RemoteEntry
 from ekiden.memory.entries import memory_record
 from ekiden.memory.remote_copy import SEND_TIMEOUT_S, RemoteCopy

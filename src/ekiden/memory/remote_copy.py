@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from ekiden.core.errors.memory import BackendUnavailable
 from ekiden.core.roles import Clock
-from ekiden.core.values.clock import SYSTEM_CLOCK
+from ekiden.core.values import SYSTEM_CLOCK
 from ekiden.memory.base import MemoryBackend, RemoteEntry, RemoteHit
 
 SEARCH_TIMEOUT_S = 2.0

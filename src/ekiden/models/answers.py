@@ -27,7 +27,7 @@ from ekiden.core.conversation import model as core
 from ekiden.core.conversation.items import Item
 from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import ModelBehaviorError
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.models.history import ORIGIN
 
 _FILTERED = "The provider's content filter stopped this answer."

@@ -17,7 +17,7 @@ from pydantic_ai.messages import (
 
 from ekiden.core.conversation.items import Item
 from ekiden.core.errors import UserError
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 _TEXT = frozenset({"input_text", "output_text", "text"})
 _PARTS = _TEXT | {"input_image", "input_file", "input_audio", "refusal"}

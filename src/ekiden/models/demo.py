@@ -21,7 +21,7 @@ from ekiden.core.conversation.model import (
 )
 from ekiden.core.conversation.quotes import is_request
 from ekiden.core.errors import UserError
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 PROVIDER: Final = "demo"
 NAME: Final = "demo:offline"

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, get_args
 
 from ekiden.core.errors import UserError
 from ekiden.core.text.suggest import suggestion
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 Template: TypeAlias = Literal["support", "coding", "research"]
 TEMPLATES: tuple[Template, ...] = get_args(Template)

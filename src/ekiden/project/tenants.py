@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from ekiden.core.errors import UserError
-from ekiden.core.values.ids import is_tenant
+from ekiden.core.values import is_tenant
 from ekiden.project.stores import open_store, sqlite_path
 from ekiden.storage.base import Store
 

@@ -21,7 +21,7 @@ from ekiden.core.conversation.model import (
 )
 from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import EkidenError, ModelBehaviorError, UserError
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 from ekiden.routing.decision import ROUTER_NAME, Score, StageResult, plain_line
 from ekiden.routing.llm_offer import agent_tool, instructions, nobody_tool, request_item, tool_names
 

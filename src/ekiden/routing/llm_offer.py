@@ -15,7 +15,7 @@ from ekiden.core.conversation.items import Item, user_message
 from ekiden.core.conversation.model import ToolSpec
 from ekiden.core.conversation.quotes import quote
 from ekiden.core.handoff import transfer_tool_name
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 NOBODY = "nobody"
 """Gives the tool with which a model says that no agent fits."""

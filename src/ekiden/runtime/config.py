@@ -31,7 +31,7 @@ from ekiden.core.hooks import RunHooks
 from ekiden.core.questions.inbox_item import EscalationStep
 from ekiden.core.roles import Approver, Clock, EventSink
 from ekiden.core.team import Team
-from ekiden.core.values.clock import SYSTEM_CLOCK
+from ekiden.core.values import SYSTEM_CLOCK
 from ekiden.storage.base import DocumentWrite, SessionStatus, Store
 
 if TYPE_CHECKING:

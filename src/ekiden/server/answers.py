@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from starlette.responses import Response, StreamingResponse
 
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 _CHUNK: Final = 64 * 1024
 """Characters that are sent at once, more or less."""

@@ -65,7 +65,7 @@ from ekiden.core.errors.server import (
 )
 from ekiden.core.errors.state import StaleState
 from ekiden.core.privacy.masking import cover
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 _log = logging.getLogger("ekiden.server")
 

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.errors import UserError
-from ekiden.core.values.jsonio import MAX_DEPTH, dumps, is_too_deep
+from ekiden.core.values import MAX_DEPTH, dumps, is_too_deep
 from ekiden.storage.values import copy_json
 
 Scope: TypeAlias = Literal["session", "run", "user", "app"]

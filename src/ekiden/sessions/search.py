@@ -17,7 +17,7 @@ from typing import Any, Literal
 from ekiden.core.conversation.items import is_message, text_of
 from ekiden.core.errors import SessionNotFound, StaleDocument, UserError
 from ekiden.core.events import Event
-from ekiden.core.values.documents import Value
+from ekiden.core.values import Value
 from ekiden.sessions.conversation import is_draft, said
 from ekiden.storage.base import DocumentWrite, SearchEntry, SearchHit, SessionRow, Store
 

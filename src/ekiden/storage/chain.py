@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from ekiden.core.events import AUDITED, Event
-from ekiden.core.values.jsonio import quick_ascii
+from ekiden.core.values import quick_ascii
 from ekiden.storage.records import SessionRow
 
 GENESIS = ""

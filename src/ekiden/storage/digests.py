@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple, cast
 
 from ekiden.core.events import Event
-from ekiden.core.values.jsonio import dumps, loads, quick_ascii
+from ekiden.core.values import dumps, loads, quick_ascii
 
 HEAD = ("ekiden.store", "chain")
 """Collection and key of the document with the last digest of the events of no session."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ekiden.core.errors import StepConflict, StoreUnavailable, UserError
 from ekiden.core.events import Event
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.storage.messages import MessageSettle
 from ekiden.storage.records import EventPage
 

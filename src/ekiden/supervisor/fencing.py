@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 _TICKS = re.compile("`+")
 

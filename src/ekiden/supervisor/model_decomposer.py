@@ -17,7 +17,7 @@ from ekiden.core.conversation.model import ModelRequest, OutputSpec
 from ekiden.core.conversation.quotes import quote
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.plan import AgentTask, AskModel, Member, TaskDecomposition
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.supervisor.members import fallback_of
 from ekiden.supervisor.replies import ReplyNotJson, answer_text, json_in
 

@@ -21,7 +21,7 @@ from ekiden.core.plan import (
     PlanSettings,
     TaskDecomposition,
 )
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.supervisor.fencing import cut, fenced, shares, shown
 
 _MAX_RESULTS_CHARS = 40_000

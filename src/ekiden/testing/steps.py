@@ -11,7 +11,7 @@ from ekiden.core.conversation.items import Item, assistant_message, is_message, 
 from ekiden.core.conversation.model import ModelResponse
 from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import UserError
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.testing.clock import ManualClock
 
 

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any
 
 from ekiden.core.conversation.items import Item
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 _PARTS = frozenset({"input_text", "input_image", "input_file"})
 _MAX_DEPTH = 200

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ekiden.core.events import PRIVATE, Event
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.storage.base import Store
 from ekiden.tracing.building.facts import split_details
 from ekiden.tracing.lookup import TracedSession, traced_sessions

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ekiden.core.privacy.masking import MASK
 from ekiden.core.privacy.redaction import redact_json, redact_text
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.tracing.spans import NOTHING, Span
 
 _MAX_READ = 100_000

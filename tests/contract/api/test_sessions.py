@@ -12,8 +12,7 @@ from ekiden.client.ekiden import Ekiden
 from ekiden.core.errors import SessionExists, SessionNotFound, UserError
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.errors.sessions import SessionImportInvalid
-from ekiden.core.values.documents import to_json
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps, to_json
 from ekiden.project import open_store
 from ekiden.storage.base import NewSession
 from tests.contract.api.conftest import Begin

@@ -10,7 +10,7 @@ import pytest
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.core.values.documents import to_json
+from ekiden.core.values import to_json
 from tests.contract.api.conftest import Begin
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ekiden import Agent, McpTools, MemoryStore, Runner, Session, parse_mcp_servers
 from ekiden.core.privacy.masking import MASK
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.testing import ScriptedModel, call, say
 from tests.support.canaries import plain
 

@@ -13,7 +13,7 @@ from ekiden import Agent, Runner, Session, function_tool
 from ekiden.audit import GENESIS, AuditChain, ChainHead, chained, head_of, link, verify_audit
 from ekiden.audit.record import hash_of
 from ekiden.core.events import AUDITED, Event
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say, transfer
 from tests.support.cases import each_case

@@ -17,8 +17,7 @@ from ekiden.bus.waits.deadlocks import (
 from ekiden.core.conversation.messages import AgentMessage, error_of
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import DeadlockError
-from ekiden.core.values.documents import from_json, to_json
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps, from_json, to_json
 from ekiden.storage.base import MessageFilter, MessageSettle, NewSession, QueuePut
 from ekiden.storage.memory import MemoryStore
 from tests.unit.bus.asked import ask, open_waits, query, states

@@ -13,8 +13,7 @@ from ekiden.capabilities import CapabilityMatcher, Fit, Match
 from ekiden.core.errors import UnknownAgent, UserError
 from ekiden.core.profile import Capability
 from ekiden.core.team import Team
-from ekiden.core.values.documents import to_json
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps, to_json
 
 
 def skill(name: str, proficiency: float = 1.0, *tags: str) -> Capability:

@@ -19,7 +19,7 @@ from ekiden.client import AsyncClient
 from ekiden.core.errors import SessionBusy
 from ekiden.core.errors.server import Forbidden
 from ekiden.core.runs import Run
-from ekiden.core.values.documents import from_json
+from ekiden.core.values import from_json
 from tests.support.cases import each_case
 from tests.support.gates import OpenGate
 from tests.support.relay_team import relay_team

@@ -21,7 +21,7 @@ from ekiden.cli.tables import (
     print_table,
     short_ids,
 )
-from ekiden.core.values.ids import new_id
+from ekiden.core.values import new_id
 
 
 class Terminal(io.StringIO):

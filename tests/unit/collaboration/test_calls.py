@@ -20,7 +20,7 @@ from ekiden.core.errors.collaboration import (
 )
 from ekiden.core.errors.messages import MailboxFull
 from ekiden.core.profile import Capability
-from ekiden.core.values.clock import SYSTEM_CLOCK
+from ekiden.core.values import SYSTEM_CLOCK
 from tests.unit.collaboration.offices import Office, path
 
 ALL = ["bob", "cy", "dee"]

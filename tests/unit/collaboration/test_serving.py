@@ -14,7 +14,7 @@ from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.collaboration import MessageReplayed
 from ekiden.core.profile import Capability
-from ekiden.core.values.clock import SYSTEM_CLOCK
+from ekiden.core.values import SYSTEM_CLOCK
 from tests.unit.collaboration.offices import Office, Recorder
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ekiden.conditions import compile_condition
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from tests.support.cases import each_case
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ekiden.conditions import FUNCTIONS, Condition, compile_condition
 from ekiden.core.errors import ConditionError
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from tests.support.examples import examples
 
 quick = settings(

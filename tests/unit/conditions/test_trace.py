@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.conditions import Evaluation, Trace, compile_condition
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from tests.support.cases import each_case
 
 

@@ -18,7 +18,7 @@ from ekiden.core.plan import (
     PlanSettings,
     TaskDecomposition,
 )
-from ekiden.core.values.documents import to_json
+from ekiden.core.values import to_json
 from tests.support.cases import each_case
 
 

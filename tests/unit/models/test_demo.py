@@ -22,7 +22,7 @@ from ekiden.core.conversation.model import (
     ToolSpec,
 )
 from ekiden.core.errors import UserError
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 from ekiden.models import resolve_model
 from ekiden.models.demo import DemoModel
 

@@ -14,7 +14,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.errors.memory import NoMemory
 from ekiden.core.profile import MemorySettings, Triggers
 from ekiden.core.team import Team
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 from ekiden.embeddings.letters import HashingEmbedder
 from ekiden.engine import Worker, submit
 from ekiden.engine.background import Posting

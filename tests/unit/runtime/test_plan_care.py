@@ -18,7 +18,7 @@ from ekiden.core.handoff_terms import Budget
 from ekiden.core.plan import AgentTask, PlanFailed, PlanSettings
 from ekiden.core.runs import Done
 from ekiden.core.team import Team
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.engine import Worker
 from ekiden.handoff import handoff
 from ekiden.inbox import Inbox, InboxQuery

@@ -10,7 +10,7 @@ import pytest
 
 from ekiden.bus.waits.deadlocks import DEADLOCKS, Deadlock, DeadlockAsk
 from ekiden.core.questions.inbox_item import InboxItem
-from ekiden.core.values.documents import to_json
+from ekiden.core.values import to_json
 from ekiden.storage.base import DocumentWrite, NewSession
 from tests.unit.server.counters import counter
 from tests.unit.server.desks import Served, problem

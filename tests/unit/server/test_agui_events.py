@@ -13,7 +13,7 @@ from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event, EventType
 from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.runs import Run
-from ekiden.core.values.documents import from_json
+from ekiden.core.values import from_json
 from ekiden.integrations.agui.events import AguiEvents
 from ekiden.integrations.agui.interrupts import interrupt
 

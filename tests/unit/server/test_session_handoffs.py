@@ -10,7 +10,7 @@ import pytest
 
 from ekiden.core.current_agent import AGENT_HEADER
 from ekiden.core.runs import Run
-from ekiden.core.values.documents import from_json, to_json
+from ekiden.core.values import from_json, to_json
 from tests.unit.server.counters import counter, done
 from tests.unit.server.desks import As, Served, problem
 

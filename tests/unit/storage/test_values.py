@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ekiden.core.errors import UserError
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.storage.bulk import collector_paused
 from ekiden.storage.values import (
     checked_copy,

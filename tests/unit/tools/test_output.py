@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, RootModel
 
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.tools import output_of, output_text, to_jsonable
 from tests.support.cases import each_case
 

@@ -17,7 +17,7 @@ from ekiden.capabilities.match import Match
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.messages import BlockingContext
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.core.values.documents import from_json
+from ekiden.core.values import from_json
 from ekiden.project.project import Project
 from ekiden.project.routing import AUTO, capable, decide, parse_address, parse_names
 from ekiden.routing.decision import RouteDecision, Score, Strategy

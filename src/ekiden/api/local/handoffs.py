@@ -31,7 +31,7 @@ from ekiden.core.handoff_terms import (
     PolicyName,
 )
 from ekiden.core.runs import ACTIVE, Run, RunError, run_id_of
-from ekiden.core.values.documents import from_json, to_json
+from ekiden.core.values import from_json, to_json
 from ekiden.handoff.filters.report import filter_report
 from ekiden.handoff.records.lifecycle import FINAL
 from ekiden.handoff.records.query import HandoffQuery, correlation_of, find_handoffs, task_of

@@ -12,7 +12,7 @@ from ekiden.core.conversation.messages import PRIORITIES, Priority
 from ekiden.core.errors.inbox import InboxAnswerInvalid
 from ekiden.core.errors.server import PreconditionFailed
 from ekiden.core.questions.inbox_item import InboxItem, InboxKind
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.inbox.inbox import BulkAnswer, Inbox
 from ekiden.inbox.query import InboxQuery, StatusFilter
 

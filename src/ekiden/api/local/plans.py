@@ -16,7 +16,7 @@ from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.errors.server import NotServed, RequestInvalid
 from ekiden.core.events import Event
 from ekiden.core.plan import AgentResult, AgentTask, MultiAgentState
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.project.plan_preview import PlanPreview, plan_request
 from ekiden.project.routing import AUTO, parse_address
 from ekiden.runtime.plans.status import plan_state

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from ekiden.core.conversation.items import Item
 from ekiden.core.events import Event
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.handoff.filters.shown import NOTHING_SHOWN, ShownConversation, shown_conversation
 from ekiden.handoff.records.query import HandoffQuery, open_requests
 from ekiden.handoff.records.records import HandoffRecord, records_of

@@ -12,7 +12,7 @@ from ekiden.api.pages import Page, Pages, page_of
 from ekiden.api.streams import AsyncStream
 from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import UserError
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.project.run_options import prices_of
 from ekiden.project.settings import Settings
 from ekiden.sessions.costs import cost_of_call

@@ -191,7 +191,7 @@ async def handoff_show(
     """Show everything about a handoff: status changes, origin, reason, and what the agent saw."""
     from ekiden.cli.output import emit
     from ekiden.cli.views.handoffs import print_details
-    from ekiden.core.values.documents import to_json
+    from ekiden.core.values import to_json
 
     async with place.open() as ekiden:
         details = await ekiden.handoffs.get(await handoff_id(ekiden, handoff))
@@ -214,7 +214,7 @@ async def handoff_cancel(
     from ekiden.api.handoffs import CancelledHandoff
     from ekiden.cli.run.handoffs import plain_text, report_cancel
     from ekiden.core.errors import HandoffSettled
-    from ekiden.core.values.documents import from_json
+    from ekiden.core.values import from_json
 
     plain_text(reason, "--reason")
     async with place.work(by=by, as_json=as_json) as (ekiden, _):

@@ -81,7 +81,7 @@ async def mirror_status(*, place: Place = HERE, as_json: JsonOption = False) -> 
     from ekiden.cli.views.replicas import print_status
     from ekiden.core.errors import UserError
     from ekiden.core.errors.server import NotServed
-    from ekiden.core.values.documents import to_json
+    from ekiden.core.values import to_json
 
     async with place.open() as ekiden:
         try:

@@ -37,7 +37,7 @@ from ekiden.cli.options import (
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.tables import print_pairs
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 
 async def session_list(
@@ -83,7 +83,7 @@ async def session_show(
     """Show a session's conversation."""
     from ekiden.cli.transcript import transcript
     from ekiden.cli.views.sessions import session_heading
-    from ekiden.core.values.documents import to_json
+    from ekiden.core.values import to_json
 
     async with place.open() as ekiden:
         session = await session_id(ekiden.sessions, session)

@@ -114,7 +114,7 @@ async def trace(
     With --json, all spans as one array, in the order of the tree.
     """
     from ekiden.cli.views.traces import print_errors, print_trace, trace_of
-    from ekiden.core.values.documents import to_json
+    from ekiden.core.values import to_json
 
     _check_format(
         format, output=output, content=content and not otlp, other=follow or errors or as_json
@@ -175,7 +175,7 @@ def _check_otlp(otlp: bool, endpoint: str | None, *, other: bool) -> None:
 async def _exported(
     ekiden: Ekiden, session: str, format: TraceFormat, *, children: bool, content: bool
 ) -> list[str]:
-    from ekiden.core.values.jsonio import dumps
+    from ekiden.core.values import dumps
 
     if format == "openai":
         found = await ekiden.traces.openai(session, children=children, content=content)

@@ -22,8 +22,7 @@ from ekiden.core.events import Event
 from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.roles import ConfirmationRequest
 from ekiden.core.runs import Begun, Done, Failed, Outcome, OutOfBudget, Refused, Run, Waiting
-from ekiden.core.values.documents import to_json
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps, to_json
 
 if TYPE_CHECKING:
     from ekiden.api.runs import Shown, Until

@@ -12,7 +12,7 @@ from ekiden.cli.run.observer import Reported, RunView
 from ekiden.cli.views.questions import question_record, tell_questions
 from ekiden.core.errors import SessionBusy
 from ekiden.core.runs import Waiting
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.runtime import RunConfig, RunResult, RunResultStreaming
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from ekiden.core.errors import OutOfBudgetError
 from ekiden.core.events import Event
 from ekiden.core.roles import Approver
 from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.runtime import RunConfig, RunResult, RunResultStreaming
 from ekiden.storage.base import Store
 

@@ -20,7 +20,7 @@ from ekiden.cli.views.traces import (
     tokens_text,
 )
 from ekiden.core.errors import SessionNotFound, StoreUnavailable
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.tracing import SpanBuilder, TraceContext
 from ekiden.tracing.building.facts import part
 from ekiden.tracing.ids import ask_span_id

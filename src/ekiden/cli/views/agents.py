@@ -14,7 +14,7 @@ from ekiden.cli.tables import Cell, Extra, Id, Moment, Table, Whole, moment, pri
 from ekiden.core.handoff_terms import DEFAULT_TERMS
 from ekiden.core.profile import Capability
 from ekiden.core.text.suggest import suggestion
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.routing.decision import ROUTER_NAME
 
 _SHOWN = 300

@@ -8,7 +8,7 @@ from ekiden.api.audit import AuditEntry, AuditVerification
 from ekiden.audit import Verification
 from ekiden.cli.output import StatusLine, say
 from ekiden.cli.tables import Extra, Id, Moment, Table, clock_time
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 _LINKS_SHOWN = 20
 

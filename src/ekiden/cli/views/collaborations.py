@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from ekiden.api.collaborations import CollaborationDetails
 from ekiden.cli.output import emit, say
 from ekiden.cli.tables import Cell, Extra, Id, Moment, Table, clock_time, print_pairs, print_table
-from ekiden.core.values.documents import to_json
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps, to_json
 
 
 def collaboration_table(found: Sequence[CollaborationDetails]) -> Table:

@@ -8,7 +8,7 @@ from typing import Any
 from ekiden.api.handoffs import HandoffDetails, HandoffSummary
 from ekiden.cli.output import say
 from ekiden.cli.tables import Cell, Extra, Id, Moment, Table, clock_time, print_pairs, print_table
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 
 def handoff_table(records: Sequence[HandoffSummary]) -> Table:

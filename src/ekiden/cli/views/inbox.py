@@ -16,8 +16,7 @@ from ekiden.cli.transcript import shorten
 from ekiden.core.conversation.messages import PRIORITIES
 from ekiden.core.errors import StoreError
 from ekiden.core.questions.inbox_item import InboxItem
-from ekiden.core.values.documents import to_json
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps, to_json
 from ekiden.inbox import run_due
 from ekiden.inbox.inbox import BulkAnswer
 from ekiden.storage.base import Store

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ekiden.api.memory import FoundMemory, MemoryDelivery, MemoryEntry
 from ekiden.cli.output import say
 from ekiden.cli.tables import Cell, Id, Moment, Table, clock_time, print_table
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 _HEADERS = ("key", "stored", "by", "content")
 _SHOWN = 120

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ekiden.cli.tables import Table, Whole
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.project.settings import SettingEntry
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ekiden.cli.output import say
 from ekiden.cli.tables import clock_time, print_pairs, print_table
 from ekiden.cli.transcript import shorten
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.runtime.history.session_state import SharedVariable
 from ekiden.sessions.state import SessionState
 

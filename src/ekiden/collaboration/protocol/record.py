@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from ekiden.collaboration.protocol.moves import CLOSED, Move, Phase
 from ekiden.core.conversation.messages import MessageType
-from ekiden.core.values.documents import Value, to_json
+from ekiden.core.values import Value, to_json
 
 Pattern: TypeAlias = Literal["request", "broadcast", "negotiate"]
 """How it began: a request to one, a call to several, or a proposal."""

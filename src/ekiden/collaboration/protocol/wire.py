@@ -14,7 +14,7 @@ from ekiden.collaboration.protocol.record import ProtocolMessage
 from ekiden.core.conversation.messages import AgentMessage, MessageType
 from ekiden.core.errors import UserError
 from ekiden.core.errors.collaboration import MessageMalformed
-from ekiden.core.values.ids import NOT_IN_NAMES
+from ekiden.core.values import NOT_IN_NAMES
 
 _ENCODER = json.JSONEncoder(
     ensure_ascii=True, sort_keys=True, separators=(",", ":"), allow_nan=False

@@ -11,8 +11,7 @@ from ekiden.core.checks.fields import Checked
 from ekiden.core.checks.kinds import Allowed
 from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.errors.messages import BusError, DeadlockError, QueryFailed, QueryTimeout
-from ekiden.core.values.documents import Value
-from ekiden.core.values.ids import new_id
+from ekiden.core.values import Value, new_id
 
 MessageType: TypeAlias = Literal[
     "query",

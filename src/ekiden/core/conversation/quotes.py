@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from ekiden.core.conversation.items import Item, is_message, text_of, user_message
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 
 _STRINGS = {str}
 _SUSPECT = (

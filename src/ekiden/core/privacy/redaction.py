@@ -16,7 +16,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.privacy.numbers import NUMBER_KINDS, find_numbers
 from ekiden.core.privacy.words import find_emails, find_keys
 from ekiden.core.text.suggest import suggestion
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 
 SensitiveKind: TypeAlias = Literal["card", "ssn", "cn_id", "tw_id", "phone", "email", "api_key"]
 """Payment cards, US social security numbers, identity numbers of China and Taiwan, telephones,

@@ -8,8 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ekiden.core.checks.fields import Name, Seconds
 from ekiden.core.errors import UserError
-from ekiden.core.values.documents import Value, from_json, to_json
-from ekiden.core.values.ids import new_id
+from ekiden.core.values import Value, from_json, new_id, to_json
 
 InboxKind: TypeAlias = Literal[
     "confirmation", "approval", "escalation", "routing", "rollback_failed", "handoff"

@@ -10,7 +10,7 @@ from typing import Any
 from unicodedata import category
 
 from ekiden.core.conversation.items import Item, is_message, refusal_of, text_of
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.handoff.filters.nest import unnested
 from ekiden.handoff.filters.selection import call_key, is_tool_kind
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ekiden.core.conversation.items import Item, is_message
 from ekiden.core.errors import UserError
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 
 _HEADER = "For context, here is the conversation so far between the user and the previous agent:"
 _HEADERS = frozenset({_HEADER, "For context, here is the conversation so far:"})

@@ -16,7 +16,7 @@ from ekiden.core.handoff_terms import (
     HandoffFailure,
     PolicyName,
 )
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.storage.base import Document, DocumentWrite, Store
 
 REQUESTS: Final = "handoff.requests"

@@ -8,7 +8,7 @@ from typing import Any
 
 from ekiden.core.conversation.items import Item
 from ekiden.core.events import Event
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 from ekiden.handoff.filters.shown import hides_everything, sources_of
 from ekiden.handoff.records.records import HandoffRecord
 from ekiden.sessions import is_transfer, standing

@@ -19,7 +19,7 @@ from ekiden.core.context import ToolContext
 from ekiden.core.conversation.items import is_message, text_of
 from ekiden.core.errors import HandoffRefused, UserError
 from ekiden.core.errors.a2a import RemoteAgentFailed, RemoteAgentInvalid, RemoteAgentUnavailable
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.integrations.a2a.settings import RemoteA2A
 from ekiden.integrations.a2a.view import View, view_from_json
 from ekiden.tools import function_tool

@@ -32,7 +32,7 @@ from google.protobuf.struct_pb2 import Value
 from ekiden.core.checks.addresses import origin_of
 from ekiden.core.current_agent import AGENT_HEADER
 from ekiden.core.privacy.masking import cover
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.integrations.a2a.settings import RemoteA2A
 from ekiden.integrations.a2a.view import MAX_TEXT, State, View, is_settled, problem
 

@@ -15,7 +15,7 @@ from typing import Any
 from ekiden.core.events import Event
 from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.runs import Run
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.hub.tails import Shown
 from ekiden.integrations.agui.interrupts import interrupt
 from ekiden.server.streams.messages import Broken, Piece, Speech, SpeechBegun, SpeechEnded

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.questions.inbox_item import InboxItem
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import Caller
 from ekiden.server.streams.decisions import VIA, choices, decide

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.hub.tails import Shown
 from ekiden.integrations.agui.events import AguiEvents
 from ekiden.project.runs.stored_runs import questions_to_people

@@ -13,7 +13,7 @@ from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import EkidenError
 from ekiden.core.events import Event
 from ekiden.core.runs import Run
-from ekiden.core.values.documents import to_json
+from ekiden.core.values import to_json
 from ekiden.integrations.mcp_server.tool_call import ToolCallRequest
 from ekiden.project.service import TenantService
 from ekiden.server.streams.follow import FollowedRun

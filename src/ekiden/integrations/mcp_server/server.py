@@ -25,7 +25,7 @@ from pydantic import ValidationError
 from ekiden import __version__
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.integrations.mcp_server import arguments, tools
 from ekiden.integrations.mcp_server.progress import words_of
 from ekiden.integrations.mcp_server.tool_call import ToolCallRequest, Visitor

@@ -9,7 +9,7 @@ from ekiden.api.local.handoffs import end_of
 from ekiden.api.local.sessions import details_of, summary_of
 from ekiden.core.handoff_terms import Actor
 from ekiden.core.runs import run_id_of
-from ekiden.core.values.documents import to_json
+from ekiden.core.values import to_json
 from ekiden.inbox import InboxQuery
 from ekiden.integrations.mcp_server import arguments
 from ekiden.integrations.mcp_server.progress import followed, run_result

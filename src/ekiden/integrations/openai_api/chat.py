@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from ekiden.core.events import Event
 from ekiden.core.runs import Run
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.hub.tails import Shown
 from ekiden.integrations.openai_api.bodies import (
     CHAT_REFUSED,

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ekiden.core.errors import EkidenError, SessionBusy, UnknownAgent
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.server import problems
 
 _log = logging.getLogger("ekiden.server")

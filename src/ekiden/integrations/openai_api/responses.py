@@ -19,7 +19,7 @@ from starlette.responses import Response
 from ekiden.core.errors import SessionError
 from ekiden.core.errors.server import RunNotFound
 from ekiden.core.runs import Run
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.integrations.openai_api.bodies import (
     RESPONSE_REFUSED,
     ResponseRequest,

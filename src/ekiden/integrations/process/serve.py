@@ -23,7 +23,7 @@ from ekiden.core.foreign import (
     TurnPart,
     turn_entered,
 )
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.integrations.process.lines import LONGEST, part_to_json, turn_from_json
 from ekiden.runtime.kinds.foreign import adapter_of
 

@@ -10,7 +10,7 @@ from ekiden.core.checks.fields import Checked, Count, Positive, Seconds, WholeAm
 from ekiden.core.guardrails import HandoffGuardrail
 from ekiden.core.hooks import RunHooks
 from ekiden.core.roles import Approver, Clock
-from ekiden.core.values.clock import SYSTEM_CLOCK
+from ekiden.core.values import SYSTEM_CLOCK
 from ekiden.runtime import Limits, RunConfig
 
 

@@ -15,7 +15,7 @@ from ekiden.core.handoff import Handoff
 from ekiden.core.handoff_terms import PolicyName
 from ekiden.core.profile import Confirmation
 from ekiden.core.tool import Enabled, FunctionTool, Tool
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.handoff.offers import default_handoff, resolve_tool_name_collisions
 from ekiden.handoff.tool import OnHandoffWithInput, OnHandoffWithoutInput, handoff
 from ekiden.integrations.realtime.agent import RealtimeAgent, check_edge, check_tool

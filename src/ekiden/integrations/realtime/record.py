@@ -9,7 +9,7 @@ from typing import Any
 
 from ekiden.core.conversation.items import Item, is_message
 from ekiden.core.errors import LeaseLost, StoreError, UserError
-from ekiden.core.values.ids import new_id
+from ekiden.core.values import new_id
 from ekiden.integrations.realtime.agent import RealtimeAgent
 from ekiden.integrations.realtime.config import RealtimeRunConfig
 from ekiden.runtime import RunOptions, RunState

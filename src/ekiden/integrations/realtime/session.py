@@ -11,8 +11,7 @@ from typing import Any, Self
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.items import Item, text_of
 from ekiden.core.errors import UserError
-from ekiden.core.values.ids import new_id
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps, new_id
 from ekiden.integrations.realtime.agent import RealtimeAgent
 from ekiden.integrations.realtime.config import RealtimeRunConfig
 from ekiden.integrations.realtime.errors import RealtimeClosed

@@ -13,7 +13,7 @@ from ekiden.core.errors import EkidenError, HandoffRefused, UserError
 from ekiden.core.handoff import Handoff
 from ekiden.core.handoff_terms import A_PROGRAM
 from ekiden.core.privacy.masking import cover
-from ekiden.core.values.ids import new_id
+from ekiden.core.values import new_id
 from ekiden.handoff.offers import default_handoff
 from ekiden.handoff.validation import edge_between
 from ekiden.integrations.realtime.agent import RealtimeAgent

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from ekiden.core.errors import UserError
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.integrations.realtime.config import RealtimeModelSettings
 from ekiden.integrations.realtime.errors import RealtimeDisconnected, RealtimeUnavailable
 from ekiden.integrations.realtime.model import (

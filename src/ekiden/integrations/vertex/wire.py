@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from ekiden.core.conversation.items import Item, is_message, text_of
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 from ekiden.sessions.replica.base import ReplicatedEvent, ReplicatedSession
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -20,7 +20,7 @@ from ekiden.core.conversation.model import (
 )
 from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import ModelBehaviorError, UserError
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.models.local.engine import Engine, shared_engine
 from ekiden.models.local.generation import Generation
 from ekiden.models.local.grammar import call_head, call_or_answer, json_of

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from ekiden.core.conversation.items import Item, is_message, refusal_of, text_of
 from ekiden.core.conversation.model import ModelRequest, OutputSpec, ToolSpec
 from ekiden.core.errors import UserError
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.models.local.grammar import call_text
 
 Message: TypeAlias = dict[str, str]

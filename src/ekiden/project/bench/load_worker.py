@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any
 
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.engine import Worker
 from ekiden.project.bench.teams import Desk, desk
 from ekiden.project.stores import open_store

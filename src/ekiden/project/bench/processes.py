@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ekiden.core.errors import EkidenError
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 from ekiden.project.bench.load_worker import GO, READY
 
 _PROC = Path("/proc")

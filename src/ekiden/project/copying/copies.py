@@ -13,7 +13,7 @@ from ekiden.audit import Verification, verify_audit
 from ekiden.core.errors import UserError
 from ekiden.core.errors.copy import CopyDiffers, SourceInUse, StoreNotEmpty
 from ekiden.core.faults import fault_point
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.project.copying.places import (
     check_source,
     file_at,

@@ -36,7 +36,7 @@ from ekiden.core.events import Event
 from ekiden.core.handoff_terms import HandoffResult
 from ekiden.core.runs import ACTIVE, Run, parse_run_id, run_id_of
 from ekiden.core.team import Team
-from ekiden.core.values.ids import new_id
+from ekiden.core.values import new_id
 from ekiden.engine.stops import stop_suspended
 from ekiden.handoff.records.records import read_handoff
 from ekiden.hub import SessionTails

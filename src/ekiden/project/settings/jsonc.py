@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NoReturn
 
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 
 MAX_DEPTH = 32
 """Of objects and lists in each other."""

@@ -22,7 +22,7 @@ from ekiden.core.checks.kinds import (
     wrong,
 )
 from ekiden.core.questions.inbox_item import EscalationStep
-from ekiden.core.values.ids import is_tenant
+from ekiden.core.values import is_tenant
 from ekiden.project.settings.entries import Prices, Servers
 from ekiden.project.settings.faults import FAULTS, Fault
 from ekiden.project.settings.model import SERVERS, Settings
@@ -171,7 +171,7 @@ class Setting:
     @property
     def meaning(self) -> str:
         """Its description, as at the field."""
-        from ekiden.core.values.documents import field_texts
+        from ekiden.core.values import field_texts
 
         text = field_texts(self.owner)[self.attributes[-1]]
         return " ".join(text.replace("``", "`").split())

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from ekiden.core.errors import UnknownSetting
 from ekiden.core.questions.inbox_item import EscalationStep
-from ekiden.core.values.documents import Value
+from ekiden.core.values import Value
 from ekiden.project.settings.keys import SETTINGS
 from ekiden.project.settings.model import SERVERS, Settings
 from ekiden.project.settings.places import Group, ServerEntry, place_of

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ekiden.core.errors import TrustNotStored
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.project.settings.files import settings_files
 from ekiden.project.settings.safe_files import locked, replace_file
 

@@ -12,7 +12,7 @@ from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff, HandoffInputData
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.runtime.conversation.corrections import has_withheld, view_for_others
 from ekiden.runtime.conversation.run_items import run_items
 from ekiden.runtime.state.attempt import Attempt

@@ -22,7 +22,7 @@ from ekiden.core.guardrails import (
     shown,
 )
 from ekiden.core.handoff_terms import HandoffRequest
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 from ekiden.runtime.conversation.corrections import view_for_others
 from ekiden.runtime.guardrails.checks import Checked, examine, finding, own_copy, violations_of
 from ekiden.runtime.state.attempt import Attempt

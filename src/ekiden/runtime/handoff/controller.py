@@ -13,7 +13,7 @@ from ekiden.core.errors import HandoffRefused, ModelBehaviorError, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError
 from ekiden.core.handoff_terms import HandoffTerms, RefusalCode
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.handoff.filters.selection import paired
 from ekiden.handoff.validation import check_cycle, check_depth
 from ekiden.runtime.conversation.corrections import has_withheld, view_for_others

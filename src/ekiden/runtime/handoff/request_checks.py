@@ -9,8 +9,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import UserError
 from ekiden.core.handoff_terms import Actor
-from ekiden.core.values.ids import NOT_IN_NAMES, check_line
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import NOT_IN_NAMES, check_line, dumps, loads
 
 _LONGEST_S = 1e9
 _LONGEST_NAME = 200

@@ -11,7 +11,7 @@ from ekiden.core.errors.sessions import SessionImportInvalid
 from ekiden.core.events import Event
 from ekiden.core.plan import AgentResult, TaskDecomposition
 from ekiden.core.shapes import Amount, Count, Name, Object, check, read_by
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 from ekiden.runtime.history.import_shapes import (
     OF_END,
     OF_TYPE,

@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Any, TypeAlias
 
 from ekiden.core.errors import SessionBusy, SessionNotFound, UserError
-from ekiden.core.values.documents import Value
+from ekiden.core.values import Value
 from ekiden.inbox.documents import DONE, as_item, order_key
 from ekiden.inbox.documents import ORDER as INBOX_ORDER
 from ekiden.runtime.history.deletion import ASKED_IN, remove_session

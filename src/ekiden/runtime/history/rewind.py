@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.events import Event
-from ekiden.core.values.documents import Value
+from ekiden.core.values import Value
 from ekiden.runtime.history.deletion import withdraw_item
 from ekiden.runtime.history.fork import confirmations
 from ekiden.runtime.history.point_in_time import Past, past_of

@@ -10,8 +10,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.errors.sessions import SessionImportInvalid
 from ekiden.core.events import Event
 from ekiden.core.shapes import Object, check
-from ekiden.core.values.ids import check_id, check_line
-from ekiden.core.values.jsonio import MAX_DEPTH, is_too_deep, loads
+from ekiden.core.values import MAX_DEPTH, check_id, check_line, is_too_deep, loads
 from ekiden.runtime.history.fork import NOT_OF_A_BRANCH, confirmations, moved, store_anew
 from ekiden.runtime.history.import_parts import (
     check_items,

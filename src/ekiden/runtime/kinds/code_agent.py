@@ -25,7 +25,7 @@ from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff
 from ekiden.core.runs import Done
 from ekiden.core.tool import FunctionTool
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.runtime.conversation.corrections import UNDONE, undone_told
 from ekiden.runtime.guardrails.output import approve
 from ekiden.runtime.questions.questions import CodeQuestions, Suspended, is_suspended

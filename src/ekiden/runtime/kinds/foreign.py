@@ -57,7 +57,7 @@ from ekiden.core.privacy.masking import cover
 from ekiden.core.profile import Confirmation
 from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.tool import FunctionTool
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.runtime.kinds.code_agent import CodeContext, HandOff, run_code
 from ekiden.runtime.kinds.registry import AgentKind, register_agent_kind
 from ekiden.runtime.questions.questions import Suspended, decided, is_suspended, post

@@ -7,7 +7,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.handoff_terms import Actor
 from ekiden.core.questions.inbox_item import ANSWER, GIVE_BACK, InboxItem
 from ekiden.core.runs import Done, Waiting
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.handoff.tool import handoff
 from ekiden.runtime.guardrails.output import approve
 from ekiden.runtime.handoff.controller import carry_out, store_refusal

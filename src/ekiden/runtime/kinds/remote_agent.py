@@ -9,7 +9,7 @@ from ekiden.core.errors import HandoffRefused, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.remote import AgentReply, RemoteTask
 from ekiden.core.runs import Done
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.handoff.validation import edge_between
 from ekiden.runtime.conversation.corrections import rollback_notices
 from ekiden.runtime.guardrails.output import approve

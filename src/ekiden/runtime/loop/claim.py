@@ -19,7 +19,7 @@ from ekiden.core.errors import (
     UserError,
 )
 from ekiden.core.events import Event
-from ekiden.core.values.ids import new_id
+from ekiden.core.values import new_id
 from ekiden.runtime.config import RunConfig, RunOptions
 from ekiden.runtime.handoff.live_runs import on_display
 from ekiden.runtime.loop.load import first_step, left_step

@@ -25,7 +25,7 @@ from ekiden.core.plan import (
 )
 from ekiden.core.questions.requests import Ask
 from ekiden.core.runs import Done
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.runtime.guardrails.output import approve
 from ekiden.runtime.outcome.finish import told_outside, warn
 from ekiden.runtime.plans.steps import PlanSteps, plan_model

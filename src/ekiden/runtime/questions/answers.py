@@ -14,8 +14,7 @@ from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError
 from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
-from ekiden.core.values.documents import to_json
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps, to_json
 from ekiden.runtime.questions.cancel_question import (
     WITHDRAWN,
     abandon,

@@ -9,8 +9,7 @@ from ekiden.core.conversation.items import user_message
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.events import PRIVATE, Event
 from ekiden.core.questions.requests import Ask
-from ekiden.core.values.ids import new_id
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps, new_id
 from ekiden.runtime.state.budget import (
     SHARED_BUDGETS,
     budget_of,

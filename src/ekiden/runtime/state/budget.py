@@ -14,8 +14,7 @@ from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import StaleDocument, StoreError, UserError
 from ekiden.core.handoff_terms import Budget
 from ekiden.core.runs import LimitName, LimitScope, OutOfBudget
-from ekiden.core.values.ids import new_id
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps, new_id
 from ekiden.runtime.state.ledger import HELD, HOLDABLE, SPENT, Ledger, read_day, read_ledger
 from ekiden.runtime.state.step_record import Recording
 from ekiden.storage.base import DocumentStore, DocumentWrite

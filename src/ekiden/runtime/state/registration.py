@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from ekiden.core.agent import Agent
 from ekiden.core.errors import HandoffError, UserError
 from ekiden.core.faults import fault_point
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.runtime.state.cursor import Compensation, Cursor, PendingHandoff
 from ekiden.tools.under_way import current_call
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 from ekiden.core.errors import UserError
-from ekiden.core.values.jsonio import MAX_DEPTH, dumps, is_too_deep
+from ekiden.core.values import MAX_DEPTH, dumps, is_too_deep
 from ekiden.runtime.state.step_record import Recording
 from ekiden.runtime.state.variables import GONE, no_owner
 from ekiden.sessions.scopes import (

@@ -12,7 +12,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.tool import FunctionTool
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.runtime.tools.object_tools import object_tool
 
 ASK_AGENT = "ask_agent"

@@ -17,8 +17,7 @@ from ekiden.core.conversation.items import Item, function_call
 from ekiden.core.errors import CallChanged
 from ekiden.core.faults import fault_point
 from ekiden.core.questions.inbox_item import InboxItem
-from ekiden.core.values.ids import new_id
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads, new_id
 from ekiden.runtime.questions.questions import decided, post
 from ekiden.runtime.state.state import RunState
 from ekiden.tools.text import shortened, spelled_out

@@ -16,7 +16,7 @@ from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.errors.memory import MemoryFailed
 from ekiden.core.memory import MemoryRecord, Recall
 from ekiden.core.tool import FunctionTool
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.runtime.tools.object_tools import Invoke, object_tool
 from ekiden.tools import default_tool_error_function
 

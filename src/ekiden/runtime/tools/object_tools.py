@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.tool import FunctionTool, ToolErrorFunction
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 from ekiden.tools import default_tool_error_function
 
 Invoke: TypeAlias = Callable[[ToolContext[Any], dict[str, Any]], Awaitable[Any]]

@@ -20,7 +20,7 @@ from ekiden.core.conversation.model import (
 from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import EkidenError, ModelBehaviorError, ModelTimeout, UserError
 from ekiden.core.faults import fault_point
-from ekiden.core.values.jsonio import dumps, quick_ascii
+from ekiden.core.values import dumps, quick_ascii
 from ekiden.handoff import received_block
 from ekiden.handoff.filters.selection import paired
 from ekiden.runtime.config import CallModelData, ModelInputData

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from ekiden.core.events import Event, EventType
 from ekiden.core.handoff_terms import PolicyName, StatusName
-from ekiden.core.values.clock import SYSTEM_CLOCK
+from ekiden.core.values import SYSTEM_CLOCK
 from ekiden.inbox.life import ChangeName
 from ekiden.routing.decision import Method
 from ekiden.server.metrics.labels import FewNames, Remembered, Series, one_of

@@ -14,7 +14,7 @@ from typing import Any, Final
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ekiden.core.values.ids import new_id
+from ekiden.core.values import new_id
 from ekiden.server.access.access import Caller
 from ekiden.server.middleware.refusals import answer, header, state_of
 from ekiden.server.problems import problem_response

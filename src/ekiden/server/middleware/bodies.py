@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import NotServed, RequestInvalid, RequestTooLarge, ServerBusy
-from ekiden.core.values.jsonio import is_too_deep
+from ekiden.core.values import is_too_deep
 from ekiden.server.access.access import LOGIN
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.middleware.refusals import answer, refuse, state_of

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from starlette.types import Message, Send
 
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.server.problems import MEDIA_TYPE
 
 Reshape: TypeAlias = Callable[[int, dict[str, Any]], tuple[int, Mapping[str, Any]] | None]

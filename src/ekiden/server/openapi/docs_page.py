@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from ekiden import __version__
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.server.openapi.description import SCOPE
 from ekiden.server.openapi.examples import TITLE
 

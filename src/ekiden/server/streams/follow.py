@@ -16,7 +16,7 @@ from math import inf
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import Event
 from ekiden.core.runs import Run
-from ekiden.core.values.ids import new_id
+from ekiden.core.values import new_id
 from ekiden.hub.tails import Shown, Tail
 from ekiden.project.runs.runs import RunOrder
 from ekiden.project.runs.stored_runs import ENDINGS, run_range

@@ -21,7 +21,7 @@ from ekiden.api.local.events import live_event
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.events import EventType
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.hub import EventStream, HubEvent, Subscription
 from ekiden.project.service import TenantService
 from ekiden.server.problems import words_for

@@ -21,8 +21,7 @@ from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import RequestInvalid, TooManyRequests
 from ekiden.core.runs import ACTIVE
-from ekiden.core.values.documents import to_json
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps, to_json
 from ekiden.hub.tails import Shown
 from ekiden.project.service import TenantService
 from ekiden.server.metrics.metrics import Metrics, Transport

@@ -8,7 +8,7 @@ from typing import Any
 from ekiden.core.conversation.items import Item
 from ekiden.core.events import Event
 from ekiden.core.privacy.redaction import redact_json, redact_text
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.sessions.conversation import is_draft
 from ekiden.sessions.replica.base import ReplicatedEvent
 from ekiden.sessions.scopes import is_run_name

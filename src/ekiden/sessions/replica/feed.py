@@ -12,7 +12,7 @@ from dataclasses import replace
 from ekiden.core.errors import SessionNotFound, StoreUnavailable
 from ekiden.core.errors.replica import ReplicaFailed, ReplicaRefused, ReplicaUnavailable
 from ekiden.core.events import Event
-from ekiden.core.values.ids import new_id
+from ekiden.core.values import new_id
 from ekiden.sessions.replica.base import (
     ReplicaPolicy,
     ReplicaReport,

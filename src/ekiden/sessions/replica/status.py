@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ekiden.core.values.documents import Value
+from ekiden.core.values import Value
 from ekiden.sessions.replica.progress import MIRRORS, ReplicaProgress, replica_key
 from ekiden.storage.base import Store
 

@@ -17,7 +17,7 @@ from ekiden.core.checks.fields import checked_arguments
 from ekiden.core.errors import LeaseLost
 from ekiden.core.events import Event
 from ekiden.core.roles import Clock
-from ekiden.core.values.clock import SYSTEM_CLOCK
+from ekiden.core.values import SYSTEM_CLOCK
 from ekiden.storage.base import (
     Batch,
     Claim,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from ekiden.core.errors.copy import StoreUnfinished
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 from ekiden.storage.copying import (
     JSON_COLUMNS,
     LAST_TIME_MS,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ekiden.core.errors import UserError
 from ekiden.core.events import AUDITED
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.storage.base import EventFilter, EventPage
 from ekiden.storage.copying import FOLLOWERS
 from ekiden.storage.postgres.role import Role

@@ -7,7 +7,7 @@ from typing import Any
 
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 from ekiden.storage.base import Claim, Commit, EventFilter, EventPage
 from ekiden.storage.bulk import collector_paused
 from ekiden.storage.digests import EventDigest, own_digest

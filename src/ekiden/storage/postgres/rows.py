@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ekiden.core.events import Event
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 from ekiden.storage.base import (
     Claim,
     Document,

@@ -11,7 +11,7 @@ from heapq import nsmallest
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 from ekiden.storage.base import SearchEntry, SearchHit
 from ekiden.storage.entries import (
     OwnEntry,

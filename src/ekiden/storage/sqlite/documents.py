@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from ekiden.core.errors import StaleDocument
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 from ekiden.storage.base import Document, DocumentWrite
 from ekiden.storage.sqlite.connection import query
 from ekiden.storage.values import json_text, prefix_end

@@ -12,7 +12,7 @@ import apsw
 
 from ekiden.core.errors import LeaseLost, QueueFull, StepConflict
 from ekiden.core.events import AUDITED, Event
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 from ekiden.storage.base import Claim, Commit, EventFilter, EventPage
 from ekiden.storage.bulk import collector_paused
 from ekiden.storage.digests import UNCOVERED, EventDigest, own_digest

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 import apsw
 
 from ekiden.core.errors import QueueFull
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.storage.base import MessageFilter, PutReceipt, QueueMessage, QueuePut, StoredMessage
 from ekiden.storage.sqlite.clock import Moment
 from ekiden.storage.sqlite.connection import query

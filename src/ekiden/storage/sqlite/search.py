@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import apsw
 
 from ekiden.core.roles import Clock
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.storage.base import SearchEntry, SearchHit
 from ekiden.storage.entries import (
     OwnEntry,

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import apsw
 
 from ekiden.core.errors import SessionBusy, SessionExists, SessionNotFound
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.storage.base import (
     Claim,
     NewSession,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import apsw
 
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.storage.base import MessageSettle, MessageState, Settled
 from ekiden.storage.sqlite.clock import Moment
 from ekiden.storage.sqlite.connection import query

@@ -15,8 +15,7 @@ from typing import Any
 import ekiden.bus.serving.endings
 import ekiden.bus.serving.service
 import ekiden.conditions.program
-import ekiden.core.values.clock
-import ekiden.core.values.ids
+import ekiden.core.values
 from ekiden.core.errors import EkidenError
 from ekiden.runtime.state.leases import owner_name
 from ekiden.testing.simulation.loop import SimulatedLoop
@@ -28,8 +27,8 @@ _READ_TIME: tuple[ModuleType, ...] = (
     ekiden.bus.serving.endings,
     ekiden.bus.serving.service,
     ekiden.conditions.program,
-    ekiden.core.values.clock,
-    ekiden.core.values.ids,
+    ekiden.core.values,
+    ekiden.core.values,
 )
 """Modules that read the machine's clocks."""
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.tools.text import shortened, without_hidden
 
 MAX_RESULT = 100_000

@@ -7,7 +7,7 @@ one that was thought dead finds out before it writes.
 from __future__ import annotations
 
 from ekiden.core.errors import StaleDocument
-from ekiden.core.values.ids import new_id
+from ekiden.core.values import new_id
 from ekiden.storage.base import DocumentWrite, Store
 
 PLACES = "otel.exporters"

@@ -14,7 +14,7 @@ import pytest
 from ekiden.core.checks.kinds import Choice, Flag, Number, Texts
 from ekiden.core.errors import UnknownSetting
 from ekiden.core.questions.inbox_item import EscalationStep
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.project.settings import (
     SETTINGS,
     Setting,

@@ -14,8 +14,7 @@ from ekiden.cli.ids import sessions_of
 from ekiden.cli.transcript import shorten, transcript
 from ekiden.cli.views.sessions import session_heading
 from ekiden.core.conversation.items import is_message, text_of
-from ekiden.core.values.documents import to_json
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps, to_json
 from ekiden.sessions import said
 
 if TYPE_CHECKING:

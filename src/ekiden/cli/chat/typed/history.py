@@ -10,7 +10,7 @@ from pathlib import Path
 
 from prompt_toolkit.history import History
 
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 
 FILE_NAME = "chat_history"
 _LONGEST = 20_000

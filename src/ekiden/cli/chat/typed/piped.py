@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from ekiden.cli.chat.typed.reader import StatusOf
 from ekiden.cli.errors import BadInput
 from ekiden.cli.output import safe
-from ekiden.core.values.jsonio import loads
+from ekiden.core.values import loads
 
 _CHUNK = 65_536
 _LONGEST = 4_000_000

@@ -51,7 +51,7 @@ from a2a.utils.task import apply_history_length, validate_history_length
 from ekiden.core.errors import EkidenError, SessionNotFound, StaleDocument, StoreError
 from ekiden.core.errors.server import Forbidden, RunNotFound, ServerStopping, TooManyRequests
 from ekiden.core.runs import parse_run_id, run_id_of
-from ekiden.core.values.ids import check_id, new_id
+from ekiden.core.values import check_id, new_id
 from ekiden.integrations.a2a.server.messages import decision, fingerprint, request_text
 from ekiden.integrations.a2a.server.stream import run_updates
 from ekiden.integrations.a2a.server.task_pages import list_tasks

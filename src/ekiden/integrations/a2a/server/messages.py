@@ -10,7 +10,7 @@ from a2a.types import Message, Role
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
 
 from ekiden.core.questions.inbox_item import InboxItem
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps
 from ekiden.integrations.a2a.server.values import data_of
 
 _MAX_TEXT = 1_000_000

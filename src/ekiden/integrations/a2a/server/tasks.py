@@ -15,7 +15,7 @@ from ekiden.core.conversation.items import is_message, text_of
 from ekiden.core.events import Event
 from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.runs import Run, parse_run_id
-from ekiden.core.values.documents import to_json
+from ekiden.core.values import to_json
 from ekiden.integrations.a2a.server.values import (
     agent_message,
     clean,

@@ -10,8 +10,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from ekiden.core.values.ids import new_id
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps, new_id
 
 JSON = "application/json"
 TEXT = "text/plain"

@@ -24,7 +24,7 @@ from contextlib import suppress
 from typing import Any, TypeGuard
 
 from ekiden.core.errors import EkidenError
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.storage.changes import ChangeSignal
 from ekiden.storage.postgres.connection.database import CLOSE_S, Database
 from ekiden.storage.postgres.connection.errors import FOREIGN

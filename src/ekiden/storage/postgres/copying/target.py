@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from ekiden.core.errors.copy import CopyDiffers, NotCopyable, StoreNotEmpty, StoreUnfinished
-from ekiden.core.values.ids import new_id
-from ekiden.core.values.jsonio import dumps
+from ekiden.core.values import dumps, new_id
 from ekiden.storage.copying import MARK, TABLES, Numbers, Row, TableName
 from ekiden.storage.postgres.connection.address import PostgresAddress
 from ekiden.storage.postgres.connection.errors import UNIQUE_VIOLATION, UNSTORABLE

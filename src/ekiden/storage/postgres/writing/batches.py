@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ekiden.core.errors import SessionExists
 from ekiden.core.events import Event
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.storage.base import (
     MESSAGES,
     Batch,

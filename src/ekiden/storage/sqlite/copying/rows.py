@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
-from ekiden.core.values.jsonio import dumps, loads
+from ekiden.core.values import dumps, loads
 from ekiden.storage.copying import LAST_TIME_MS, OF_SESSIONS, TABLES, Row, TableName
 from ekiden.storage.sqlite.connection import query
 from ekiden.storage.sqlite.rows import type_of

@@ -1,14 +1,19 @@
-"""Values to JSON, and back: frozen dataclasses, each field described once."""
+"""Values as they are stored: JSON, ids, times, and frozen dataclasses as JSON."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import json
+import os
+import re
 import textwrap
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
 from itertools import pairwise
+from json import encoder as _parts
 from types import NoneType, UnionType
 from typing import (
     Any,
@@ -20,6 +25,22 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+
+from ekiden.core.errors import UserError
+
+
+class SystemClock:
+    """`Clock` on the machine's own time."""
+
+    __slots__ = ()
+
+    def now_us(self) -> int:
+        return time.time_ns() // 1000
+
+    monotonic = staticmethod(time.monotonic)
+
+
+SYSTEM_CLOCK = SystemClock()
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
@@ -182,3 +203,117 @@ def _object_converter(kind: type[T]) -> Convert:
         return kind(**given)
 
     return convert
+
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
+_VALID = re.compile(r"[A-Za-z0-9_\-.:@]{1,128}")
+NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Not allowed in names and ids: control characters, line breaks and lone surrogates."""
+_GENERATED = re.compile(r"[a-z]+_[0-9a-z]{20}(?![0-9a-z])")
+_TENANT = re.compile(r"[a-z0-9](?:[a-z0-9_]{0,30}[a-z0-9])?")
+
+
+def new_id(prefix: str) -> str:
+    """A fresh id such as ``ses_01k9w3…``: 48 bits of milliseconds, then 52 random bits."""
+    value = (time.time_ns() // 1_000_000) << 52 | int.from_bytes(os.urandom(7), "big") >> 4
+    digits = "".join([_PAIRS[value >> at & 1023] for at in range(90, -1, -10)])
+    return f"{prefix}_{digits}"
+
+
+def generated_part(value: str) -> str:
+    """The id of `new_id` that `value` begins with; empty if it begins with none."""
+    found = _GENERATED.match(value)
+    return "" if found is None else found.group()
+
+
+def check_id(value: str, *, what: str) -> str:
+    """`value` unchanged, or `UserError` if it is not a valid id."""
+    if not _VALID.fullmatch(value) or value in (".", ".."):
+        raise UserError(
+            f"{value[:80]!r} is not a valid {what}: use 1 to 128 letters, digits and _ - . : @"
+        )
+    return value
+
+
+def check_line(value: object, *, what: str, longest: int = 500) -> str:
+    """`value` unchanged, or `UserError` if it is not one line of text that can be a name."""
+    if not isinstance(value, str) or not 0 < len(value) <= longest:
+        raise UserError(f"{what} is a text of 1 to {longest} characters, not {value!r:.80}")
+    if NOT_IN_NAMES.search(value) is not None:
+        raise UserError(
+            f"{what}, {value[:80]!r}, has control characters, line breaks or lone "
+            "surrogates: leave them out"
+        )
+    return value
+
+
+def is_tenant(name: object) -> bool:
+    """Whether it is a valid tenant name."""
+    return isinstance(name, str) and _TENANT.fullmatch(name) is not None
+
+
+_NESTED = (dict, list, tuple)
+
+loads = json.loads
+
+
+def _encoder(*, is_ascii: bool) -> tuple[Callable[[Any], str], Callable[[Any], str]]:
+    """Encodes a value as compact JSON: fast for acyclic JSON, else like `json`, with its errors.
+
+    `json` makes a new encoder for every value, which for a small value takes as long as encoding
+    it; with Python's C implementation, one encoder is kept.
+    """
+    careful = json.JSONEncoder(ensure_ascii=is_ascii, separators=(",", ":"), allow_nan=False).encode
+    make: Any = getattr(_parts, "c_make_encoder", None)
+    quote: Any = _parts.encode_basestring_ascii if is_ascii else _parts.encode_basestring
+    try:
+        kept = make(None, json.JSONEncoder().default, quote, None, ":", ",", False, False, False)
+        if "".join(kept({"a": [1, None]}, 0)) != '{"a":[1,null]}':
+            return careful, careful
+    except (TypeError, ValueError):
+        return careful, careful
+    return (lambda value: "".join(kept(value, 0))), careful
+
+
+_encode, _encode_carefully = _encoder(is_ascii=False)
+quick_ascii, _ascii = _encoder(is_ascii=True)
+"""To ASCII, for what is JSON anyway: it does not look for circles."""
+
+MAX_DEPTH = 200
+"""How deep a value that callers store may be nested: a deeper one cannot be copied everywhere."""
+
+
+def dumps(value: Any) -> str:
+    """`value` as compact JSON text that any database accepts.
+
+    Text stays readable UTF-8. A lone surrogate, which a model can produce with a broken escape and
+    which no database stores, is kept as its escape. Raises `TypeError` or `ValueError` for what is
+    not JSON.
+    """
+    try:
+        text = _encode(value)
+    except RecursionError:
+        text = _encode_carefully(value)  # It tells a circle from what is too deep.
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _ascii(value)
+    return text
+
+
+def is_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
+    """Whether more than `most` lists and objects are nested; for JSON values."""
+    level = [value] if isinstance(value, _NESTED) else []
+    for _ in range(most):
+        level = [
+            each
+            for part in level
+            for each in (part.values() if isinstance(part, dict) else part)
+            if isinstance(each, _NESTED)
+        ]
+        if not level:
+            return False
+    return bool(level)

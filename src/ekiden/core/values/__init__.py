@@ -1,1 +1,0 @@
-"""Stored values: JSON, ids, times."""
