@@ -17,7 +17,7 @@ from ekiden.agents.definition import (
 from ekiden.agents.keys.handoffs import BEST
 from ekiden.agents.report import shown
 from ekiden.core.handoff import transfer_tool_name
-from ekiden.core.text.suggest import suggestion
+from ekiden.core.text import suggestion
 
 ROUTER = "router-agent"
 _MAX_SUGGESTIONS = 20

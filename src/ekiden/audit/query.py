@@ -13,7 +13,7 @@ from ekiden.audit.record import AuditRecord, hash_of, is_audited, records_of
 from ekiden.core.checks.fields import Checked
 from ekiden.core.errors import UserError
 from ekiden.core.events import AUDITED, Event, EventType
-from ekiden.core.text.keywords import alike
+from ekiden.core.text import alike
 from ekiden.storage.base import EventFilter, Journal
 
 _PAGE = 200

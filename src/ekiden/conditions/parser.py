@@ -41,7 +41,7 @@ from ekiden.conditions.operators import COMPARISONS
 from ekiden.conditions.tokens import Token, tokens_of
 from ekiden.conditions.values import NUMBERS, Step, kind_of
 from ekiden.core.errors import ConditionError
-from ekiden.core.text.suggest import suggestion
+from ekiden.core.text import suggestion
 
 MAX_CHARS: Final = 2_000
 MAX_NESTING: Final = 20

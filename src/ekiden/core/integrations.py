@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.errors import UserError
-from ekiden.core.text.suggest import suggestion
+from ekiden.core.text import suggestion
 
 Role: TypeAlias = Literal[
     "agents", "encoder", "engine", "framework", "live", "memory", "mirror", "server"

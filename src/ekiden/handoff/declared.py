@@ -11,7 +11,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import Handoff, transfer_tool_name
 from ekiden.core.handoff_terms import DEFAULT_TERMS, HandoffTerms
-from ekiden.core.text.suggest import suggestion
+from ekiden.core.text import suggestion
 from ekiden.handoff.filters.filters import (
     HandoffFilter,
     compose,

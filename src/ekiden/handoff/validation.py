@@ -8,7 +8,7 @@ from typing import Any
 from ekiden.core.agent import Agent
 from ekiden.core.errors import HandoffRefused
 from ekiden.core.handoff import Handoff
-from ekiden.core.text.suggest import suggestion
+from ekiden.core.text import suggestion
 from ekiden.handoff.offers import default_handoff
 
 _SHOWN_CHAIN = 12

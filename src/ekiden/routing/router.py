@@ -13,7 +13,7 @@ from ekiden.core.conversation.model import Model
 from ekiden.core.errors import UnknownAgent, UserError
 from ekiden.core.roles import Assignment, RouteCause
 from ekiden.core.team import Team
-from ekiden.core.text.suggest import suggestion
+from ekiden.core.text import suggestion
 from ekiden.embeddings.base import Embedder
 from ekiden.routing.decision import (
     ROUTER_NAME,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ekiden.core.conversation.quotes import quote
 from ekiden.core.plan import AgentTask, AskModel, Member, TaskDecomposition
-from ekiden.core.text.keywords import folded, marked
+from ekiden.core.text import folded, marked
 from ekiden.supervisor.members import fallback_of
 
 if TYPE_CHECKING:

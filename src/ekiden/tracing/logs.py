@@ -19,7 +19,7 @@ from typing import Any, Literal, TextIO, TypeAlias, get_args
 
 from ekiden.core.errors import UserError
 from ekiden.core.privacy.masking import MASK, masked_names, secrets_of
-from ekiden.core.text.suggest import suggestion
+from ekiden.core.text import suggestion
 from ekiden.core.values import dumps
 from ekiden.tracing.log_context import current_log_fields
 from ekiden.tracing.redaction import covered

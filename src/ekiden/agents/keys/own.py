@@ -27,7 +27,7 @@ from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.handoff_terms import Budget
 from ekiden.core.profile import Capability, Confirmation, Scope, Triggers
 from ekiden.core.questions.inbox_item import DEFAULT_ROLE
-from ekiden.core.text.patterns import matches_everything
+from ekiden.core.text import matches_everything
 
 
 def read_own(root: nodes.Mapping, body: str, report: Report, scope: Scope) -> AgentDefinition:

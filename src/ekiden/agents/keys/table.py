@@ -34,7 +34,7 @@ from ekiden.agents.keys.supervisor import SUPERVISOR
 from ekiden.core.aliases import INHERIT, MODEL_NAME
 from ekiden.core.checks.kinds import Choice, Flag, Number, Text
 from ekiden.core.profile import LABEL, WANTED, is_label
-from ekiden.core.text.patterns import pattern_fault
+from ekiden.core.text import pattern_fault
 
 _MAX_PATTERNS = 100
 _MAX_SESSIONS = 1_000_000

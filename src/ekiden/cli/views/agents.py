@@ -13,7 +13,7 @@ from ekiden.cli.output import say
 from ekiden.cli.tables import Cell, Extra, Id, Moment, Table, Whole, moment, print_table
 from ekiden.core.handoff_terms import DEFAULT_TERMS
 from ekiden.core.profile import Capability
-from ekiden.core.text.suggest import suggestion
+from ekiden.core.text import suggestion
 from ekiden.core.values import dumps
 from ekiden.routing.decision import ROUTER_NAME
 

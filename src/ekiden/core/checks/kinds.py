@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ekiden.core.text.suggest import suggestion
+from ekiden.core.text import suggestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

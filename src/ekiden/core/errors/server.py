@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ekiden.core.errors import EkidenError
-from ekiden.core.text.suggest import did_you_mean
+from ekiden.core.text import did_you_mean
 
 
 class ServerError(EkidenError):

@@ -15,7 +15,7 @@ from unicodedata import category, decimal, normalize
 from ekiden.core.errors import UserError
 from ekiden.core.privacy.numbers import NUMBER_KINDS, find_numbers
 from ekiden.core.privacy.words import find_emails, find_keys
-from ekiden.core.text.suggest import suggestion
+from ekiden.core.text import suggestion
 from ekiden.core.values import dumps, loads
 
 SensitiveKind: TypeAlias = Literal["card", "ssn", "cn_id", "tw_id", "phone", "email", "api_key"]

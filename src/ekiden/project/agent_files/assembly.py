@@ -23,7 +23,7 @@ from ekiden.core.errors import EkidenError
 from ekiden.core.integrations import integration
 from ekiden.core.plan import PlanSettings
 from ekiden.core.profile import Confirmation, MemorySettings
-from ekiden.core.text.suggest import suggestion
+from ekiden.core.text import suggestion
 from ekiden.core.tool import FunctionTool
 from ekiden.models.demo import is_demo
 from ekiden.project.agent_files.edges import Edges, is_mcp_name

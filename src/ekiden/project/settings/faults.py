@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from ekiden.core.aliases import full_model_name
 from ekiden.core.checks.host_names import parse_host, read_hosts, read_origins
 from ekiden.core.errors import UserError
-from ekiden.core.text.suggest import suggestion
+from ekiden.core.text import suggestion
 
 Fault: TypeAlias = Callable[[str], str | None]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ekiden.core.checks.kinds import Kind, shown_type
-from ekiden.core.text.suggest import did_you_mean
+from ekiden.core.text import did_you_mean
 from ekiden.project.settings.entries import server_name_problem
 from ekiden.project.settings.files import ProblemCode, SettingsProblem
 from ekiden.project.settings.jsonc import (

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ekiden.core.errors import ToolError
-from ekiden.core.text.suggest import suggestion
+from ekiden.core.text import suggestion
 from ekiden.tools.builtin.folders import HAS_HANDLES, Folder, ResolvedPath, locate
 from ekiden.tools.builtin.guarded import check_content, check_opened, check_reading, check_writing
 from ekiden.tools.settings import FileToolSettings

@@ -1,1 +1,0 @@
-"""Texts: suggestions for misspelt names, comparison, patterns."""
