@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ekiden import Agent
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.engine import Worker
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.project import open_store

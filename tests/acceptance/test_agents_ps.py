@@ -9,7 +9,7 @@ import pytest
 
 from ekiden.bus.waits.deadlocks import break_deadlock
 from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue, node_agent
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.project import open_store
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut, Store
 from tests.acceptance.conftest import Project

@@ -21,7 +21,7 @@ ASK = """
 import asyncio, json, sys
 from ekiden.project import open_store
 from ekiden.core.errors.inbox import InboxItemClosed
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox
 
 async def main(task, *texts):

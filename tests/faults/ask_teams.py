@@ -8,7 +8,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.profile import Confirmation
-from ekiden.core.questions.requests import Ask
+from ekiden.core.questions import Ask
 from ekiden.core.team import Team
 from ekiden.core.tool import FunctionTool
 from ekiden.core.values import dumps

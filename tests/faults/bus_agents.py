@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from ekiden.bus import Bus, BusClient, BusSettings
 from ekiden.core.conversation.messages import AgentMessage, VictimPolicy
 from ekiden.core.errors.messages import AgentUnavailableError, BusError, DeadlockError
-from ekiden.core.questions.requests import Ask
+from ekiden.core.questions import Ask
 from ekiden.project.stores import open_store
 from tests.faults.ledger import Ledger
 from tests.faults.processes import ROOT, environment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.team import Team
 from ekiden.inbox import Inbox
 from ekiden.runtime import Runner

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from ekiden.core.errors.inbox import InboxItemClosed
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox
 from ekiden.project.stores import open_store
 from tests.faults.family_life import CHOICES

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox
 from ekiden.storage.base import Store
 from tests.faults import bus_child

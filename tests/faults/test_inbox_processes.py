@@ -9,7 +9,7 @@ from subprocess import PIPE, Popen
 
 import pytest
 
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.storage.base import NewSession, Store
 from tests.faults.choosing import marked

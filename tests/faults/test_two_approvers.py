@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.storage.base import NewSession, SessionFilter, Store
 from tests.faults.approver import SIZE

@@ -24,7 +24,7 @@ from ekiden.bus.waits.stored import blocked
 from ekiden.core.checks.fields import checked_arguments
 from ekiden.core.conversation.messages import AgentMessage, BlockingContext
 from ekiden.core.errors import UserError
-from ekiden.core.questions.inbox_item import InboxAnswer, InboxItem, Option
+from ekiden.core.questions import InboxAnswer, InboxItem, Option
 from ekiden.core.roles import Escalator
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore

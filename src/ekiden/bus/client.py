@@ -15,8 +15,7 @@ from ekiden.core.conversation.messages import (
     priority_number,
 )
 from ekiden.core.errors import UserError
-from ekiden.core.questions.inbox_item import InboxAnswer, InboxItem, Option
-from ekiden.core.questions.requests import Ask
+from ekiden.core.questions import Ask, InboxAnswer, InboxItem, Option
 from ekiden.storage.messages import Settled
 
 

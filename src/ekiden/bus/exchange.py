@@ -22,7 +22,7 @@ from ekiden.core.conversation.messages import AgentMessage, answer_json
 from ekiden.core.current_agent import acting_here
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import BusError, MailboxFull, MessageNotFound, SenderForged
-from ekiden.core.questions.inbox_item import InboxAnswer, InboxItem, Option, option_texts
+from ekiden.core.questions import InboxAnswer, InboxItem, Option, option_texts
 from ekiden.core.roles import Escalator
 from ekiden.core.values import check_id, new_id
 from ekiden.storage.base import Store

@@ -7,7 +7,7 @@ from typing import Literal, Self, TypeAlias
 
 from ekiden.core.checks.fields import Count, Name, Seconds
 from ekiden.core.conversation.messages import BusLimits
-from ekiden.core.questions.inbox_item import DEFAULT_ROLE
+from ekiden.core.questions import DEFAULT_ROLE
 
 WhenFull: TypeAlias = Literal["wait", "refuse"]
 

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from ekiden.cli.output import safe
 from ekiden.cli.transcript import shorten
-from ekiden.core.questions.inbox_item import NOBODY
+from ekiden.core.questions import NOBODY
 from ekiden.core.roles import Approval, Approver, ConfirmationRequest
 
 

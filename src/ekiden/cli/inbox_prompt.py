@@ -14,7 +14,7 @@ from ekiden.cli.place import Place
 from ekiden.cli.run.handoffs import plain_text, who_answers
 from ekiden.cli.views.inbox import edit_question
 from ekiden.core.errors.inbox import InboxItemNotFound
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.inbox.answers import needs_words, same_arguments
 
 _LISTED: Final = 10

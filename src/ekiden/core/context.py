@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from ekiden.core.conversation.messages import Priority
     from ekiden.core.handoff_terms import Budget
     from ekiden.core.memory import LongTermMemory
-    from ekiden.core.questions.inbox_item import InboxAnswer, Option
-    from ekiden.core.questions.requests import Ask, AskScope
+    from ekiden.core.questions import Ask, AskScope, InboxAnswer, Option
 
     # The default lets type checkers read `Agent("desk")` as `Agent[Any]`.
     TContext = TypeVar("TContext", default=Any)
@@ -194,7 +193,7 @@ class RunContextWrapper(Generic[TContext]):
 
             customer = await ctx.ask("sales", "customer data", {"customer": 42})
         """
-        from ekiden.core.questions.requests import Ask
+        from ekiden.core.questions import Ask
 
         question = Ask(
             agent=agent, subject=subject, payload=payload, timeout_s=timeout_s, priority=priority
@@ -215,7 +214,7 @@ class RunContextWrapper(Generic[TContext]):
 
         Like `ask`, but the other agent does not see who asks: tools that are agents use it.
         """
-        from ekiden.core.questions.requests import Ask
+        from ekiden.core.questions import Ask
         from ekiden.core.values import dumps
 
         words = input if isinstance(input, str) else dumps(input)
@@ -260,7 +259,7 @@ class RunContextWrapper(Generic[TContext]):
         An agent of the team gets a new session for it; for any other agent it waits in the mailbox.
         Raises `MailboxFull` if that is full.
         """
-        from ekiden.core.questions.requests import Ask
+        from ekiden.core.questions import Ask
 
         note = Ask(agent=agent, subject=subject, payload=payload, priority=priority)
         await self._scope("tell").tell(note, ttl_s=ttl_s)
@@ -289,8 +288,7 @@ class RunContextWrapper(Generic[TContext]):
             answer = await ctx.request_approval("15 % discount for customer 42?")
             if answer.choice == "approve": ...
         """
-        from ekiden.core.questions.inbox_item import option_texts
-        from ekiden.core.questions.requests import ApprovalRequest
+        from ekiden.core.questions import ApprovalRequest, option_texts
 
         request = ApprovalRequest(
             subject=subject,

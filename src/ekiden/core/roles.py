@@ -10,7 +10,7 @@ from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.core.profile import Confirmation
-from ekiden.core.questions.inbox_item import InboxAnswer, InboxItem
+from ekiden.core.questions import InboxAnswer, InboxItem
 
 
 class Clock(Protocol):

@@ -9,7 +9,7 @@ from typing import Any
 from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import UserError
 from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxForbidden
-from ekiden.core.questions.inbox_item import ANSWER, NOBODY, InboxAnswer, InboxItem
+from ekiden.core.questions import ANSWER, NOBODY, InboxAnswer, InboxItem
 from ekiden.core.text import suggestion
 from ekiden.inbox.items import check_name, folded
 from ekiden.inbox.life import Change, closed

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import TypeAlias
 
 from ekiden.core.errors import UserError
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.values import check_id, dumps
 from ekiden.inbox.life import next_due_us
 from ekiden.storage.base import Document, DocumentStore, DocumentWrite

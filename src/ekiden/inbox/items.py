@@ -9,7 +9,7 @@ from typing import get_args
 
 from ekiden.core.conversation.messages import priority_number
 from ekiden.core.errors import UserError
-from ekiden.core.questions.inbox_item import DEFAULT_ROLE, InboxItem, InboxKind, option_texts
+from ekiden.core.questions import DEFAULT_ROLE, InboxItem, InboxKind, option_texts
 from ekiden.core.values import check_id
 from ekiden.inbox.life import escalation_start_us
 from ekiden.inbox.settings import InboxSettings

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from ekiden.core.questions.inbox_item import NOBODY, InboxAnswer, InboxItem
+from ekiden.core.questions import NOBODY, InboxAnswer, InboxItem
 
 ChangeName: TypeAlias = Literal[
     "posted", "assigned", "snoozed", "back", "escalated", "answered", "expired", "cancelled"

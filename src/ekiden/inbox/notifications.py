@@ -8,7 +8,7 @@ from ekiden.core.conversation.messages import answer_json, error_json
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.events import Event
 from ekiden.core.privacy.masking import masked_keys
-from ekiden.core.questions.inbox_item import NOBODY, InboxItem
+from ekiden.core.questions import NOBODY, InboxItem
 from ekiden.core.values import to_json
 from ekiden.inbox.life import Change
 from ekiden.storage.base import MessageSettle

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from ekiden.core.checks.fields import Checked
 from ekiden.core.errors import UserError
-from ekiden.core.questions.inbox_item import InboxItem, InboxKind, InboxStatus
+from ekiden.core.questions import InboxItem, InboxKind, InboxStatus
 from ekiden.core.values import dumps
 from ekiden.inbox.documents import DONE_ORDER, OPEN_ORDER, ORDER, as_item
 from ekiden.inbox.items import folded

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from ekiden.core.checks.fields import Checked
 from ekiden.core.checks.kinds import Allowed
-from ekiden.core.questions.inbox_item import DEFAULT_ROLE, EscalationStep
+from ekiden.core.questions import DEFAULT_ROLE, EscalationStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

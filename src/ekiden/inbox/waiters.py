@@ -14,7 +14,7 @@ from time import monotonic
 
 from ekiden.core.errors import StoreError
 from ekiden.core.errors.inbox import InboxItemNotFound
-from ekiden.core.questions.inbox_item import WAITS
+from ekiden.core.questions import WAITS
 from ekiden.core.values import new_id
 from ekiden.inbox.changes import read_current
 from ekiden.inbox.life import next_due_us

@@ -28,7 +28,7 @@ from ekiden.core.events import Event
 from ekiden.core.handoff import HandoffInputData
 from ekiden.core.handoff_terms import Budget
 from ekiden.core.hooks import RunHooks
-from ekiden.core.questions.inbox_item import EscalationStep
+from ekiden.core.questions import EscalationStep
 from ekiden.core.roles import Approver, Clock, EventSink
 from ekiden.core.team import Team
 from ekiden.core.values import SYSTEM_CLOCK

@@ -10,7 +10,7 @@ import pytest
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxItemClosed, InboxItemNotFound
 from ekiden.core.errors.server import PreconditionFailed, RequestInvalid
-from ekiden.core.questions.inbox_item import EscalationStep, InboxItem
+from ekiden.core.questions import EscalationStep, InboxItem
 from ekiden.inbox import Inbox
 from ekiden.project import open_store
 

@@ -11,7 +11,7 @@ import pytest
 
 from ekiden.core.conversation.messages import agent_queue
 from ekiden.core.errors.inbox import InboxItemClosed
-from ekiden.core.questions.inbox_item import EscalationStep, InboxItem
+from ekiden.core.questions import EscalationStep, InboxItem
 from ekiden.inbox import Inbox, InboxQuery, run_due
 from ekiden.project import open_store
 from ekiden.storage.base import MessageFilter, NewSession, QueuePut, Store

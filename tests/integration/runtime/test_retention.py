@@ -13,7 +13,7 @@ import pytest
 from ekiden.core.agent import Agent
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.team import Team
 from ekiden.engine import Worker
 from ekiden.engine.housekeeping import Housekeeping

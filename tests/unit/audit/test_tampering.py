@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ekiden.audit import AuditQuery, Verification, export_audit, verify_audit
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox
 from ekiden.storage.sqlite import SqliteStore
 from ekiden.storage.sqlite.rows import stored_type

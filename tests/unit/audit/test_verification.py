@@ -19,7 +19,7 @@ from ekiden.audit import (
 )
 from ekiden.audit.findings import MOST_KEPT
 from ekiden.core.errors import SessionNotFound
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox
 from ekiden.runtime.history.retention import prune_sessions
 from ekiden.storage.base import Batch, SessionPatch, Store

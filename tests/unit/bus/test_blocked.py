@@ -11,7 +11,7 @@ from ekiden.bus import Bus
 from ekiden.bus.waits.deadlocks import break_deadlock
 from ekiden.bus.waits.stored import blocked
 from ekiden.core.conversation.messages import AgentMessage, BlockingContext
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.storage.base import DocumentWrite, MessageSettle, QueuePut
 from ekiden.storage.memory import MemoryStore

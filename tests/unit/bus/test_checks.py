@@ -11,7 +11,7 @@ from ekiden.bus import Bus, BusSettings, MessageRecord
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import BusError
-from ekiden.core.questions.inbox_item import InboxAnswer, InboxItem
+from ekiden.core.questions import InboxAnswer, InboxItem
 from ekiden.inbox import Inbox
 from ekiden.storage.memory import MemoryStore
 from tests.support.cases import each_case

@@ -16,7 +16,7 @@ from ekiden.core.errors.messages import (
     MailboxFull,
     QueryFailed,
 )
-from ekiden.core.questions.requests import Ask
+from ekiden.core.questions import Ask
 from tests.unit.bus.places import Desk, Place, echo, everywhere, until
 
 

@@ -14,7 +14,7 @@ from ekiden.bus.presence import PRESENCE, Presence
 from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.errors.messages import MailboxFull, MessageNotFound, QueryFailed, QueryTimeout
-from ekiden.core.questions.requests import Ask
+from ekiden.core.questions import Ask
 from ekiden.storage.base import DocumentWrite, MessageFilter, QueueMessage, QueuePut, Store
 from ekiden.storage.memory import MemoryStore
 from tests.unit.bus.places import Desk, Place, becomes, echo, everywhere, holds, until

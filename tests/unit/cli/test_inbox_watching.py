@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ekiden.cli.views.inbox import keeping_time
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox
 from ekiden.storage.memory import MemoryStore
 

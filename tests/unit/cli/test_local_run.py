@@ -17,7 +17,7 @@ from ekiden.cli.run.local import LocalRun
 from ekiden.cli.run.observer import RunView
 from ekiden.cli.views.questions import tell_questions
 from ekiden.core.errors import StoreUnavailable, UnknownAgent
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox
 from ekiden.project.runs.follow import begin, ended, go_on
 from ekiden.project.runs.stored_runs import questions_to_people

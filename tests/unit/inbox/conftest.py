@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox
 from ekiden.storage.memory import MemoryStore
 

@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxItemClosed
-from ekiden.core.questions.inbox_item import EscalationStep, InboxItem
+from ekiden.core.questions import EscalationStep, InboxItem
 from ekiden.inbox import Inbox, InboxQuery, run_due
 from ekiden.inbox.life import next_due_us
 from ekiden.storage.base import NewSession

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.errors import UserError
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.storage.memory import MemoryStore
 from tests.unit.inbox.conftest import confirmation, question

@@ -8,7 +8,7 @@ import pytest
 
 from ekiden.core.errors import StaleDocument, UserError
 from ekiden.core.errors.inbox import InboxItemNotFound
-from ekiden.core.questions.inbox_item import EscalationStep
+from ekiden.core.questions import EscalationStep
 from ekiden.inbox import Inbox, InboxSettings
 from ekiden.storage.memory import MemoryStore
 from tests.unit.inbox.conftest import question

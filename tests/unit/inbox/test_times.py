@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxItemClosed
-from ekiden.core.questions.inbox_item import NOBODY, EscalationStep, InboxItem
+from ekiden.core.questions import NOBODY, EscalationStep, InboxItem
 from ekiden.inbox import Inbox, InboxQuery, run_due
 from ekiden.storage.base import DocumentWrite, NewSession
 from ekiden.storage.memory import MemoryStore

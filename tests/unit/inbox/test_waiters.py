@@ -9,7 +9,7 @@ import pytest
 from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.errors.inbox import InboxItemClosed, InboxItemNotFound
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox
 from ekiden.storage.base import DocumentWrite
 from ekiden.storage.memory import MemoryStore

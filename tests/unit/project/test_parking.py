@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.questions.requests import Ask
+from ekiden.core.questions import Ask
 from ekiden.core.team import Team
 from ekiden.inbox import Inbox
 from ekiden.project.runs.follow import ended

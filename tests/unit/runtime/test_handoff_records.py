@@ -20,7 +20,7 @@ from ekiden import (
 )
 from ekiden.audit import find_records
 from ekiden.core.handoff_terms import HandoffContext, HandoffRequest, HandoffResult
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Waiting
 from ekiden.inbox import Inbox
 from ekiden.storage.base import Store

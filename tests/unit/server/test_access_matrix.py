@@ -18,7 +18,7 @@ import pytest_asyncio
 from fastapi import FastAPI
 from starlette.types import Message, Scope
 
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.project.keys import SCOPES
 from ekiden.server import ServerConfig
 from ekiden.server.access.access import OPEN

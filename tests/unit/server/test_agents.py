@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from ekiden.bus.waits.deadlocks import DEADLOCKS, Deadlock, DeadlockAsk
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.values import to_json
 from ekiden.storage.base import DocumentWrite, NewSession
 from tests.unit.server.counters import counter

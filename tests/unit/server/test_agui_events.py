@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from ekiden.core.conversation.items import function_call, function_output
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event, EventType
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Run
 from ekiden.core.values import from_json
 from ekiden.integrations.agui.events import AguiEvents

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from ekiden import Agent, Team, function_tool
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.testing import ScriptedModel, call, say
 from tests.support.serving import client_of, served
 from tests.unit.server.counters import done

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ekiden import Agent, Runner, Session, function_tool
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.events import Event
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox
 from ekiden.server.metrics.labels import FewNames, Remembered
 from ekiden.server.metrics.metrics import Metrics

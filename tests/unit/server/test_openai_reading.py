@@ -8,7 +8,7 @@ import pytest
 
 from ekiden.core.conversation.items import assistant_message
 from ekiden.core.errors.server import RunNotFound
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.integrations.openai_api.bodies import CHAT_REFUSED, ChatRequest, refuse, shows
 from ekiden.integrations.openai_api.errors import BadRequest
 from ekiden.integrations.openai_api.messages import read_chat

@@ -26,7 +26,7 @@ from ekiden.agents.yaml import nodes
 from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.handoff_terms import Budget
 from ekiden.core.profile import Capability, Confirmation, Scope, Triggers
-from ekiden.core.questions.inbox_item import DEFAULT_ROLE
+from ekiden.core.questions import DEFAULT_ROLE
 from ekiden.core.text import matches_everything
 
 

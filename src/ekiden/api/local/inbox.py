@@ -11,7 +11,7 @@ from ekiden.api.pages import Page, Pages
 from ekiden.core.conversation.messages import PRIORITIES, Priority
 from ekiden.core.errors.inbox import InboxAnswerInvalid
 from ekiden.core.errors.server import PreconditionFailed
-from ekiden.core.questions.inbox_item import InboxItem, InboxKind
+from ekiden.core.questions import InboxItem, InboxKind
 from ekiden.core.values import dumps
 from ekiden.inbox.inbox import BulkAnswer, Inbox
 from ekiden.inbox.query import InboxQuery, StatusFilter

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from ekiden.bus.waits.graph import Wait
 from ekiden.core.conversation.messages import BlockingContext, node_agent
-from ekiden.core.questions.inbox_item import DEFAULT_ROLE, WAITS, InboxItem
+from ekiden.core.questions import DEFAULT_ROLE, WAITS, InboxItem
 from ekiden.storage.base import (
     DocumentStore,
     MessageFilter,

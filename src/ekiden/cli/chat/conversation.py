@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ekiden.cli.chat.roster import Roster
     from ekiden.cli.chat.turns import Start
     from ekiden.core.events import Event
-    from ekiden.core.questions.inbox_item import InboxItem
+    from ekiden.core.questions import InboxItem
     from ekiden.project.routing import AddressedMessage
     from ekiden.runtime import RunConfig
     from ekiden.sessions import Session

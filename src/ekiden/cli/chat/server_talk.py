@@ -24,7 +24,7 @@ from ekiden.cli.run.observer import problem_of
 from ekiden.cli.views.questions import answer_words, question_line
 from ekiden.core.errors import EkidenError, SessionNotFound
 from ekiden.core.events import Event
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Begun, Run
 from ekiden.project.routing import AUTO, parse_address
 from ekiden.tools.text import spelled_out

@@ -19,7 +19,7 @@ from ekiden.core.errors import EkidenError, SessionBusy
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.errors.server import Forbidden
 from ekiden.core.events import Event
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.roles import ConfirmationRequest
 from ekiden.core.runs import Begun, Done, Failed, Outcome, OutOfBudget, Refused, Run, Waiting
 from ekiden.core.values import dumps, to_json

@@ -16,7 +16,7 @@ from ekiden.core.values import dumps
 from ekiden.runtime import RunConfig, RunResult, RunResultStreaming
 
 if TYPE_CHECKING:
-    from ekiden.core.questions.inbox_item import InboxItem
+    from ekiden.core.questions import InboxItem
 
 
 Start: TypeAlias = Callable[[RunConfig], RunResultStreaming]

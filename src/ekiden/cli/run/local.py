@@ -17,7 +17,7 @@ from ekiden.sessions import Session
 from ekiden.storage.base import SessionRow
 
 if TYPE_CHECKING:
-    from ekiden.core.questions.inbox_item import InboxItem
+    from ekiden.core.questions import InboxItem
 
 Ended: TypeAlias = Callable[[SessionRow], Awaitable[RunResult]]
 """The result of a run that another process completed."""

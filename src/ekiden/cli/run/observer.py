@@ -28,7 +28,7 @@ from ekiden.storage.base import Store
 if TYPE_CHECKING:
     from ekiden.cli.approval_prompt import ApproveWhere
     from ekiden.cli.options import LimitFlags
-    from ekiden.core.questions.inbox_item import InboxItem
+    from ekiden.core.questions import InboxItem
     from ekiden.project.settings import Settings
 
 

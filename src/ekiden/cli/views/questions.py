@@ -8,7 +8,7 @@ from typing import Any
 
 from ekiden.cli.output import note
 from ekiden.cli.transcript import shorten
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.tools.text import spelled_out
 
 _MOST = 10

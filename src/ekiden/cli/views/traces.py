@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.output import is_terminal, safe
 from ekiden.core.conversation.items import text_of
-from ekiden.core.questions.inbox_item import UNANSWERED
+from ekiden.core.questions import UNANSWERED
 from ekiden.core.values import dumps
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from copy import deepcopy
 from typing import Any
 
 from ekiden.core.events import Event
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Run
 from ekiden.core.values import dumps
 from ekiden.hub.tails import Shown

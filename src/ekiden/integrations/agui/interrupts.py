@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.values import dumps
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import Caller

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ekiden.core.conversation.items import Item, text_of
 from ekiden.core.errors import EkidenError
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.runs import parse_run_id
 from ekiden.integrations.openai_api.messages import ClientChat, user_texts
 from ekiden.project.service import TenantService

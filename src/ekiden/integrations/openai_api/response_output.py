@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from ekiden.core.conversation.items import Item
 from ekiden.core.events import Event
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.values import dumps
 from ekiden.hub.tails import Shown
 from ekiden.server.streams.decisions import choices

@@ -11,7 +11,7 @@ from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import OutOfBudgetError, SessionError
 from ekiden.core.errors.server import RunNotFound
 from ekiden.core.events import Event
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.runs import (
     ACTIVE,
     Done,

@@ -21,7 +21,7 @@ from ekiden.core.checks.kinds import (
     shown_type,
     wrong,
 )
-from ekiden.core.questions.inbox_item import EscalationStep
+from ekiden.core.questions import EscalationStep
 from ekiden.core.values import is_tenant
 from ekiden.project.settings.entries import Prices, Servers
 from ekiden.project.settings.faults import FAULTS, Fault

@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.errors import UnknownSetting
-from ekiden.core.questions.inbox_item import EscalationStep
+from ekiden.core.questions import EscalationStep
 from ekiden.core.values import Value
 from ekiden.project.settings.keys import SETTINGS
 from ekiden.project.settings.model import SERVERS, Settings

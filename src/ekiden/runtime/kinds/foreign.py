@@ -55,7 +55,7 @@ from ekiden.core.handoff import Handoff
 from ekiden.core.integrations import framework_of
 from ekiden.core.privacy.masking import cover
 from ekiden.core.profile import Confirmation
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.tool import FunctionTool
 from ekiden.core.values import dumps
 from ekiden.runtime.kinds.code_agent import CodeContext, HandOff, run_code

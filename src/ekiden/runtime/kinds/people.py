@@ -5,7 +5,7 @@ from __future__ import annotations
 from ekiden.core.conversation.items import assistant_message
 from ekiden.core.errors import UserError
 from ekiden.core.handoff_terms import Actor
-from ekiden.core.questions.inbox_item import ANSWER, GIVE_BACK, InboxItem
+from ekiden.core.questions import ANSWER, GIVE_BACK, InboxItem
 from ekiden.core.runs import Done, Waiting
 from ekiden.core.values import dumps
 from ekiden.handoff.tool import handoff

@@ -23,7 +23,7 @@ from ekiden.core.plan import (
     PlanSettings,
     TaskDecomposition,
 )
-from ekiden.core.questions.requests import Ask
+from ekiden.core.questions import Ask
 from ekiden.core.runs import Done
 from ekiden.core.values import dumps
 from ekiden.runtime.guardrails.output import approve

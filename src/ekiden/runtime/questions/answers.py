@@ -12,7 +12,7 @@ from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import SessionError
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.core.values import dumps, to_json
 from ekiden.runtime.questions.cancel_question import (

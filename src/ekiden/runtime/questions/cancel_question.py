@@ -17,7 +17,7 @@ from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import SessionBusy, SessionError, StoreError
 from ekiden.core.errors.inbox import InboxError, InboxItemClosed
 from ekiden.core.events import Event
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Failed
 from ekiden.runtime.questions.due import begin_time_anew
 from ekiden.runtime.questions.questions import QUERY_TIMER

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ekiden.core.questions.inbox_item import DEFAULT_ROLE, InboxItem
+from ekiden.core.questions import DEFAULT_ROLE, InboxItem
 from ekiden.runtime.state.state import RunState
 from ekiden.storage.base import DocumentWrite, Store
 

@@ -20,8 +20,7 @@ from ekiden.core.conversation.messages import (
 from ekiden.core.errors import UserError
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.errors.messages import AgentUnavailableError, BusError, MailboxFull
-from ekiden.core.questions.inbox_item import DEFAULT_ROLE, InboxAnswer, InboxItem
-from ekiden.core.questions.requests import ApprovalRequest, Ask
+from ekiden.core.questions import DEFAULT_ROLE, ApprovalRequest, Ask, InboxAnswer, InboxItem
 from ekiden.core.values import dumps, new_id
 from ekiden.runtime.questions.inboxes import item_writes
 from ekiden.runtime.questions.sessions import notice_session, question_session

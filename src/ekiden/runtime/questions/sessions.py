@@ -8,7 +8,7 @@ from typing import Any
 from ekiden.core.conversation.items import user_message
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.events import PRIVATE, Event
-from ekiden.core.questions.requests import Ask
+from ekiden.core.questions import Ask
 from ekiden.core.values import dumps, new_id
 from ekiden.runtime.state.budget import (
     SHARED_BUDGETS,

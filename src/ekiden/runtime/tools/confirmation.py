@@ -15,7 +15,7 @@ from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import UserError
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.profile import Confirmation
-from ekiden.core.questions.inbox_item import NOBODY, InboxItem
+from ekiden.core.questions import NOBODY, InboxItem
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.tool import ApprovalFunction, FunctionTool, check_approval_function
 from ekiden.runtime.outcome.finish import describe, is_bug, warn

@@ -16,7 +16,7 @@ from typing import Any
 from ekiden.core.conversation.items import Item, function_call
 from ekiden.core.errors import CallChanged
 from ekiden.core.faults import fault_point
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.values import loads, new_id
 from ekiden.runtime.questions.questions import decided, post
 from ekiden.runtime.state.state import RunState

@@ -11,7 +11,7 @@ import pytest
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.items import is_message, text_of
 from ekiden.core.events import Event
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.runs import ACTIVE, RunStatus
 from ekiden.core.team import Team
 from ekiden.inbox import Inbox

@@ -12,7 +12,7 @@ from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors import EkidenError, SessionError, SessionNotFound, StoreError
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.errors.messages import BusError
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.team import Team
 from ekiden.engine import BusServer, Worker, submit
 from ekiden.inbox import Inbox

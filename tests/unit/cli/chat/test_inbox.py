@@ -15,7 +15,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.conversation.items import text_of
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.events import Event
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.handoff import handoff, person
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.runtime import CodeContext, Runner

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from ekiden.cli import inbox_prompt
 from ekiden.cli.approval_prompt import Question
 from ekiden.core.current_agent import AGENT_VARIABLE
-from ekiden.core.questions.inbox_item import EscalationStep, InboxItem
+from ekiden.core.questions import EscalationStep, InboxItem
 from ekiden.inbox import Inbox, run_due
 from ekiden.storage.base import Store
 from ekiden.storage.sqlite import SqliteStore

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.core.errors import SettingsInvalid
-from ekiden.core.questions.inbox_item import EscalationStep
+from ekiden.core.questions import EscalationStep
 from ekiden.inbox import InboxSettings
 from ekiden.project.settings import load_settings
 

@@ -13,7 +13,7 @@ import pytest
 
 from ekiden.core.checks.kinds import Choice, Flag, Number, Texts
 from ekiden.core.errors import UnknownSetting
-from ekiden.core.questions.inbox_item import EscalationStep
+from ekiden.core.questions import EscalationStep
 from ekiden.core.values import dumps, loads
 from ekiden.project.settings import (
     SETTINGS,

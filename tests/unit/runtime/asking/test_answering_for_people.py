@@ -12,7 +12,7 @@ from ekiden.core.current_agent import acting_here
 from ekiden.core.errors.inbox import InboxForbidden
 from ekiden.core.hooks import AgentHooks
 from ekiden.core.profile import Confirmation
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.team import Team
 from ekiden.core.tool_guardrails import (

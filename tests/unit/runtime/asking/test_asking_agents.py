@@ -17,7 +17,7 @@ from ekiden.core.errors.messages import (
     QueryFailed,
     QueryTimeout,
 )
-from ekiden.core.questions.requests import Ask
+from ekiden.core.questions import Ask
 from ekiden.core.runs import Waiting
 from ekiden.core.team import Team
 from ekiden.engine import Worker, submit

@@ -12,7 +12,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.conversation.messages import DEFAULT_LIMITS, AgentMessage, agent_queue
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import BusError, MailboxFull, QueryFailed, QueryTimeout
-from ekiden.core.questions.requests import Ask
+from ekiden.core.questions import Ask
 from ekiden.core.runs import Waiting
 from ekiden.core.team import Team
 from ekiden.engine import BusServer, Worker, submit

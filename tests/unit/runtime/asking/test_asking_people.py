@@ -12,7 +12,7 @@ from ekiden.core.conversation.messages import Priority
 from ekiden.core.errors import UserError
 from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxForbidden, InboxItemClosed
 from ekiden.core.profile import Confirmation
-from ekiden.core.questions.inbox_item import EscalationStep
+from ekiden.core.questions import EscalationStep
 from ekiden.core.runs import Waiting
 from ekiden.core.team import Team
 from ekiden.engine import submit

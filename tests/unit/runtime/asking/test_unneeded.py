@@ -8,8 +8,7 @@ from typing import Any
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors.messages import QueryTimeout
-from ekiden.core.questions.inbox_item import InboxItem
-from ekiden.core.questions.requests import Ask
+from ekiden.core.questions import Ask, InboxItem
 from ekiden.core.team import Team
 from ekiden.engine import submit
 from ekiden.handoff import handoff

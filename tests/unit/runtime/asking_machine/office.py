@@ -14,7 +14,7 @@ from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.errors.messages import BusError
 from ekiden.core.profile import Confirmation
-from ekiden.core.questions.requests import Ask
+from ekiden.core.questions import Ask
 from ekiden.core.team import Team
 from ekiden.core.tool import FunctionTool
 from ekiden.handoff import handoff

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from ekiden.core.errors import EkidenError
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.engine import Worker, submit
 from ekiden.inbox import Inbox
 from ekiden.runtime import HandoffController, Runner

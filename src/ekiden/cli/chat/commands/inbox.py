@@ -14,7 +14,7 @@ from ekiden.tools.text import spelled_out
 if TYPE_CHECKING:
     from ekiden.api.inbox import Inbox
     from ekiden.cli.chat.conversation import Chat
-    from ekiden.core.questions.inbox_item import InboxItem
+    from ekiden.core.questions import InboxItem
 
 _LISTED = 50
 _NAMELESS = "unknown"

@@ -8,7 +8,7 @@ from typing import Any
 from ekiden.cli.transcript import duration, route_line, short, task_line
 from ekiden.core.conversation.items import is_message, text_of
 from ekiden.core.events import Event
-from ekiden.core.questions.inbox_item import UNANSWERED
+from ekiden.core.questions import UNANSWERED
 from ekiden.sessions import is_transfer
 
 

@@ -12,7 +12,7 @@ from ekiden.core.errors import EkidenError
 
 if TYPE_CHECKING:
     from ekiden.cli.chat.roster import Roster
-    from ekiden.core.questions.inbox_item import InboxItem
+    from ekiden.core.questions import InboxItem
     from ekiden.storage.base import Store
 
 _SESSIONS = 50

@@ -9,7 +9,7 @@ from typing import Any
 from a2a.types import Message, Role
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
 
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.values import dumps
 from ekiden.integrations.a2a.server.values import data_of
 

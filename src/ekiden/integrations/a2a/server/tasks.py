@@ -13,7 +13,7 @@ from a2a.types import Artifact, Message, Part, Role, Task, TaskState, TaskStatus
 
 from ekiden.core.conversation.items import is_message, text_of
 from ekiden.core.events import Event
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Run, parse_run_id
 from ekiden.core.values import to_json
 from ekiden.integrations.a2a.server.values import (

@@ -1,1 +1,0 @@
-"""Questions to agents and to people."""
