@@ -11,8 +11,7 @@ import random
 from collections.abc import AsyncIterator
 
 from ekiden import Agent, Team, function_tool
-from ekiden.core.conversation.items import function_call
-from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse, function_call
 
 THINKS_S = float(os.environ.get("CONSOLE_THINKS_S", "10"))
 

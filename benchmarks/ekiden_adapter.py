@@ -17,8 +17,13 @@ from harness import DONE, ORDER, Script
 from peers.base import BaseAdapter
 
 from ekiden import Agent, Limits, RunConfig, Runner, Session, function_tool, handoff
-from ekiden.core.conversation.items import assistant_message, function_call
-from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.model import (
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    assistant_message,
+    function_call,
+)
 from ekiden.storage.base import Store
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ekiden import Agent, Limits, RunConfig, Runner, Session
-from ekiden.core.conversation.items import assistant_message, user_message
+from ekiden.core.conversation.model import assistant_message, user_message
 from ekiden.core.events import Event
 from ekiden.core.team import Team
 from ekiden.engine import Worker, submit

@@ -7,8 +7,14 @@ import os
 from collections.abc import AsyncIterator
 
 from ekiden import Agent, Team, function_tool
-from ekiden.core.conversation.items import assistant_message, function_call
-from ekiden.core.conversation.model import ModelDelta, ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.model import (
+    ModelDelta,
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    assistant_message,
+    function_call,
+)
 
 _THINKS_S = float(os.environ.get("LOAD_THINKS_S", "1"))
 

@@ -30,7 +30,7 @@ from typing import Any
 import psutil
 
 from ekiden import Agent, CodeContext, RunConfig, Session
-from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.model import text_of
 from ekiden.engine import Worker, submit
 from ekiden.inbox import Inbox
 from ekiden.project import open_store

@@ -28,7 +28,7 @@ WRITER = '''
 import asyncio
 from pathlib import Path
 from ekiden import Agent, Team
-from ekiden.core.conversation.items import assistant_message
+from ekiden.core.conversation.model import assistant_message
 from ekiden.core.conversation.model import ModelDelta, ModelResponse
 
 TEXT = """# 标题

@@ -14,7 +14,7 @@ TEAM = """
 from dataclasses import replace
 
 from ekiden import Agent, Team
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.testing import ScriptedModel, say
 
 USED = Usage(requests=1, input_tokens=1_000_000, output_tokens=100_000)

@@ -13,14 +13,17 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from ekiden import Agent, Team, function_tool, handoff, person
-from ekiden.core.conversation.items import (
+from ekiden.core.conversation.model import (
     Item,
+    ModelDelta,
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
     assistant_message,
     function_call,
     is_message,
     text_of,
 )
-from ekiden.core.conversation.model import ModelDelta, ModelEvent, ModelRequest, ModelResponse
 from ekiden.core.errors import ModelError
 
 HOSTILE: Final = '<img src=x onerror="window.__ran=1">'

@@ -11,8 +11,13 @@ import pytest
 from playwright.sync_api import Browser, Request, expect
 
 from ekiden import Agent, Team, function_tool
-from ekiden.core.conversation.items import assistant_message, function_call
-from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.model import (
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    assistant_message,
+    function_call,
+)
 from tests.console.conftest import WIDE, as_built, new_page
 from tests.console.hostile import CORPUS, WATCH
 from tests.console.place import Console

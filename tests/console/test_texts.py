@@ -9,8 +9,12 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from ekiden import Agent, Team
-from ekiden.core.conversation.items import assistant_message
-from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.model import (
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    assistant_message,
+)
 from tests.console.conftest import OpenConsole
 from tests.console.inbox_world import approval, post
 from tests.support.relay_team import relay_team

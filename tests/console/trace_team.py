@@ -14,15 +14,17 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
 from ekiden import Agent, Team, function_tool
-from ekiden.core.conversation.items import (
+from ekiden.core.conversation.model import (
     Item,
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    Usage,
     assistant_message,
     function_call,
     is_message,
     text_of,
 )
-from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
-from ekiden.core.conversation.usage import Usage
 from ekiden.runtime import CodeContext
 
 HOSTILE: Final = '<img src=x onerror="window.__ran=1">\u202egpj.exe'

@@ -11,8 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ekiden.core.conversation.items import Item
-from ekiden.core.conversation.model import ModelRequest
+from ekiden.core.conversation.model import Item, ModelRequest
 
 Line = dict[str, Any]
 

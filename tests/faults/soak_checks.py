@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ekiden.audit import verify_audit
-from ekiden.core.conversation.items import is_message, text_of
+from ekiden.core.conversation.model import is_message, text_of
 from ekiden.inbox import Inbox
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.storage.base import MessageFilter, SessionFilter, SessionRow, Store

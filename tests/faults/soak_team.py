@@ -16,8 +16,7 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
-from ekiden.core.conversation.items import is_message, text_of
-from ekiden.core.conversation.model import ModelRequest
+from ekiden.core.conversation.model import ModelRequest, is_message, text_of
 from ekiden.core.errors import ModelError
 from ekiden.core.profile import Confirmation
 from ekiden.core.team import Team

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ekiden.core.context import ToolContext
-from ekiden.core.conversation.items import is_message, text_of
-from ekiden.core.conversation.model import ModelRequest
+from ekiden.core.conversation.model import ModelRequest, is_message, text_of
 from ekiden.core.tool import FunctionTool
 from ekiden.testing import ScriptedModel, hang
 from ekiden.testing.steps import StepLike

@@ -24,8 +24,16 @@ from ekiden import (
     handoff,
     input_guardrail,
 )
-from ekiden.core.conversation.items import assistant_message, function_call, is_message, text_of
-from ekiden.core.conversation.model import ModelDelta, ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.model import (
+    ModelDelta,
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    assistant_message,
+    function_call,
+    is_message,
+    text_of,
+)
 from ekiden.integrations.a2a import RemoteA2A, a2a_agent
 from tests.support.canaries import pem
 

@@ -14,14 +14,17 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from ekiden import Agent, Team, function_tool
-from ekiden.core.conversation.items import (
+from ekiden.core.conversation.model import (
     Item,
+    ModelDelta,
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
     assistant_message,
     function_call,
     is_message,
     text_of,
 )
-from ekiden.core.conversation.model import ModelDelta, ModelEvent, ModelRequest, ModelResponse
 
 REFUNDS: list[str] = []
 """The orders that were paid back by this process."""

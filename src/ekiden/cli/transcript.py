@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ekiden.core.conversation.items import Item, is_message, refusal_of, text_of
+from ekiden.core.conversation.model import Item, is_message, refusal_of, text_of
 from ekiden.core.events import Event
 from ekiden.core.values import dumps, loads
 from ekiden.sessions import is_rewind, is_transfer, said, standing

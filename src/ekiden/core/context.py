@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
-from ekiden.core.conversation.items import Item
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Item, Usage
 from ekiden.core.errors import UserError
 
 if TYPE_CHECKING:

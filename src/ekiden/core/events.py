@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 
 EventType: TypeAlias = Literal[
     "route",

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Literal, Protocol, TypeAlias
 
-from ekiden.core.conversation.items import Item, is_message, text_of
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Item, Usage, is_message, text_of
 from ekiden.core.errors import UserError
 from ekiden.core.values import dumps
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
 
 from ekiden.core.checks.fields import Name, WholeAmount, check_fields
 from ekiden.core.context import RunContextWrapper, TContext
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 from ekiden.core.errors import EkidenError, UserError
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from ekiden.core.checks.fields import check_fields
 from ekiden.core.context import RunContextWrapper, TContext
-from ekiden.core.conversation.items import Item
-from ekiden.core.conversation.model import ToolSpec
+from ekiden.core.conversation.model import Item, ToolSpec
 from ekiden.core.conversation.run_items import RunItem
 from ekiden.core.handoff_terms import DEFAULT_TERMS, HandoffTerms
 from ekiden.core.tool import Enabled, check_tool_name

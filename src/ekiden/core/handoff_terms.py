@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.checks.fields import Checked, Count, Name, Positive, Seconds, check_fields
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Confirmation
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any, Generic
 
 from ekiden.core.context import AgentHookContext, RunContextWrapper, TContext
-from ekiden.core.conversation.items import Item
-from ekiden.core.conversation.model import ModelResponse
+from ekiden.core.conversation.model import Item, ModelResponse
 from ekiden.core.tool import Tool
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, TypeAlias
 
 from ekiden.core.context import TOutput
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.core.errors.server import RunNotFound
 from ekiden.core.values import Value, written
 

@@ -14,7 +14,7 @@ from annotated_types import Ge, Lt
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.sessions import SessionImportInvalid
 

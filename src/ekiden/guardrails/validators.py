@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from ekiden.core.checks.by_name import NotImportable, import_by_name
 from ekiden.core.context import RunContextWrapper
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 from ekiden.core.errors import UserError
 from ekiden.core.guardrails import (
     GuardrailFunctionOutput,

@@ -20,7 +20,7 @@ from agent_framework import (
     Workflow,
 )
 
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import UserError
 from ekiden.core.foreign import (
     Durability,

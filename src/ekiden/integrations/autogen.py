@@ -16,7 +16,7 @@ from autogen_agentchat.messages import (
 )
 from autogen_core import CancellationToken
 
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.core.foreign import (
     Durability,
     ForeignTurn,

@@ -27,7 +27,7 @@ from claude_agent_sdk import (
     tool,
 )
 
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.core.foreign import (
     CheckpointDelta,
     Durability,

@@ -18,7 +18,7 @@ from crewai.flow.flow_config import flow_config
 from crewai.types.usage_metrics import UsageMetrics
 from pydantic import BaseModel
 
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import UserError
 from ekiden.core.foreign import (
     CheckpointDelta,

@@ -15,7 +15,7 @@ from google.adk.sessions import InMemorySessionService, Session
 from google.adk.tools import FunctionTool
 from google.genai import types
 
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.core.foreign import (
     CheckpointDelta,
     Durability,

@@ -13,7 +13,7 @@ from agents.models.multi_provider import MultiProvider
 from openai.types.responses import ResponseOutputItem
 from pydantic import TypeAdapter
 
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.core.foreign import (
     CheckpointDelta,
     Durability,

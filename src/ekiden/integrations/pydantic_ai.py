@@ -25,7 +25,7 @@ from pydantic_ai.models import Model, infer_model
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset, WrapperToolset
 
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.foreign import (
     CheckpointDelta,

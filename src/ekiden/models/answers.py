@@ -24,8 +24,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.usage import RequestUsage
 
 from ekiden.core.conversation import model as core
-from ekiden.core.conversation.items import Item
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Item, Usage
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.values import dumps
 from ekiden.models.history import ORIGIN

@@ -15,7 +15,7 @@ from pydantic_ai.messages import (
     UserContent,
 )
 
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 from ekiden.core.errors import UserError
 from ekiden.core.values import dumps
 

@@ -11,13 +11,16 @@ import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from ekiden.core.conversation.items import Item, assistant_message, function_call, text_of
 from ekiden.core.conversation.model import (
+    Item,
     ModelDelta,
     ModelEvent,
     ModelRequest,
     ModelResponse,
     ToolSpec,
+    assistant_message,
+    function_call,
+    text_of,
 )
 from ekiden.core.conversation.quotes import is_request
 from ekiden.core.errors import UserError

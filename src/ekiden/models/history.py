@@ -20,7 +20,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from ekiden.core.conversation.items import Item, is_message, text_of
+from ekiden.core.conversation.model import Item, is_message, text_of
 from ekiden.core.errors import UserError
 from ekiden.models.content import assistant_texts, tool_content, user_content
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 
 _PROVIDERS = {"openai-chat": "openai"}
 """Providers that the list knows under another name."""

@@ -10,16 +10,20 @@ from time import perf_counter
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import Item, is_message, refusal_of, text_of, to_item
 from ekiden.core.conversation.model import (
+    Item,
     Model,
     ModelRequest,
     ModelResponse,
     ModelSettings,
     PreparedModel,
     ToolSpec,
+    Usage,
+    is_message,
+    refusal_of,
+    text_of,
+    to_item,
 )
-from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import EkidenError, ModelBehaviorError, UserError
 from ekiden.core.values import loads
 from ekiden.routing.decision import ROUTER_NAME, Score, StageResult, plain_line

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import Item, user_message
-from ekiden.core.conversation.model import ToolSpec
+from ekiden.core.conversation.model import Item, ToolSpec, user_message
 from ekiden.core.conversation.quotes import quote
 from ekiden.core.handoff import transfer_tool_name
 from ekiden.core.values import dumps

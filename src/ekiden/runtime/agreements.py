@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import user_message
+from ekiden.core.conversation.model import user_message
 from ekiden.core.errors import (
     LeaseLost,
     SessionBusy,

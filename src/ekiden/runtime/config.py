@@ -18,10 +18,8 @@ from ekiden.core.checks.fields import (
     check_fields,
 )
 from ekiden.core.context import TContext
-from ekiden.core.conversation.items import Item
 from ekiden.core.conversation.messages import DEFAULT_LIMITS, BusLimits
-from ekiden.core.conversation.model import Model, ModelDelta, ModelSettings
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Item, Model, ModelDelta, ModelSettings, Usage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.memory import NoMemory
 from ekiden.core.events import Event

@@ -8,7 +8,7 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.checks.fields import check_argument
-from ekiden.core.conversation.items import Item, read_items, user_message
+from ekiden.core.conversation.model import Item, read_items, user_message
 from ekiden.core.errors import SessionNotWaiting, UserError
 from ekiden.core.handoff_terms import (
     A_PERSON,

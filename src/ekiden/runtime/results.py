@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, assert_
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import Parameterized, RunContextWrapper, TContext, TOutput
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item, Usage
 from ekiden.core.conversation.run_items import RunItem
-from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import (
     EkidenError,
     MaxTurnsExceeded,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ekiden.core.conversation.items import Item, function_output
+from ekiden.core.conversation.model import Item, function_output
 from ekiden.core.events import Event
 
 _POPPED = ".popped"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal
 
-from ekiden.core.conversation.items import is_message, text_of
+from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.errors import SessionNotFound, StaleDocument, UserError
 from ekiden.core.events import Event
 from ekiden.core.values import Value

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.model import text_of
 from ekiden.core.conversation.quotes import is_request
 from ekiden.core.events import Event
 from ekiden.core.values import Value, to_json

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ekiden.core.conversation.items import Item, user_message
-from ekiden.core.conversation.model import ModelRequest
+from ekiden.core.conversation.model import Item, ModelRequest, user_message
 from ekiden.core.conversation.quotes import quote
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.plan import AgentResult, AgentTask, AskModel, MultiAgentState, TaskDecomposition

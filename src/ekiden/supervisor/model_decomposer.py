@@ -12,8 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.core.conversation.items import Item, assistant_message, user_message
-from ekiden.core.conversation.model import ModelRequest, OutputSpec
+from ekiden.core.conversation.model import (
+    Item,
+    ModelRequest,
+    OutputSpec,
+    assistant_message,
+    user_message,
+)
 from ekiden.core.conversation.quotes import quote
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.plan import AgentTask, AskModel, Member, TaskDecomposition

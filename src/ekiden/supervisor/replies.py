@@ -6,8 +6,7 @@ import json
 import re
 from typing import Any, NoReturn
 
-from ekiden.core.conversation.items import is_message, refusal_of, text_of, to_item
-from ekiden.core.conversation.model import ModelResponse
+from ekiden.core.conversation.model import ModelResponse, is_message, refusal_of, text_of, to_item
 
 MAX_ANSWER_CHARS = 200_000
 _FENCE = re.compile(r"[ \t]*(`{3,})[^`]*")

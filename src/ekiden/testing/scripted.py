@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias, assert_never
 
-from ekiden.core.conversation.items import Item, ItemView, is_message, text_of
 from ekiden.core.conversation.model import (
+    Item,
+    ItemView,
     ModelDelta,
     ModelEvent,
     ModelRequest,
@@ -22,8 +23,10 @@ from ekiden.core.conversation.model import (
     ModelSettings,
     OutputSpec,
     ToolSpec,
+    Usage,
+    is_message,
+    text_of,
 )
-from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import transfer_tool_name
 from ekiden.testing.clock import ManualClock

@@ -7,9 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from ekiden.core.conversation.items import Item, assistant_message, is_message, text_of, to_item
-from ekiden.core.conversation.model import ModelResponse
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import (
+    Item,
+    ModelResponse,
+    Usage,
+    assistant_message,
+    is_message,
+    text_of,
+    to_item,
+)
 from ekiden.core.errors import UserError
 from ekiden.core.values import dumps
 from ekiden.testing.clock import ManualClock

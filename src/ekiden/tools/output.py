@@ -9,7 +9,7 @@ from datetime import date, time
 from enum import Enum
 from typing import Any
 
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 from ekiden.core.values import dumps
 
 _PARTS = frozenset({"input_text", "input_image", "input_file"})

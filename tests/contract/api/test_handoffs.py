@@ -12,8 +12,13 @@ import pytest
 
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import assistant_message, function_call
-from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.model import (
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    assistant_message,
+    function_call,
+)
 from ekiden.core.errors import (
     ConditionError,
     HandoffNotFound,

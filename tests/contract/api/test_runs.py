@@ -11,9 +11,7 @@ import pytest
 from ekiden.api.runs import Shown
 from ekiden.api.streams import AsyncStream
 from ekiden.client.ekiden import Ekiden
-from ekiden.core.conversation.items import text_of
-from ekiden.core.conversation.model import ModelDelta
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import ModelDelta, Usage, text_of
 from ekiden.core.errors import SessionBusy, SessionNotFound, UnknownAgent, UserError
 from ekiden.core.errors.server import RequestInvalid, RunNotFound
 from ekiden.core.events import Event

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.conversation.items import function_call, function_output
+from ekiden.core.conversation.model import function_call, function_output
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.errors.replica import ReplicaRefused, ReplicaUnavailable
 from ekiden.core.events import Event

@@ -11,15 +11,18 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.conversation.items import (
+from ekiden.core.conversation.model import (
     Item,
+    ModelRequest,
+    ModelSettings,
+    OutputSpec,
+    ToolSpec,
     assistant_message,
     function_output,
     refusal_of,
     text_of,
     user_message,
 )
-from ekiden.core.conversation.model import ModelRequest, ModelSettings, OutputSpec, ToolSpec
 from ekiden.core.errors import ModelError, UserError
 from ekiden.models import resolve_model
 from ekiden.testing.servers.loopback import HttpReply, HttpRequest, LoopbackServer

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.conversation.items import text_of, user_message
-from ekiden.core.conversation.model import ModelRequest, ModelResponse
+from ekiden.core.conversation.model import ModelRequest, ModelResponse, text_of, user_message
 from ekiden.models import resolve_model
 from ekiden.testing import say
 from ekiden.testing.servers.openai import OpenAIServer

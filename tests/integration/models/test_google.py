@@ -11,14 +11,17 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.conversation.items import (
+from ekiden.core.conversation.model import (
     Item,
+    ModelRequest,
+    ModelSettings,
+    OutputSpec,
+    ToolSpec,
     assistant_message,
     function_output,
     text_of,
     user_message,
 )
-from ekiden.core.conversation.model import ModelRequest, ModelSettings, OutputSpec, ToolSpec
 from ekiden.core.errors import ModelBehaviorError, ModelError
 from ekiden.models import resolve_model
 from ekiden.testing.servers.loopback import HttpReply, HttpRequest, LoopbackServer

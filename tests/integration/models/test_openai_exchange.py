@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.conversation.items import (
+from ekiden.core.conversation.model import (
     Item,
+    ModelRequest,
+    ModelSettings,
+    OutputSpec,
+    ToolSpec,
+    Usage,
     assistant_message,
     function_call,
     function_output,
@@ -16,8 +21,6 @@ from ekiden.core.conversation.items import (
     text_of,
     user_message,
 )
-from ekiden.core.conversation.model import ModelRequest, ModelSettings, OutputSpec, ToolSpec
-from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.models import resolve_model
 from ekiden.testing import call, say, stream

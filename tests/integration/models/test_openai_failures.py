@@ -12,8 +12,13 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.conversation.items import function_output, text_of, user_message
-from ekiden.core.conversation.model import ModelDelta, ModelRequest
+from ekiden.core.conversation.model import (
+    ModelDelta,
+    ModelRequest,
+    function_output,
+    text_of,
+    user_message,
+)
 from ekiden.core.errors import (
     EkidenError,
     ModelBehaviorError,

@@ -10,9 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import function_call
-from ekiden.core.conversation.model import ModelDelta, ModelSettings
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import ModelDelta, ModelSettings, Usage, function_call
 from ekiden.core.errors import ModelTimeout
 from ekiden.core.runs import Refused
 from ekiden.runtime import RunConfig, Runner, RunResult

@@ -11,7 +11,7 @@ import pytest
 from ekiden.audit import verify_audit
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
-from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.model import text_of
 from ekiden.core.errors import SessionExists, StoreUnavailable
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.runtime import Runner

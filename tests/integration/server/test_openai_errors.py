@@ -12,7 +12,7 @@ import pytest
 from starlette.requests import HTTPConnection
 
 from ekiden import Agent, Team
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import ModelError
 from ekiden.core.errors.server import TooManyRequests, Unauthenticated
 from ekiden.server.access.access import Authorizer, Caller, Scope

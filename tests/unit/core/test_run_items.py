@@ -11,14 +11,14 @@ import pytest
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import (
+from ekiden.core.conversation.model import (
     Item,
+    ModelResponse,
     assistant_message,
     function_call,
     function_output,
     user_message,
 )
-from ekiden.core.conversation.model import ModelResponse
 from ekiden.core.conversation.run_items import (
     HandoffOutputItem,
     ItemHelpers,

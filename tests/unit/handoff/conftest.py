@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 from ekiden.core.conversation.run_items import (
     MessageOutputItem,
     ReasoningItem,

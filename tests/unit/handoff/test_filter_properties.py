@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ekiden.core.conversation.items import (
+from ekiden.core.conversation.model import (
     Item,
     assistant_message,
     function_call,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.conversation.items import (
+from ekiden.core.conversation.model import (
     Item,
     assistant_message,
     function_call,

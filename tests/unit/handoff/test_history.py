@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ekiden.core.conversation.items import (
+from ekiden.core.conversation.model import (
     Item,
     assistant_message,
     function_call,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import (
+from ekiden.core.conversation.model import (
     Item,
     assistant_message,
     function_call,

@@ -11,15 +11,17 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
-from ekiden.core.conversation.items import (
+from ekiden.core.conversation.model import (
     Item,
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    Usage,
     assistant_message,
     function_call,
     function_output,
     user_message,
 )
-from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
-from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import ModelError, UserError
 from ekiden.core.handoff import HandoffInputData
 from ekiden.handoff import (

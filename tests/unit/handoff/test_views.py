@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import Item, text_of
+from ekiden.core.conversation.model import Item, text_of
 from ekiden.handoff import handoff, keep_last, remove_all_tools
 from ekiden.handoff.filters.report import filter_report
 from ekiden.handoff.records.records import read_handoff, read_handoffs, records_of

@@ -32,8 +32,9 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from ekiden.core.conversation.items import (
+from ekiden.core.conversation.model import (
     Item,
+    ModelDelta,
     assistant_message,
     function_call,
     function_output,
@@ -41,7 +42,6 @@ from ekiden.core.conversation.items import (
     text_of,
     user_message,
 )
-from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.models.answers import Deltas, to_response
 from ekiden.models.content import assistant_texts

@@ -6,20 +6,18 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.conversation.items import (
-    Item,
-    function_call,
-    function_output,
-    text_of,
-    user_message,
-)
 from ekiden.core.conversation.model import (
+    Item,
     ModelDelta,
     ModelRequest,
     ModelResponse,
     ModelSettings,
     OutputSpec,
     ToolSpec,
+    function_call,
+    function_output,
+    text_of,
+    user_message,
 )
 from ekiden.core.errors import UserError
 from ekiden.core.values import loads

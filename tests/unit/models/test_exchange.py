@@ -8,8 +8,13 @@ import pytest
 from pydantic import BaseModel, ValidationError
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, ModelTimeoutError
 
-from ekiden.core.conversation.items import function_call, function_output, user_message
-from ekiden.core.conversation.model import ModelRequest, OutputSpec
+from ekiden.core.conversation.model import (
+    ModelRequest,
+    OutputSpec,
+    function_call,
+    function_output,
+    user_message,
+)
 from ekiden.core.errors import ModelBehaviorError, ModelError, ModelTimeout
 from ekiden.models import ModelOptions
 from ekiden.models.exchange import Exchange

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.models import prices
 from ekiden.models.prices import cost_of, has_price_list
 from ekiden.runtime import Price

@@ -10,8 +10,13 @@ from typing import Any
 import pytest
 
 from ekiden import models
-from ekiden.core.conversation.items import assistant_message, user_message
-from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.model import (
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    assistant_message,
+    user_message,
+)
 from ekiden.core.errors import UserError
 from ekiden.models import (
     ModelOptions,

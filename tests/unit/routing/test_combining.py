@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden import Agent
-from ekiden.core.conversation.items import function_call
-from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse, function_call
 from ekiden.routing import RouteDecision, Router
 from tests.unit.routing.doubles import Guess
 

@@ -10,8 +10,13 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, ModelError, Usage, UserError
-from ekiden.core.conversation.items import function_call
-from ekiden.core.conversation.model import ModelDelta, ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.model import (
+    ModelDelta,
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    function_call,
+)
 from ekiden.core.profile import Capability, Triggers
 from ekiden.models import register_provider
 from ekiden.routing import LlmStage, StageResult

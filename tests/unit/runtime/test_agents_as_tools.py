@@ -8,8 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import text_of
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage, text_of
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.core.handoff_terms import Budget

@@ -10,8 +10,7 @@ import pytest
 from ekiden.bus import Bus
 from ekiden.collaboration import Collaboration, Collaborations, negotiation_tools
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import text_of
-from ekiden.core.conversation.model import ModelRequest
+from ekiden.core.conversation.model import ModelRequest, text_of
 from ekiden.core.team import Team
 from ekiden.engine import BusServer, Worker
 from ekiden.handoff.records.records import read_handoffs

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.model import text_of
 from ekiden.core.errors import SessionNotFound, SessionNotWaiting, UserError
 from ekiden.core.handoff_terms import Actor
 from ekiden.core.runs import Done, Waiting

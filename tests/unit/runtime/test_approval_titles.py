@@ -15,7 +15,7 @@ from ekiden import (
     Session,
     ToolContext,
 )
-from ekiden.core.conversation.items import function_call
+from ekiden.core.conversation.model import function_call
 from ekiden.testing import ScriptedModel
 
 

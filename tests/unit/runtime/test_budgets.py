@@ -11,9 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import assistant_message
-from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse, ModelSettings
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import (
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    ModelSettings,
+    Usage,
+    assistant_message,
+)
 from ekiden.core.errors import UserError
 from ekiden.core.handoff_terms import Budget
 from ekiden.core.plan import AgentTask, AskModel, Member, TaskDecomposition

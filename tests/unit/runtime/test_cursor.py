@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.handoff.records.requests import TriedHandoff
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion
 

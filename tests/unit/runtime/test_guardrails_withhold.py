@@ -12,8 +12,13 @@ import pytest
 from pydantic import BaseModel
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import assistant_message, text_of
-from ekiden.core.conversation.model import ModelDelta, ModelRequest, ModelResponse
+from ekiden.core.conversation.model import (
+    ModelDelta,
+    ModelRequest,
+    ModelResponse,
+    assistant_message,
+    text_of,
+)
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.guardrails import (
     GuardrailFailed,

@@ -9,7 +9,7 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import QueryTimeout
 from ekiden.core.handoff_terms import (

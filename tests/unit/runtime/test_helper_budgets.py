@@ -24,8 +24,7 @@ from ekiden import (
     cost_report,
     function_tool,
 )
-from ekiden.core.conversation.items import assistant_message
-from ekiden.core.conversation.model import ModelEvent, ModelRequest
+from ekiden.core.conversation.model import ModelEvent, ModelRequest, assistant_message
 from ekiden.core.runs import Done, OutOfBudget
 from ekiden.engine import Worker, submit
 from ekiden.runtime import CodeContext

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, HandoffController, MemoryStore, Runner, Session, handoff
-from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.model import text_of
 from ekiden.core.errors import UserError
 from ekiden.core.handoff_terms import HandoffContext, HandoffRequest, HandoffResult
 from ekiden.runtime.history.rewind import rewind_session

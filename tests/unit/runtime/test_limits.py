@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import MaxTurnsExceeded, OutOfBudgetError, StoreUnavailable, UserError
 from ekiden.core.runs import OutOfBudget
 from ekiden.engine import Worker, submit

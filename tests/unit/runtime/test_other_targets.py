@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import assistant_message
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage, assistant_message
 from ekiden.core.errors import UserError
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.remote import AgentReply, RemoteTask

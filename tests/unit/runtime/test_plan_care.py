@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import assistant_message
-from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import (
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    Usage,
+    assistant_message,
+)
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.events import Event
 from ekiden.core.handoff_terms import Budget

@@ -11,7 +11,7 @@ from ekiden.audit import verify_audit
 from ekiden.cli.transcript import transcript
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
-from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.model import text_of
 from ekiden.core.errors import SessionBusy, SessionNotFound, UserError
 from ekiden.core.handoff_terms import Budget
 from ekiden.handoff import handoff, remove_all_tools

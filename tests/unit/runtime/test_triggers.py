@@ -9,7 +9,7 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
-from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.model import text_of
 from ekiden.core.errors import UserError
 from ekiden.core.handoff_terms import HandoffTrigger
 from ekiden.core.profile import Capability

@@ -8,8 +8,7 @@ from typing import Any
 from ag_ui.core import Event as AguiEvent
 from pydantic import TypeAdapter
 
-from ekiden.core.conversation.items import function_call, function_output
-from ekiden.core.conversation.model import ModelDelta
+from ekiden.core.conversation.model import ModelDelta, function_call, function_output
 from ekiden.core.events import Event, EventType
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Run

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, Team
-from ekiden.core.conversation.items import Item, assistant_message, text_of
+from ekiden.core.conversation.model import Item, assistant_message, text_of
 from ekiden.core.conversation.quotes import as_caller_data
 from ekiden.runtime import CodeContext
 from tests.support.relay_team import relay_team

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.conversation.items import assistant_message
+from ekiden.core.conversation.model import assistant_message
 from ekiden.core.errors.server import RunNotFound
 from ekiden.core.questions import InboxItem
 from ekiden.integrations.openai_api.bodies import CHAT_REFUSED, ChatRequest, refuse, shows

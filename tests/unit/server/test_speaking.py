@@ -7,8 +7,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ekiden.core.conversation.items import Item, assistant_message, function_call, user_message
-from ekiden.core.conversation.model import ModelDelta
+from ekiden.core.conversation.model import (
+    Item,
+    ModelDelta,
+    assistant_message,
+    function_call,
+    user_message,
+)
 from ekiden.core.events import Event, EventType
 from ekiden.hub.tails import Shown
 from ekiden.server.streams.messages import (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.model import text_of
 from ekiden.core.errors import SessionBusy, SessionNotFound, UserError
 from ekiden.runtime import Runner
 from ekiden.runtime.history.fork import fork_session, messages_to

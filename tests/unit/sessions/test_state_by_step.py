@@ -8,7 +8,7 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
-from ekiden.core.conversation.items import user_message
+from ekiden.core.conversation.model import user_message
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
 from ekiden.handoff import handoff

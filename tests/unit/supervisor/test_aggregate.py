@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.model import text_of
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.plan import (
     AgentResult,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.model import text_of
 from ekiden.core.errors import ModelBehaviorError, ModelError, UserError
 from ekiden.core.plan import TaskDecomposition
 from ekiden.supervisor import ModelDecomposer

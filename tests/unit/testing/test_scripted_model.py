@@ -24,14 +24,15 @@ from ekiden import (
     Usage,
     UserError,
 )
-from ekiden.core.conversation.items import (
+from ekiden.core.conversation.model import (
     ItemView,
+    OutputSpec,
+    ToolSpec,
     assistant_message,
     function_call,
     text_of,
     user_message,
 )
-from ekiden.core.conversation.model import OutputSpec, ToolSpec
 from ekiden.testing import (
     ManualClock,
     ScriptedModel,

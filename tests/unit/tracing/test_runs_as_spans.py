@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import assistant_message
-from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import (
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    Usage,
+    assistant_message,
+)
 from ekiden.core.errors import ModelError, SessionNotFound
 from ekiden.core.plan import AgentTask, TaskDecomposition
 from ekiden.core.runs import Waiting

@@ -13,7 +13,7 @@ from ekiden.api.local.session_handoffs import session_handoffs
 from ekiden.api.pages import Page, Pages
 from ekiden.api.runs import LimitOptions, limits_of
 from ekiden.audit import find_records
-from ekiden.core.conversation.items import Item, is_message, read_items, text_of
+from ekiden.core.conversation.model import Item, is_message, read_items, text_of
 from ekiden.core.conversation.quotes import as_caller_data
 from ekiden.core.errors import (
     HandoffNotFound,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 from ekiden.core.events import Event
 from ekiden.core.values import dumps
 from ekiden.handoff.filters.shown import NOTHING_SHOWN, ShownConversation, shown_conversation

@@ -10,7 +10,7 @@ from ekiden.api import traces as api
 from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages, page_of
 from ekiden.api.streams import AsyncStream
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import UserError
 from ekiden.core.values import dumps
 from ekiden.project.run_options import prices_of

@@ -15,8 +15,7 @@ from ekiden.cli.exits import Exit, exit_for_outcome
 from ekiden.cli.output import complain, emit, note, safe, say
 from ekiden.cli.transcript import is_news, route_line, task_line, transcript
 from ekiden.cli.views.questions import question_record, tell_questions
-from ekiden.core.conversation.items import text_of
-from ekiden.core.conversation.model import ModelDelta
+from ekiden.core.conversation.model import ModelDelta, text_of
 from ekiden.core.errors import OutOfBudgetError
 from ekiden.core.events import Event
 from ekiden.core.roles import Approver

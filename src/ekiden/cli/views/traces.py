@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.output import is_terminal, safe
-from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.model import text_of
 from ekiden.core.questions import UNANSWERED
 from ekiden.core.values import dumps
 

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from ekiden.compat.agents.not_supported import placeholders
 from ekiden.compat.agents.usage import Usage
 from ekiden.core.conversation import run_items as native
-from ekiden.core.conversation.items import Item, is_message, to_input_item
+from ekiden.core.conversation.model import Item, is_message, to_input_item
 from ekiden.core.conversation.run_items import (
     CompactionItem,
     HandoffCallItem,

@@ -19,7 +19,7 @@ from ekiden.compat.agents.run_context import Decisions, RunContextWrapper
 from ekiden.compat.agents.tracing.traces import TraceState
 from ekiden.compat.agents.usage import deserialize_usage, serialize_usage
 from ekiden.core.context import TContext
-from ekiden.core.conversation.items import to_item
+from ekiden.core.conversation.model import to_item
 
 __all__ = [
     "CURRENT_SCHEMA_VERSION",

@@ -10,7 +10,7 @@ from typing import Any
 from openai.types.responses.response_usage import InputTokensDetails, OutputTokensDetails
 
 from ekiden.compat.agents.not_supported import placeholders
-from ekiden.core.conversation.usage import Usage as NativeUsage
+from ekiden.core.conversation.model import Usage as NativeUsage
 
 __all__ = [
     "RequestUsage",

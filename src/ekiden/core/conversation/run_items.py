@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from copy import deepcopy
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from ekiden.core.conversation.items import (
+from ekiden.core.conversation.model import (
     Item,
     function_output,
     to_input_item,

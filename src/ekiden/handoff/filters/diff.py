@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from ekiden.core.conversation.items import Item, is_message, refusal_of, text_of, to_input_item
+from ekiden.core.conversation.model import Item, is_message, refusal_of, text_of, to_input_item
 from ekiden.core.values import dumps
 from ekiden.handoff.filters.selection import call_key
 from ekiden.handoff.filters.summary_text import parse_summary

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from ekiden.core.checks.fields import checked_arguments
-from ekiden.core.conversation.items import Item, to_item
+from ekiden.core.conversation.model import Item, to_item
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import HandoffInputData, HandoffInputFilter
 from ekiden.handoff.filters.selection import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 from ekiden.core.handoff import HandoffInputData
 from ekiden.handoff.filters.filters import SyncFilter
 from ekiden.handoff.filters.selection import VisibleItem, visible_entries

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
-from ekiden.core.conversation.items import Item, is_message
+from ekiden.core.conversation.model import Item, is_message
 from ekiden.core.privacy.redaction import redact_text
 from ekiden.handoff.filters.diff import match_items, texts_of
 from ekiden.handoff.filters.summary_text import brief, parse_summary

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ekiden.core.conversation.items import Item, to_input_item, user_message
+from ekiden.core.conversation.model import Item, to_input_item, user_message
 from ekiden.core.conversation.run_items import RunItemBase, raw_field
 from ekiden.core.handoff import HandoffInputData
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from ekiden.core.conversation.items import Item, is_message
+from ekiden.core.conversation.model import Item, is_message
 from ekiden.core.events import Event
 from ekiden.handoff.filters.diff import texts_of
 from ekiden.handoff.filters.report import FilterReport, filter_report

@@ -8,15 +8,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable, iscoroutinefunction
 from typing import TypeAlias
 
-from ekiden.core.conversation.items import (
+from ekiden.core.conversation.model import (
     Item,
+    Model,
+    ModelRequest,
+    ModelResponse,
     is_message,
     refusal_of,
     text_of,
     to_item,
     user_message,
 )
-from ekiden.core.conversation.model import Model, ModelRequest, ModelResponse
 from ekiden.core.conversation.run_items import raw_field
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.handoff import HandoffInputData

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from unicodedata import category
 
-from ekiden.core.conversation.items import Item, is_message, refusal_of, text_of
+from ekiden.core.conversation.model import Item, is_message, refusal_of, text_of
 from ekiden.core.values import dumps
 from ekiden.handoff.filters.nest import unnested
 from ekiden.handoff.filters.selection import call_key, is_tool_kind

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ekiden.core.conversation.items import Item, is_message
+from ekiden.core.conversation.model import Item, is_message
 from ekiden.core.errors import UserError
 from ekiden.core.values import dumps, loads
 

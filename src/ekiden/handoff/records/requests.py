@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 from ekiden.core.errors import SessionNotFound, StaleDocument
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff_terms import (

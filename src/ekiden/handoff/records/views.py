@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 from ekiden.core.events import Event
 from ekiden.core.values import loads
 from ekiden.handoff.filters.shown import hides_everything, sources_of

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ekiden.core.agent import Agent
 from ekiden.core.checks.fields import checked_arguments
 from ekiden.core.context import ToolContext
-from ekiden.core.conversation.items import is_message, text_of
+from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.errors import HandoffRefused, UserError
 from ekiden.core.errors.a2a import RemoteAgentFailed, RemoteAgentInvalid, RemoteAgentUnavailable
 from ekiden.core.values import dumps

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from ekiden.api.texts import SESSION_ID
-from ekiden.core.conversation.items import Item, assistant_message, text_of
+from ekiden.core.conversation.model import Item, assistant_message, text_of
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.events import Event

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ekiden.core.conversation.items import Item, text_of
+from ekiden.core.conversation.model import Item, text_of
 from ekiden.core.errors import EkidenError
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import parse_run_id

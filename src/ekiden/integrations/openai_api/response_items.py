@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.core.conversation.items import Item, assistant_message, text_of, user_message
+from ekiden.core.conversation.model import Item, assistant_message, text_of, user_message
 from ekiden.integrations.openai_api.errors import BadRequest
 
 _ROLES = ("system", "developer", "user")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.core.foreign import (
     CheckpointDelta,
     ForeignTurn,

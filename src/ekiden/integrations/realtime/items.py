@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from ekiden.core.conversation.items import Item, assistant_message, user_message
+from ekiden.core.conversation.model import Item, assistant_message, user_message
 
 ItemStatus: TypeAlias = Literal["in_progress", "completed", "incomplete"]
 

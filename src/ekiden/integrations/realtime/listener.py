@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from ekiden.core.context import ToolContext
-from ekiden.core.conversation.items import function_call, function_output
+from ekiden.core.conversation.model import function_call, function_output
 from ekiden.core.current_agent import acting_as
 from ekiden.core.guardrails import GuardrailError
 from ekiden.core.handoff import Handoff

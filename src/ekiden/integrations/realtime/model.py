@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from ekiden.core.conversation.items import Item
-from ekiden.core.conversation.model import ToolSpec
+from ekiden.core.conversation.model import Item, ToolSpec
 from ekiden.integrations.realtime.config import RealtimeModelSettings
 from ekiden.integrations.realtime.errors import RealtimeServerError
 from ekiden.integrations.realtime.model_events import RealtimeModelEvent, RealtimeModelToolCallEvent

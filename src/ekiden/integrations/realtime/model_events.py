@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.integrations.realtime.items import RealtimeItem
 
 TurnStatus: TypeAlias = Literal["completed", "cancelled", "failed", "incomplete"]

@@ -7,7 +7,7 @@ import logging
 from contextlib import suppress
 from typing import Any
 
-from ekiden.core.conversation.items import Item, is_message
+from ekiden.core.conversation.model import Item, is_message
 from ekiden.core.errors import LeaseLost, StoreError, UserError
 from ekiden.core.values import new_id
 from ekiden.integrations.realtime.agent import RealtimeAgent

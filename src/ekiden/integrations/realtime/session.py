@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ekiden.core.context import RunContextWrapper
-from ekiden.core.conversation.items import Item, text_of
+from ekiden.core.conversation.model import Item, text_of
 from ekiden.core.errors import UserError
 from ekiden.core.values import dumps, new_id
 from ekiden.integrations.realtime.agent import RealtimeAgent

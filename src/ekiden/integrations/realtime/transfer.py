@@ -8,7 +8,7 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import AgentHookContext
-from ekiden.core.conversation.items import function_call
+from ekiden.core.conversation.model import function_call
 from ekiden.core.errors import EkidenError, HandoffRefused, UserError
 from ekiden.core.handoff import Handoff
 from ekiden.core.handoff_terms import A_PROGRAM

@@ -7,8 +7,7 @@ from binascii import Error as NotBase64
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, assert_never
 
-from ekiden.core.conversation.model import ToolSpec
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import ToolSpec, Usage
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.values import loads
 from ekiden.integrations.realtime.config import RealtimeModelSettings

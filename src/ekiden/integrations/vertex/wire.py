@@ -8,7 +8,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Any
 
-from ekiden.core.conversation.items import Item, is_message, text_of
+from ekiden.core.conversation.model import Item, is_message, text_of
 from ekiden.core.values import loads
 from ekiden.sessions.replica.base import ReplicatedEvent, ReplicatedSession
 

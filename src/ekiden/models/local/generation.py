@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import EkidenError, ModelError, ModelTimeout
 from ekiden.models.local.engine import Chunk, Engine, Job
 

@@ -10,15 +10,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 from uuid import uuid4
 
-from ekiden.core.conversation.items import Item, assistant_message, function_call
 from ekiden.core.conversation.model import (
+    Item,
     ModelDelta,
     ModelEvent,
     ModelRequest,
     ModelResponse,
     ToolSpec,
+    Usage,
+    assistant_message,
+    function_call,
 )
-from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.values import dumps
 from ekiden.models.local.engine import Engine, shared_engine

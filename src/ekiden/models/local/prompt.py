@@ -6,8 +6,15 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from ekiden.core.conversation.items import Item, is_message, refusal_of, text_of
-from ekiden.core.conversation.model import ModelRequest, OutputSpec, ToolSpec
+from ekiden.core.conversation.model import (
+    Item,
+    ModelRequest,
+    OutputSpec,
+    ToolSpec,
+    is_message,
+    refusal_of,
+    text_of,
+)
 from ekiden.core.errors import UserError
 from ekiden.core.values import dumps
 from ekiden.models.local.grammar import call_text

@@ -27,8 +27,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.core.conversation.items import is_message, text_of
-from ekiden.core.conversation.model import ModelRequest, ToolSpec
+from ekiden.core.conversation.model import ModelRequest, ToolSpec, is_message, text_of
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.models.local.generation import Generation
 from ekiden.models.local.grammar import one_of

@@ -7,8 +7,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import assistant_message, function_call
-from ekiden.core.conversation.model import ModelEvent, ModelRequest, ModelResponse
+from ekiden.core.conversation.model import (
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    assistant_message,
+    function_call,
+)
 from ekiden.handoff import handoff
 from ekiden.tools import function_tool
 

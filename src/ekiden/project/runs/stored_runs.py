@@ -6,8 +6,7 @@ import asyncio
 import math
 from collections.abc import Sequence
 
-from ekiden.core.conversation.items import is_message, text_of
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage, is_message, text_of
 from ekiden.core.errors import OutOfBudgetError, SessionError
 from ekiden.core.errors.server import RunNotFound
 from ekiden.core.events import Event

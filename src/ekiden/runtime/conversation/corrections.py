@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ekiden.core.conversation.items import Item, user_message
+from ekiden.core.conversation.model import Item, user_message
 from ekiden.core.conversation.quotes import quote
 from ekiden.core.events import Event
 

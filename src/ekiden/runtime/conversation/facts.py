@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.model import text_of
 from ekiden.core.conversation.quotes import is_request
 from ekiden.core.errors import HandoffRefused
 from ekiden.runtime.conversation.corrections import view_for_others

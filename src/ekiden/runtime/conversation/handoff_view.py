@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import Item, to_item, to_items
+from ekiden.core.conversation.model import Item, to_item, to_items
 from ekiden.core.conversation.quotes import is_request
 from ekiden.core.conversation.run_items import HandoffOutputItem, RunItem, RunItemBase
 from ekiden.core.errors import ModelBehaviorError, UserError

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import Item, is_message
+from ekiden.core.conversation.model import Item, is_message
 from ekiden.core.conversation.run_items import (
     HandoffCallItem,
     HandoffOutputItem,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 from ekiden.core.errors import HandoffRefused
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import (

@@ -12,8 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from ekiden.core.conversation.items import Item
-from ekiden.core.conversation.model import ModelResponse
+from ekiden.core.conversation.model import Item, ModelResponse
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import (
     GuardrailError,

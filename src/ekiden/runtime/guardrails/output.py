@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.core.conversation.items import is_message
-from ekiden.core.conversation.model import ModelResponse
+from ekiden.core.conversation.model import ModelResponse, is_message
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import (

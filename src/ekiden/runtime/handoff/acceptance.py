@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import function_call
+from ekiden.core.conversation.model import function_call
 from ekiden.core.errors import HandoffRefused, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff_terms import Decline

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ekiden.core.conversation.items import call_ids
+from ekiden.core.conversation.model import call_ids
 from ekiden.runtime.state.attempt import Attempt
 from ekiden.runtime.state.cursor import USER
 from ekiden.runtime.state.state import RunState

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import Item, function_output
+from ekiden.core.conversation.model import Item, function_output
 from ekiden.core.errors import HandoffRefused, ModelBehaviorError, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError

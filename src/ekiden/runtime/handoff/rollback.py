@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ekiden.core.conversation.items import Item, function_output
+from ekiden.core.conversation.model import Item, function_output
 from ekiden.core.errors import HandoffError, HandoffRefused, StaleDocument
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff_terms import RefusalCode

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ekiden.core.conversation.items import Item, is_message
+from ekiden.core.conversation.model import Item, is_message
 from ekiden.core.errors.sessions import SessionImportInvalid
 from ekiden.core.events import Event
 from ekiden.core.plan import AgentResult, TaskDecomposition

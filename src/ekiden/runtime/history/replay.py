@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from ekiden.core.conversation.items import Item, is_message, text_of
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Item, Usage, is_message, text_of
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.events import AUDITED, Event
 from ekiden.handoff.records.requests import TriedHandoff

@@ -11,7 +11,7 @@ from typing import Any, Generic
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper, TContext, TOutput
-from ekiden.core.conversation.items import (
+from ekiden.core.conversation.model import (
     Item,
     assistant_message,
     function_call,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ekiden.core.conversation.items import assistant_message
+from ekiden.core.conversation.model import assistant_message
 from ekiden.core.errors import UserError
 from ekiden.core.handoff_terms import Actor
 from ekiden.core.questions import ANSWER, GIVE_BACK, InboxItem

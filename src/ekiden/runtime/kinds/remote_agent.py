@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ekiden.core.conversation.items import Item, assistant_message, function_call, to_items
+from ekiden.core.conversation.model import Item, assistant_message, function_call, to_items
 from ekiden.core.errors import HandoffRefused, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.remote import AgentReply, RemoteTask

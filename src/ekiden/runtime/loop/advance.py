@@ -7,8 +7,7 @@ from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Any
 
-from ekiden.core.conversation.items import Item
-from ekiden.core.conversation.model import ModelDelta
+from ekiden.core.conversation.model import Item, ModelDelta
 from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import (
     EkidenError,

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any
 
-from ekiden.core.conversation.items import Item, read_items, user_message
 from ekiden.core.conversation.messages import error_json
+from ekiden.core.conversation.model import Item, read_items, user_message
 from ekiden.core.errors import (
     EkidenError,
     SessionBusy,

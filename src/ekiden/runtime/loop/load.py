@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 from ekiden.core.errors import HandoffError, HandoffRefused, SessionBusy, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point

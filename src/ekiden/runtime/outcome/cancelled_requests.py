@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 from ekiden.core.errors import StaleDocument
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff

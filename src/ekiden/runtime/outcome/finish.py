@@ -9,8 +9,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from ekiden.core.conversation.items import Item, is_message, refusal_of, text_of
-from ekiden.core.conversation.model import OutputSpec
+from ekiden.core.conversation.model import Item, OutputSpec, is_message, refusal_of, text_of
 from ekiden.core.errors import EkidenError, ModelBehaviorError, SessionError, StoreError, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point

@@ -13,7 +13,7 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from ekiden.core.conversation.items import assistant_message
+from ekiden.core.conversation.model import assistant_message
 from ekiden.core.errors import ModelBehaviorError, SessionError, StoreUnavailable, UserError
 from ekiden.core.errors.messages import BusError
 from ekiden.core.faults import fault_point

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ekiden.core.conversation.items import is_message, text_of
+from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.errors import OutOfBudgetError, UserError
 from ekiden.core.events import Event
 from ekiden.core.plan import MultiAgentState

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Literal, assert_never
 
 from ekiden.core.conversation.messages import answer_json, error_json
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import SessionError
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Any
 
-from ekiden.core.conversation.items import user_message
 from ekiden.core.conversation.messages import AgentMessage
+from ekiden.core.conversation.model import user_message
 from ekiden.core.events import PRIVATE, Event
 from ekiden.core.questions import Ask
 from ekiden.core.values import dumps, new_id

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 from ekiden.core.handoff import Handoff
 from ekiden.core.handoff_terms import Actor, HandoffContext, HandoffRequest, PolicyName
 from ekiden.handoff.records.lifecycle import Lifecycle

@@ -9,8 +9,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
-from ekiden.core.conversation.model import ModelRequest
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import ModelRequest, Usage
 from ekiden.core.errors import StaleDocument, StoreError, UserError
 from ekiden.core.handoff_terms import Budget
 from ekiden.core.runs import LimitName, LimitScope, OutOfBudget

@@ -9,8 +9,7 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
-from ekiden.core.conversation.items import Item, call_ids
-from ekiden.core.conversation.model import ModelDelta, ToolSpec
+from ekiden.core.conversation.model import Item, ModelDelta, ToolSpec, call_ids
 from ekiden.core.events import OBSERVERS, Event
 from ekiden.core.memory import LongTermMemory
 from ekiden.core.runs import Outcome

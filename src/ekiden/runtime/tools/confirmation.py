@@ -10,7 +10,7 @@ from hashlib import blake2b
 from string import Formatter
 from typing import Any, Literal, TypeAlias
 
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import UserError
 from ekiden.core.errors.inbox import InboxItemClosed

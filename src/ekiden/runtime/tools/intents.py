@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.core.conversation.items import Item, function_call
+from ekiden.core.conversation.model import Item, function_call
 from ekiden.core.errors import CallChanged
 from ekiden.core.faults import fault_point
 from ekiden.core.questions import InboxItem

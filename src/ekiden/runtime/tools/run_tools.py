@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from ekiden.core.context import ToolContext
-from ekiden.core.conversation.items import Item, function_output
+from ekiden.core.conversation.model import Item, function_output
 from ekiden.core.current_agent import acting_as
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError

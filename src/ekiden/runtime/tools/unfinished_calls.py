@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.core.conversation.items import Item, function_output
+from ekiden.core.conversation.model import Item, function_output
 from ekiden.core.events import Event
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.state.state import RunState

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import Item, assistant_message, text_of
+from ekiden.core.conversation.model import Item, assistant_message, text_of
 from ekiden.core.conversation.quotes import is_request
 from ekiden.core.errors import NoRoute, UserError
 from ekiden.core.faults import fault_point

@@ -9,15 +9,19 @@ from functools import lru_cache, partial
 from inspect import iscoroutine
 from typing import Any
 
-from ekiden.core.conversation.items import Item, ItemView, is_message, to_item, to_items
 from ekiden.core.conversation.model import (
+    Item,
+    ItemView,
     Model,
     ModelDelta,
     ModelEvent,
     ModelRequest,
     ModelResponse,
+    Usage,
+    is_message,
+    to_item,
+    to_items,
 )
-from ekiden.core.conversation.usage import Usage
 from ekiden.core.errors import EkidenError, ModelBehaviorError, ModelTimeout, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.values import dumps, quick_ascii

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.context import AgentHookContext
-from ekiden.core.conversation.items import Item, function_output, is_message, text_of
-from ekiden.core.conversation.model import ModelResponse
+from ekiden.core.conversation.model import Item, ModelResponse, function_output, is_message, text_of
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff

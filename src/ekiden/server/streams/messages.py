@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ekiden.core.conversation.items import Item, is_message, refusal_of, text_of
-from ekiden.core.conversation.model import ModelDelta
+from ekiden.core.conversation.model import Item, ModelDelta, is_message, refusal_of, text_of
 from ekiden.core.events import Event
 from ekiden.hub.tails import Shown
 from ekiden.sessions import said

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

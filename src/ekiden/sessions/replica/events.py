@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 from ekiden.core.events import Event
 from ekiden.core.privacy.redaction import redact_json, redact_text
 from ekiden.core.values import dumps, loads

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import is_message, text_of
+from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import ACTIVE, RunStatus

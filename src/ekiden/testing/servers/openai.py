@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, TypeAlias
 
-from ekiden.core.conversation.items import Item
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Item, Usage
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import transfer_tool_name
 from ekiden.testing.scripted import UnexpectedModelCall, UnusedSteps

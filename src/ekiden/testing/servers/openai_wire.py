@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from ekiden.core.conversation.items import Item, refusal_of, text_of
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Item, Usage, refusal_of, text_of
 from ekiden.testing.steps import pieces
 
 _CREATED = 1_750_000_000

@@ -13,8 +13,7 @@ from contextlib import suppress
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Self
 
-from ekiden.core.conversation.items import Item
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Item, Usage
 from ekiden.core.handoff import transfer_tool_name
 from ekiden.testing.scripted import UnexpectedModelCall, UnusedSteps
 from ekiden.testing.servers.openai import Cut, Garbled

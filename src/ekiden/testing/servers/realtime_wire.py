@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ekiden.core.conversation.items import Item, text_of
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Item, Usage, text_of
 from ekiden.testing.steps import pieces
 
 Frame: TypeAlias = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 
-from ekiden.core.conversation.items import is_message, text_of
+from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.errors import ModelError
 from ekiden.core.errors.messages import QueryTimeout
 from ekiden.runtime import CodeContext

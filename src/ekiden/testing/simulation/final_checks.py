@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from ekiden.audit import verify_audit
-from ekiden.core.conversation.items import is_message, text_of
+from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.events import Event
 from ekiden.inbox.documents import OPEN
 from ekiden.runtime.tools.unfinished_calls import BROKEN_OFF

@@ -7,8 +7,8 @@ from random import Random
 from typing import Literal
 
 from ekiden.bus import Bus, BusSettings
-from ekiden.core.conversation.items import is_message, text_of
 from ekiden.core.conversation.messages import AgentMessage
+from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.errors import EkidenError, SessionError, SessionNotFound, StoreError
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.errors.messages import BusError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.tracing.spans import NO_TOKENS, NOTHING, Span, SpanKind, SpanStatus, Tokens
 
 CostOf: TypeAlias = Callable[[str, Usage, int], float | None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 from ekiden.core.events import PRIVATE, Event
 from ekiden.tracing.building.facts import is_rewind, split_details, text
 from ekiden.tracing.building.parts import CostOf, Part

@@ -9,12 +9,6 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.conversation.items import (
-    assistant_message,
-    function_call,
-    function_output,
-    user_message,
-)
 from ekiden.core.conversation.model import (
     Model,
     ModelDelta,
@@ -23,6 +17,10 @@ from ekiden.core.conversation.model import (
     ModelSettings,
     OutputSpec,
     ToolSpec,
+    assistant_message,
+    function_call,
+    function_output,
+    user_message,
 )
 from ekiden.core.errors import ModelBehaviorError, ModelError, ModelTimeout, UserError
 from ekiden.models.local import LocalModel, LocalSettings, Weights

@@ -17,7 +17,7 @@ ASK = """
 import asyncio, logging, sys
 logging.getLogger("asyncio").setLevel(logging.ERROR)  # a busy machine makes any step slow
 from pathlib import Path
-from ekiden.core.conversation.items import user_message
+from ekiden.core.conversation.model import user_message
 from ekiden.core.conversation.model import ModelRequest, ModelSettings
 from ekiden.models.local import LocalModel, LocalSettings, Weights
 

@@ -8,8 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import user_message
-from ekiden.core.conversation.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
+from ekiden.core.conversation.model import (
+    ModelRequest,
+    ModelResponse,
+    ModelSettings,
+    ToolSpec,
+    user_message,
+)
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Triggers
 from ekiden.models.local import LocalModel, LocalSettings, close_engines, locate

@@ -12,7 +12,7 @@ from ekiden.cli.chat.conversation import Chat
 from ekiden.cli.chat.typed.sources import ChatSources
 from ekiden.cli.exits import Exit
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.model import text_of
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem

@@ -18,8 +18,7 @@ from ekiden.cli.chat.screens.rich import RichScreen
 from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Table
 from ekiden.cli.transcript import duration
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import assistant_message, user_message
-from ekiden.core.conversation.model import ModelDelta
+from ekiden.core.conversation.model import ModelDelta, assistant_message, user_message
 from ekiden.core.events import Event
 from ekiden.runtime import Runner, RunResult
 from ekiden.testing import ScriptedModel

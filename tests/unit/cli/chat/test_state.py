@@ -11,7 +11,7 @@ from ekiden.cli.chat.typed.sources import ChatSources
 from ekiden.cli.exits import Exit
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Usage
 from ekiden.project.settings import load_settings
 from ekiden.runtime.history.session_state import update_shared_state
 from ekiden.sessions import Session

@@ -7,14 +7,17 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.items import (
+from ekiden.core.conversation.model import (
     Item,
+    ModelRequest,
+    ModelSettings,
+    OutputSpec,
+    ToolSpec,
     assistant_message,
     function_call,
     function_output,
     user_message,
 )
-from ekiden.core.conversation.model import ModelRequest, ModelSettings, OutputSpec, ToolSpec
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Triggers
 from ekiden.models.local.local_model import sampling, wish_of

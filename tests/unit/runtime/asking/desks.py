@@ -67,7 +67,7 @@ async def outcome(store: Store, session_id: str = "s") -> tuple[str, str | None]
 
 async def said(store: Store, session_id: str = "s") -> str:
     """The last thing that was said in a session."""
-    from ekiden.core.conversation.items import text_of
+    from ekiden.core.conversation.model import text_of
 
     events = await store.events(session_id, with_items=True)
     return text_of(events[-1].items[-1])

@@ -8,9 +8,8 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper, ToolContext
-from ekiden.core.conversation.items import is_message, text_of
 from ekiden.core.conversation.messages import BusLimits
-from ekiden.core.conversation.model import ModelRequest
+from ekiden.core.conversation.model import ModelRequest, is_message, text_of
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.errors.messages import BusError
 from ekiden.core.profile import Confirmation

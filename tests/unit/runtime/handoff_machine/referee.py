@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
-from ekiden.core.conversation.items import Item, text_of
+from ekiden.core.conversation.model import Item, text_of
 from ekiden.core.events import Event
 from tests.unit.runtime.handoff_machine.standing import Open, Standing
 from tests.unit.runtime.handoff_machine.teams import BEST, EdgeSpec, TeamSpec

@@ -9,9 +9,7 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
-from ekiden.core.conversation.items import Item
-from ekiden.core.conversation.model import ModelRequest
-from ekiden.core.conversation.usage import Usage
+from ekiden.core.conversation.model import Item, ModelRequest, Usage
 from ekiden.core.handoff_terms import Budget, Decline, HandoffRequest, HandoffTrigger
 from ekiden.core.profile import Capability
 from ekiden.core.remote import AgentReply, RemoteTask

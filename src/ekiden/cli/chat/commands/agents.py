@@ -8,7 +8,7 @@ from ekiden.cli.chat.screens.lines import event_line, said_by_agent
 from ekiden.cli.chat.screens.screen import CommandReply, Lines, Pairs, Table
 from ekiden.cli.errors import UsageError
 from ekiden.cli.transcript import duration, shorten
-from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.model import text_of
 from ekiden.core.values import dumps
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from ekiden.cli.chat.screens.screen import CommandReply, Table
 from ekiden.cli.errors import UsageError
 from ekiden.cli.transcript import shorten
 from ekiden.cli.views.sessions import HIT_HEADERS, hit_rows
-from ekiden.core.conversation.items import is_message, text_of
+from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.values import to_json
 
 if TYPE_CHECKING:

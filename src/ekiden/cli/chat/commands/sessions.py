@@ -13,7 +13,7 @@ from ekiden.cli.ids import session_id as find_session
 from ekiden.cli.ids import sessions_of
 from ekiden.cli.transcript import shorten, transcript
 from ekiden.cli.views.sessions import session_heading
-from ekiden.core.conversation.items import is_message, text_of
+from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.values import dumps, to_json
 from ekiden.sessions import said
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ekiden.cli.transcript import duration, route_line, short, task_line
-from ekiden.core.conversation.items import is_message, text_of
+from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.events import Event
 from ekiden.core.questions import UNANSWERED
 from ekiden.sessions import is_transfer

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ekiden.cli.transcript import shorten
-from ekiden.core.conversation.items import text_of
+from ekiden.core.conversation.model import text_of
 from ekiden.core.conversation.quotes import is_request
 
 if TYPE_CHECKING:

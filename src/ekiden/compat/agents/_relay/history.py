@@ -14,7 +14,7 @@ from ekiden.compat.agents._relay.relay import Relay
 from ekiden.compat.agents.exceptions import UserError
 from ekiden.compat.agents.items import ItemHelpers, ToolApprovalItem
 from ekiden.compat.agents.run_state import RunState
-from ekiden.core.conversation.items import Item, to_item
+from ekiden.core.conversation.model import Item, to_item
 from ekiden.core.errors import SessionNotFound
 from ekiden.project.stores import open_store
 from ekiden.runtime.state.calls import settled

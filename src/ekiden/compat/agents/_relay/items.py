@@ -17,7 +17,7 @@ from ekiden.compat.agents.items import (
     ToolSearchCallItem,
     ToolSearchOutputItem,
 )
-from ekiden.core.conversation.items import Item, to_item
+from ekiden.core.conversation.model import Item, to_item
 from ekiden.core.conversation.run_items import raw_field
 
 _CLASSES: dict[str, Callable[[Any, Any], Any]] = {

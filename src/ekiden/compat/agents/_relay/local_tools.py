@@ -28,7 +28,7 @@ from ekiden.compat.agents.hosted_tools import (
     resolve_computer,
 )
 from ekiden.compat.agents.items import typed
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 from ekiden.runtime.state.calls import settled
 
 _KINDS = {

@@ -39,14 +39,17 @@ from ekiden.compat.agents.stream_events import RawResponsesStreamEvent
 from ekiden.compat.agents.tool import FunctionTool, FunctionToolResult
 from ekiden.compat.agents.tracing.create import generation_span
 from ekiden.compat.agents.usage import from_native, model_usage_to_span_usage, to_native
-from ekiden.core.conversation.items import Item, assistant_message, to_input_item, to_items
 from ekiden.core.conversation.model import (
+    Item,
     Model,
     ModelDelta,
     ModelEvent,
     ModelRequest,
     OutputSpec,
     ToolSpec,
+    assistant_message,
+    to_input_item,
+    to_items,
 )
 from ekiden.core.conversation.model import ModelResponse as NativeResponse
 from ekiden.core.conversation.model import ModelSettings as NativeSettings

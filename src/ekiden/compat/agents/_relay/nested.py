@@ -13,7 +13,7 @@ from typing import Any
 
 from ekiden.compat.agents._relay.relay import Relay
 from ekiden.compat.agents.items import ToolApprovalItem
-from ekiden.core.conversation.items import to_item
+from ekiden.core.conversation.model import to_item
 from ekiden.sessions import Session
 
 Show = Callable[[Any, Any, Any], Awaitable[None]]

@@ -31,7 +31,7 @@ from ekiden.compat.agents.run_error_handlers import (
 )
 from ekiden.compat.agents.stream_events import AgentUpdatedStreamEvent, RunItemStreamEvent
 from ekiden.compat.agents.tool import FunctionTool, ToolOrigin, ToolOriginType
-from ekiden.core.conversation.items import Item
+from ekiden.core.conversation.model import Item
 from ekiden.core.conversation.run_items import raw_field
 from ekiden.core.events import Event
 from ekiden.sessions import is_transfer

@@ -9,7 +9,7 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from ekiden.compat.agents.usage import Usage
-from ekiden.core.conversation.items import to_item
+from ekiden.core.conversation.model import to_item
 
 _event: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from a2a.types import Artifact, Message, Part, Role, Task, TaskState, TaskStatus
 
-from ekiden.core.conversation.items import is_message, text_of
+from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Run, parse_run_id
