@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from ekiden import Agent, Limits, RunConfig, Runner, Session
+from ekiden.core.agent import Team
 from ekiden.core.conversation.model import assistant_message, user_message
 from ekiden.core.events import Event
-from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.project import open_store
 from ekiden.project.bench.database_stats import books

@@ -11,7 +11,7 @@ from tests.acceptance.conftest import Ekiden
 TEAM = """
 from ekiden import Agent
 from ekiden.core.profile import MemorySettings
-from ekiden.core.team import Team
+from ekiden.core.agent import Team
 from ekiden.testing import ScriptedModel, call, say
 
 def answer(request):

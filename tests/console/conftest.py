@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
 
-from ekiden.core.team import Team
+from ekiden.core.agent import Team
 from ekiden.server import ServerConfig
 from tests.console.place import Console, Look
 from tests.support.server_thread import server_in_thread

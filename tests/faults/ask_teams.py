@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.profile import Confirmation
 from ekiden.core.questions import Ask
-from ekiden.core.team import Team
 from ekiden.core.tool import FunctionTool
 from ekiden.core.values import dumps
 from ekiden.runtime import CodeContext, RunConfig

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import ModelRequest
-from ekiden.core.team import Team
 from ekiden.core.tool import FunctionTool
 from ekiden.handoff import handoff
 from ekiden.testing import call, say, transfer

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from ekiden.core.agent import Team
 from ekiden.core.errors import EkidenError, SessionNotFound
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.handoff_terms import PolicyName
-from ekiden.core.team import Team
 from ekiden.engine import Worker
 from ekiden.project.stores import open_store
 from ekiden.runtime import HandoffController, Runner

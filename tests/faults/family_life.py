@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ekiden.core.agent import Team
 from ekiden.core.questions import InboxItem
-from ekiden.core.team import Team
 from ekiden.inbox import Inbox
 from ekiden.runtime import Runner
 from ekiden.sessions import Session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.guardrails import (
     GuardrailFunctionOutput,
@@ -12,7 +12,6 @@ from ekiden.core.guardrails import (
     InputGuardrail,
     OutputGuardrail,
 )
-from ekiden.core.team import Team
 from ekiden.testing import call, delay, say, transfer
 from ekiden.testing.steps import StepLike
 from tests.faults.ledger import digest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import ModelError
@@ -13,7 +13,6 @@ from ekiden.core.handoff_terms import HandoffRequest, PolicyName
 from ekiden.core.hooks import AgentHooks
 from ekiden.core.profile import Capability
 from ekiden.core.roles import Approval, ConfirmationRequest
-from ekiden.core.team import Team
 from ekiden.core.tool import FunctionTool
 from ekiden.handoff import handoff, keep_last
 from ekiden.runtime import CodeContext, RunConfig

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import ModelError
 from ekiden.core.handoff_terms import HandoffTrigger
 from ekiden.core.remote import AgentReply, RemoteTask
-from ekiden.core.team import Team
 from ekiden.handoff import handoff, person
 from ekiden.runtime import Limits, RunConfig
 from ekiden.testing import call, fail, hang, say, transfer

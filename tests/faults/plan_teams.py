@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.plan import AgentTask, AskModel, Member, TaskDecomposition
-from ekiden.core.team import Team
 from ekiden.runtime import CodeContext
 from ekiden.runtime.supervisor import Supervisor
 from tests.faults.ledger import digest_of

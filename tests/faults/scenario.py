@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
+from ekiden.core.agent import Team
 from ekiden.core.hooks import RunHooks
-from ekiden.core.team import Team
 from ekiden.runtime import RunConfig
 from tests.faults.acts import Act
 from tests.faults.world import World

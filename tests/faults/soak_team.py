@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import ModelRequest, is_message, text_of
 from ekiden.core.errors import ModelError
 from ekiden.core.profile import Confirmation
-from ekiden.core.team import Team
 from ekiden.core.tool import FunctionTool
 from ekiden.core.values import dumps
 from ekiden.handoff import handoff

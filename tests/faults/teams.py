@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import ModelError
@@ -15,7 +15,6 @@ from ekiden.core.foreign import ForeignTurn, TurnAnswer, TurnCheckpoint, TurnHan
 from ekiden.core.handoff import HandoffInputData
 from ekiden.core.hooks import RunHooks
 from ekiden.core.roles import Assignment, RouteCause
-from ekiden.core.team import Team
 from ekiden.handoff import handoff, keep_first_and_last, keep_last, remove_all_tools
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.runtime.kinds.foreign import foreign_agent

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ekiden.core.agent import Agent
-from ekiden.core.team import Team
+from ekiden.core.agent import Agent, Team
 from ekiden.integrations.temporal import TemporalWorker
 from ekiden.project.stores import open_store
 from ekiden.runtime import CodeContext, RunConfig

@@ -7,9 +7,8 @@ from collections import Counter
 from contextlib import suppress
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import ModelRequest
-from ekiden.core.team import Team
 from ekiden.handoff import handoff
 from ekiden.handoff.records.records import records_of
 from ekiden.runtime import HandoffController, RunConfig, Runner

@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowExecutionStatus
 
-from ekiden.core.agent import Agent
-from ekiden.core.team import Team
+from ekiden.core.agent import Agent, Team
 from ekiden.engine import submit
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext

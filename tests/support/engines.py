@@ -7,11 +7,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import EkidenError
 from ekiden.core.events import Event
 from ekiden.core.runs import Waiting
-from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.runtime import RunConfig, Runner
 from ekiden.runtime.questions.cancel_question import is_left

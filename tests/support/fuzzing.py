@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from ekiden.core.team import Team
+from ekiden.core.agent import Team
 from ekiden.server import ServerConfig
 from tests.support.serving import application, client_of
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ekiden.core.team import Team
+from ekiden.core.agent import Team
 from ekiden.server import ServerConfig
 from tests.support.serving import application, served
 

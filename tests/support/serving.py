@@ -12,7 +12,7 @@ import httpx2
 import uvicorn
 from fastapi import FastAPI
 
-from ekiden.core.team import Team
+from ekiden.core.agent import Team
 from ekiden.project import load_project
 from ekiden.project.service import Service
 from ekiden.server import ServerConfig, create_app

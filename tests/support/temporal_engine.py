@@ -9,8 +9,7 @@ from typing import Any
 
 from temporalio.service import RPCError
 
-from ekiden.core.agent import Agent
-from ekiden.core.team import Team
+from ekiden.core.agent import Agent, Team
 from ekiden.engine import submit
 from ekiden.integrations.temporal import TemporalAddress, TemporalWorker
 from ekiden.integrations.temporal.connection import connect

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from ekiden.api.traces import Traces
     from ekiden.api.workers import Workers
     from ekiden.client.wire import Wire
-    from ekiden.core.agent import Agent
-    from ekiden.core.team import Team
+    from ekiden.core.agent import Agent, Team
     from ekiden.project.settings import Settings as ProjectSettings
     from ekiden.storage.base import Store
 
@@ -133,8 +132,8 @@ class Ekiden:
         come from `ekiden.load_settings`, else the defaults; no file is read.
         """
         from ekiden.api.local.place import Here
+        from ekiden.core.agent import Team
         from ekiden.core.errors import UserError
-        from ekiden.core.team import Team
         from ekiden.project.project import project_of
         from ekiden.project.service import TenantService
         from ekiden.project.settings import LoadedSettings

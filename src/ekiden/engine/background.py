@@ -7,10 +7,9 @@ import logging
 from collections.abc import Collection
 from typing import Any, Protocol
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import EkidenError
 from ekiden.core.profile import MemorySettings
-from ekiden.core.team import Team
 from ekiden.engine.fleet import BackgroundWork
 from ekiden.engine.housekeeping import Housekeeping, Timekeeping
 from ekiden.engine.registry import Enlisting

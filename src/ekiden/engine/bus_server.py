@@ -16,12 +16,11 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.messages import AgentMessage, agent_queue
 from ekiden.core.errors import SessionExists, StoreUnavailable
 from ekiden.core.errors.collaboration import AnsweredAlready
-from ekiden.core.team import Team
 from ekiden.runtime.handoff.targets import sessions_at_work, why_unavailable
 from ekiden.runtime.questions.sessions import ANSWERS, bus_session_id, session_for
 from ekiden.storage.base import Batch, Store

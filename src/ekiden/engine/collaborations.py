@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ekiden.core.agent import Team
 from ekiden.core.conversation.messages import agent_queue
 from ekiden.core.errors import EkidenError, SessionError
-from ekiden.core.team import Team
 from ekiden.runtime import RunConfig
 from ekiden.storage.base import MESSAGES, MessageFilter, Store
 

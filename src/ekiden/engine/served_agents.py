@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from ekiden.core.agent import Team
 from ekiden.core.errors import UserError
 from ekiden.core.profile import check_labels
-from ekiden.core.team import Team
 
 
 def served_agents(

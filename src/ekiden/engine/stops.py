@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 
+from ekiden.core.agent import Team
 from ekiden.core.errors import (
     SessionBusy,
     SessionNotFound,
@@ -16,7 +17,6 @@ from ekiden.core.errors import (
     UnknownAgent,
     UserError,
 )
-from ekiden.core.team import Team
 from ekiden.engine.store_worker import StoreWorker
 from ekiden.runtime import RunConfig, RunOptions
 from ekiden.runtime.loop.claim import resumed

@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ekiden.core.agent import Team
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import LeaseLost, StoreError, StoreUnavailable
 from ekiden.core.events import Event
-from ekiden.core.team import Team
 from ekiden.runtime import RunConfig, RunOptions, advance, taken_up
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.runtime.state.leases import owner_name

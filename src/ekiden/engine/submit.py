@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ekiden.core.agent import Agent
-from ekiden.core.team import Team
+from ekiden.core.agent import Agent, Team
 from ekiden.runtime import RunConfig, RunOptions
 from ekiden.runtime import submit as store_message
 from ekiden.sessions import Session

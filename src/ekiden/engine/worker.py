@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.checks.fields import checked_arguments
 from ekiden.core.profile import check_labels
-from ekiden.core.team import Team
 from ekiden.engine.background import background_work
 from ekiden.engine.fleet import Fleet
 from ekiden.engine.housekeeping import Timekeeping

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.profile import Triggers
-from ekiden.core.team import Team
 from ekiden.runtime import CodeContext
 from ekiden.tools import function_tool
 

@@ -14,11 +14,10 @@ from ekiden.agents import (
     load_agent_files,
     origin_of,
 )
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import AgentFilesInvalid, UnknownAgent, UserError
 from ekiden.core.handoff import Handoff
 from ekiden.core.handoff_terms import Budget
-from ekiden.core.team import Team
 from ekiden.handoff import declared_handoff
 from ekiden.project.agent_files.assembly import Assembled, assemble
 from ekiden.project.agent_files.edges import declared_edge

@@ -10,11 +10,11 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Self
 
+from ekiden.core.agent import Team
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import ServerStopping
 from ekiden.core.privacy.masking import cover
 from ekiden.core.profile import check_labels
-from ekiden.core.team import Team
 from ekiden.engine import Worker
 from ekiden.engine.collaborations import Agreeing
 from ekiden.engine.served_agents import runnable

@@ -8,9 +8,8 @@ from importlib.machinery import PathFinder
 from inspect import iscoroutinefunction
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import UserError
-from ekiden.core.team import Team
 from ekiden.project.defaults import DEMO_TEAM
 
 

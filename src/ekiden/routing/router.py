@@ -7,12 +7,11 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.checks.fields import ModelName, check_argument
 from ekiden.core.conversation.model import Model
 from ekiden.core.errors import UnknownAgent, UserError
 from ekiden.core.roles import Assignment, RouteCause
-from ekiden.core.team import Team
 from ekiden.core.text import suggestion
 from ekiden.embeddings.base import Embedder
 from ekiden.routing.decision import (

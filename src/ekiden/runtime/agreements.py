@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import user_message
 from ekiden.core.errors import (
     LeaseLost,
@@ -14,7 +14,6 @@ from ekiden.core.errors import (
     UserError,
 )
 from ekiden.core.handoff_terms import Actor, HandoffContext, HandoffRequest, HandoffResult
-from ekiden.core.team import Team
 from ekiden.core.values import dumps
 from ekiden.handoff.records.lifecycle import FINAL
 from ekiden.handoff.records.records import HandoffRecord, read_handoffs

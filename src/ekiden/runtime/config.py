@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.checks.fields import (
     Amount,
     Checked,
@@ -28,7 +28,6 @@ from ekiden.core.handoff_terms import Budget
 from ekiden.core.hooks import RunHooks
 from ekiden.core.questions import EscalationStep
 from ekiden.core.roles import Approver, Clock, EventSink
-from ekiden.core.team import Team
 from ekiden.core.values import SYSTEM_CLOCK
 from ekiden.storage.base import DocumentWrite, SessionStatus, Store
 

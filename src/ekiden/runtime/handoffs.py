@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.checks.fields import check_argument
 from ekiden.core.conversation.model import Item, read_items, user_message
 from ekiden.core.errors import SessionNotWaiting, UserError
@@ -18,7 +18,6 @@ from ekiden.core.handoff_terms import (
     HandoffResult,
     PolicyName,
 )
-from ekiden.core.team import Team
 from ekiden.core.values import check_id, check_line, new_id
 from ekiden.handoff.records.lifecycle import FINAL
 from ekiden.handoff.records.records import HandoffRecord, read_handoff

@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import TContext, TOutput
 from ekiden.core.errors import UserError
 from ekiden.core.hooks import RunHooks
 from ekiden.core.runs import Waiting
-from ekiden.core.team import Team
 from ekiden.runtime.config import RunConfig, RunOptions
 from ekiden.runtime.loop.advance import advance
 from ekiden.runtime.loop.claim import begun, resumed, taken_up

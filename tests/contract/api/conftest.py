@@ -18,8 +18,7 @@ import pytest
 from ekiden.api.local.place import Here
 from ekiden.client import AsyncClient
 from ekiden.client.ekiden import Ekiden, at_store
-from ekiden.core.agent import Agent
-from ekiden.core.team import Team
+from ekiden.core.agent import Agent, Team
 from ekiden.project import load_project, load_settings, open_store
 from ekiden.runtime import Runner
 from ekiden.server.document import openapi_document

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ekiden.client.ekiden import Ekiden
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import (
     ModelEvent,
     ModelRequest,
@@ -30,7 +30,6 @@ from ekiden.core.errors import (
 )
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.handoff_terms import Actor
-from ekiden.core.team import Team
 from ekiden.engine import Worker
 from ekiden.handoff.records.requests import Asked, document_of
 from ekiden.project import open_store

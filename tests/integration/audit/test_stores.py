@@ -8,7 +8,7 @@ import pytest
 
 from ekiden import Agent, CodeContext, Inbox, InboxItem, Runner, Session
 from ekiden.audit import AuditQuery, audit_records, export_audit, verify_audit
-from ekiden.core.team import Team
+from ekiden.core.agent import Team
 from ekiden.runtime.history.fork import fork_session
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import text_of
 from ekiden.core.errors import SessionExists, SessionNotFound, StoreUnavailable, UserError
-from ekiden.core.team import Team
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.runtime import Runner
 from ekiden.runtime.history.fork import fork_session, messages_to

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
-from ekiden.core.team import Team
 from ekiden.engine import Worker
 from ekiden.engine.housekeeping import Housekeeping
 from ekiden.inbox import Inbox

@@ -12,8 +12,8 @@ import apsw
 import pytest
 
 from ekiden import Agent, Session, SqliteStore
+from ekiden.core.agent import Team
 from ekiden.core.errors import StoreTooNew
-from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext

@@ -12,8 +12,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError
 
-from ekiden.core.agent import Agent
-from ekiden.core.team import Team
+from ekiden.core.agent import Agent, Team
 from ekiden.integrations.temporal.attributes import first_attributes
 from ekiden.integrations.temporal.names import store_name, workflow_id
 from ekiden.integrations.temporal.payloads import SessionJob

@@ -19,9 +19,8 @@ from typing import Any
 
 from temporalio.client import Client, WorkflowHistory
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import StoreUnavailable
-from ekiden.core.team import Team
 from ekiden.integrations.temporal.names import store_name, timekeeper_id
 from ekiden.runtime import CodeContext
 from ekiden.storage.base import Claim, NewSession, SessionRow

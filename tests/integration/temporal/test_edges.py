@@ -10,9 +10,8 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.worker import Worker
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import StoreUnavailable
-from ekiden.core.team import Team
 from ekiden.engine.store_worker import StoreWorker
 from ekiden.integrations.temporal import TemporalAddress, TemporalFleet, TemporalWorker, Terms
 from ekiden.integrations.temporal.names import store_name

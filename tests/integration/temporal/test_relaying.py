@@ -10,9 +10,8 @@ import pytest
 from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import StoreUnavailable
-from ekiden.core.team import Team
 from ekiden.integrations.temporal import TemporalWorker, relay
 from ekiden.integrations.temporal.leader_lease import TERM_S, LeaderLease
 from ekiden.integrations.temporal.names import care_queue, store_name, timekeeper_id

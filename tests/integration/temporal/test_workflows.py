@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client, WorkflowExecutionStatus
 
-from ekiden.core.agent import Agent
-from ekiden.core.team import Team
+from ekiden.core.agent import Agent, Team
 from ekiden.integrations.temporal.names import store_name, workflow_id
 from ekiden.integrations.temporal.payloads import Wake
 from ekiden.runtime import CodeContext

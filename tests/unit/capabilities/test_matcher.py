@@ -10,9 +10,9 @@ import pytest
 
 from ekiden import Agent
 from ekiden.capabilities import CapabilityMatcher, Fit, Match
+from ekiden.core.agent import Team
 from ekiden.core.errors import UnknownAgent, UserError
 from ekiden.core.profile import Capability
-from ekiden.core.team import Team
 from ekiden.core.values import dumps, to_json
 
 

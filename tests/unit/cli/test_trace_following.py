@@ -11,9 +11,8 @@ import pytest
 from ekiden.cli.exits import Exit
 from ekiden.cli.run.traces import SpanFollower
 from ekiden.cli.views.traces import PLAIN
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import StoreUnavailable
-from ekiden.core.team import Team
 from ekiden.hub import EventHub
 from ekiden.runtime import CodeContext, Runner
 from ekiden.sessions import Session

@@ -9,8 +9,7 @@ import pytest
 
 from ekiden.bus import Bus
 from ekiden.collaboration import Collaborations
-from ekiden.core.agent import Agent
-from ekiden.core.team import Team
+from ekiden.core.agent import Agent, Team
 from ekiden.engine import Worker
 from ekiden.engine.collaborations import Agreeing
 from ekiden.handoff.records.records import read_handoffs

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import UnknownAgent, UserError
-from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.engine.registry import list_workers, unserved
 from ekiden.engine.served_agents import needs_of, served_agents

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import StoreUnavailable
-from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.engine.registry import (
     BEATS,

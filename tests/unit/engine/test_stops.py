@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import StoreUnavailable
-from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.engine.stops import Stops
 from ekiden.engine.store_worker import StoreWorker

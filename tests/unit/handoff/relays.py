@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ekiden.core.agent import Agent
-from ekiden.core.team import Team
+from ekiden.core.agent import Agent, Team
 from ekiden.testing import ScriptedModel, say, transfer
 
 

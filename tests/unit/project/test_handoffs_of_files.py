@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from ekiden.core.agent import Team
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.runs import Waiting
-from ekiden.core.team import Team
 from ekiden.handoff.records.records import HandoffRecord, records_of
 from ekiden.project.project import load_project
 from ekiden.runtime import RunConfig, Runner

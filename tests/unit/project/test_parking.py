@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.questions import Ask
-from ekiden.core.team import Team
 from ekiden.inbox import Inbox
 from ekiden.project.runs.follow import ended
 from ekiden.project.runs.stored_runs import questions_to_people

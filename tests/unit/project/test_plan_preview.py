@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from ekiden.cli.views.plans import plan_lines
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import ModelEvent, ModelRequest
 from ekiden.core.errors import ModelBehaviorError, ModelTimeout, UserError
 from ekiden.core.plan import AgentTask, PlanSettings, TaskDecomposition
-from ekiden.core.team import Team
 from ekiden.project import plan_preview
 from ekiden.project.plan_preview import plan_request
 from ekiden.project.project import Project, load_project

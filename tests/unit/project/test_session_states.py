@@ -9,9 +9,8 @@ import pytest
 from ekiden.api import session_states
 from ekiden.api.local.sessions import summary_of
 from ekiden.api.session_states import find_sessions, state_of, waiting_for
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.questions import Ask
-from ekiden.core.team import Team
 from ekiden.runtime import CodeContext, Runner
 from ekiden.runtime.questions.questions import PAUSES
 from ekiden.sessions import Session

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from ekiden.core.agent import Team
 from ekiden.core.errors import StoreUnavailable, UnknownAgent, UserError
-from ekiden.core.team import Team
 from ekiden.engine import submit
 from ekiden.engine.registry import list_workers
 from ekiden.project.project import load_project

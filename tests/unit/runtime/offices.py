@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.handoff_terms import HandoffResult
-from ekiden.core.team import Team
 from ekiden.handoff import handoff
 from ekiden.handoff.records.records import records_of
 from ekiden.handoff.records.requests import REQUESTS, Asked, document_of

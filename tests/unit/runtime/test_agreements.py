@@ -9,9 +9,8 @@ import pytest
 
 from ekiden.bus import Bus
 from ekiden.collaboration import Collaboration, Collaborations, negotiation_tools
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import ModelRequest, text_of
-from ekiden.core.team import Team
 from ekiden.engine import BusServer, Worker
 from ekiden.handoff.records.records import read_handoffs
 from ekiden.inbox import Inbox

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import (
     ModelEvent,
     ModelRequest,
@@ -23,7 +23,6 @@ from ekiden.core.errors import UserError
 from ekiden.core.handoff_terms import Budget
 from ekiden.core.plan import AgentTask, AskModel, Member, TaskDecomposition
 from ekiden.core.runs import OutOfBudget
-from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.runtime import Limits, Price, RunConfig, Runner
 from ekiden.runtime.supervisor import Supervisor

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from ekiden.core.agent import Team
 from ekiden.core.context import RunContextWrapper
-from ekiden.core.team import Team
 from ekiden.handoff import handoff
 from ekiden.handoff.records.records import records_of
 from ekiden.handoff.records.requests import REQUESTS, Asked, document_of

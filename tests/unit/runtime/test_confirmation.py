@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import ToolError, UserError
 from ekiden.core.events import Event
 from ekiden.core.hooks import RunHooks
 from ekiden.core.profile import Confirmation
 from ekiden.core.roles import Approval, ConfirmationRequest
-from ekiden.core.team import Team
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
 from ekiden.runtime.state.step_record import WorkClock
 from ekiden.runtime.tools.confirmation import question

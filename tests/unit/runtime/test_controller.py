@@ -249,7 +249,7 @@ async def test_the_best_agent_for_the_capabilities_gets_it() -> None:
     expert = Agent("expert", model=model, capabilities=(Capability(name="python"),))
     away = Agent("away", available=False, capabilities=(Capability(name="python"),))
     a = Agent("a", model=model, handoffs=[handoff("*", capabilities=["python"])])
-    from ekiden.core.team import Team
+    from ekiden.core.agent import Team
 
     result = await Runner.run(Team(a, novice, expert, away), "hi")
     assert result.last_agent is expert

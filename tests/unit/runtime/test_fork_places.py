@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from ekiden.audit import verify_audit
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.errors import UserError
 from ekiden.core.handoff_terms import Actor, HandoffTrigger
 from ekiden.core.roles import Assignment
-from ekiden.core.team import Team
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, HandoffController, Runner
 from ekiden.runtime.history.fork import fork_session

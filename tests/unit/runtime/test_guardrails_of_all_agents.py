@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import EkidenError
 from ekiden.core.guardrails import (
     GuardrailError,
@@ -26,7 +26,6 @@ from ekiden.core.handoff_terms import HandoffRequest, HandoffTrigger
 from ekiden.core.remote import AgentReply
 from ekiden.core.roles import Assignment
 from ekiden.core.runs import Waiting
-from ekiden.core.team import Team
 from ekiden.handoff import handoff, keep_last, person
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, HandoffController, RunConfig, Runner

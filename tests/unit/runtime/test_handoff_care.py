@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import Handoff
 from ekiden.core.handoff_terms import Decline, HandoffTrigger
 from ekiden.core.roles import Approval, ConfirmationRequest
-from ekiden.core.team import Team
 from ekiden.handoff import handoff, redact
 from ekiden.handoff.records.records import records_of
 from ekiden.runtime import (

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import UserError
 from ekiden.core.handoff_terms import Budget, Decline, HandoffRequest, HandoffTrigger
 from ekiden.core.roles import Approval, ConfirmationRequest
-from ekiden.core.team import Team
 from ekiden.handoff import handoff, person
 from ekiden.handoff.records.records import records_of
 from ekiden.runtime import HandoffController, Limits, RunConfig, Runner

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.errors import HandoffNotFound, SessionNotFound, UserError
 from ekiden.core.handoff_terms import Actor, HandoffContext, HandoffRequest
 from ekiden.core.profile import Capability
-from ekiden.core.team import Team
 from ekiden.handoff import handoff
 from ekiden.handoff.records.records import records_of
 from ekiden.runtime import HandoffController, RunConfig, Runner

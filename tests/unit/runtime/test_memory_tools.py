@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.errors import UserError
 from ekiden.core.errors.memory import NoMemory
 from ekiden.core.profile import MemorySettings, Triggers
-from ekiden.core.team import Team
 from ekiden.core.values import loads
 from ekiden.embeddings.letters import HashingEmbedder
 from ekiden.engine import Worker, submit

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import (
     ModelEvent,
     ModelRequest,
@@ -21,7 +21,6 @@ from ekiden.core.events import Event
 from ekiden.core.handoff_terms import Budget
 from ekiden.core.plan import AgentTask, PlanFailed, PlanSettings
 from ekiden.core.runs import Done
-from ekiden.core.team import Team
 from ekiden.core.values import dumps
 from ekiden.engine import Worker
 from ekiden.handoff import handoff

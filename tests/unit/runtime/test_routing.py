@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import NoRoute, UnknownAgent, UserError
 from ekiden.core.events import Event
 from ekiden.core.roles import Assignment, RouteCause
-from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.runtime import Runner
 from ekiden.sessions import Session

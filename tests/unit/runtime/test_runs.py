@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.errors import (
@@ -18,7 +18,6 @@ from ekiden.core.errors import (
     UserError,
 )
 from ekiden.core.runs import Done, Refused
-from ekiden.core.team import Team
 from ekiden.runtime import RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

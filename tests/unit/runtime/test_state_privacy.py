@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import UserError
 from ekiden.core.handoff_terms import HandoffContext, HandoffRequest
-from ekiden.core.team import Team
 from ekiden.runtime import CodeContext, HandoffController, RunConfig, Runner
 from ekiden.runtime.history.session_state import shared_state
 from ekiden.sessions.scopes import collection_of

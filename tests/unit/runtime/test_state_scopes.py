@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.errors import UserError
-from ekiden.core.team import Team
 from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.core.remote import RemoteTask
-from ekiden.core.team import Team
 from ekiden.runtime import CodeContext, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

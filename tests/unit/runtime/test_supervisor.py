@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.core.plan import (
@@ -20,7 +20,6 @@ from ekiden.core.plan import (
     TaskDecomposition,
 )
 from ekiden.core.runs import Done
-from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.handoff import handoff
 from ekiden.inbox import Inbox, InboxQuery

@@ -17,7 +17,7 @@ import pytest
 from fastapi import FastAPI
 
 from ekiden.cli.main import main
-from ekiden.core.team import Team
+from ekiden.core.agent import Team
 from ekiden.project.service import TenantService
 from ekiden.server import ServerConfig
 from ekiden.server.access.access import Authorizer, Caller

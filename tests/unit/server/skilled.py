@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.profile import Capability
-from ekiden.core.team import Team
 
 
 async def _work(context: Any) -> str:

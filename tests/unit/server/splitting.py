@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.plan import AgentTask, AskModel, Member, MultiAgentState, TaskDecomposition
-from ekiden.core.team import Team
 from ekiden.runtime.supervisor import Supervisor
 
 

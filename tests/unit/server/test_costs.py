@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import Usage
-from ekiden.core.team import Team
 from ekiden.testing import ScriptedModel, say
 from tests.unit.server.desks import As, Served, problem, serving
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ekiden.api.handoffs import HandoffView
-from ekiden.core.agent import Agent
-from ekiden.core.team import Team
+from ekiden.core.agent import Agent, Team
 from ekiden.core.values import from_json
 from ekiden.handoff import handoff, keep_last
 from ekiden.runtime import RunConfig, Runner

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
 from ekiden.core.roles import Assignment
-from ekiden.core.team import Team
 from ekiden.runtime import CodeContext, Price, Runner
 from ekiden.runtime.history.deletion import delete_session
 from ekiden.runtime.history.fork import fork_session

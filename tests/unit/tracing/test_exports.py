@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.privacy.masking import MASK
-from ekiden.core.team import Team
 from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.events import OBSERVERS
-from ekiden.core.team import Team
 from ekiden.handoff import person
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, RunConfig, Runner

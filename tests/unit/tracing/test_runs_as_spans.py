@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import (
     ModelEvent,
     ModelRequest,
@@ -18,7 +18,6 @@ from ekiden.core.conversation.model import (
 from ekiden.core.errors import ModelError, SessionNotFound
 from ekiden.core.plan import AgentTask, TaskDecomposition
 from ekiden.core.runs import Waiting
-from ekiden.core.team import Team
 from ekiden.handoff import person
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, RunConfig, Runner

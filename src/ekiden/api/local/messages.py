@@ -10,6 +10,7 @@ from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages
 from ekiden.bus.checks import check_message
 from ekiden.bus.message_views import MessageQuery, matching_rows, record_of, requeue
+from ekiden.core.agent import Team
 from ekiden.core.conversation.messages import (
     DEFAULT_LIMITS,
     PRIORITIES,
@@ -23,7 +24,6 @@ from ekiden.core.conversation.messages import (
 from ekiden.core.errors import QueueFull, UserError
 from ekiden.core.errors.messages import MailboxFull, MessageNotFound
 from ekiden.core.runs import run_id_of
-from ekiden.core.team import Team
 from ekiden.core.values import from_json
 from ekiden.project.runs.stored_runs import until_free
 from ekiden.runtime.questions.sessions import ANSWERS, bus_session_id, session_for

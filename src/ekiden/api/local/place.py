@@ -16,7 +16,7 @@ from ekiden.project.settings import LoadedSettings, SettingOrigin, Settings
 from ekiden.project.tenants import DEFAULT_TENANT, tenant_app
 
 if TYPE_CHECKING:
-    from ekiden.core.team import Team
+    from ekiden.core.agent import Team
     from ekiden.hub.retry import OnOutage
     from ekiden.project.project import Project
     from ekiden.project.runs.runs import Runs

@@ -11,7 +11,7 @@ from ekiden.cli.projects import relative
 from ekiden.core.errors import AgentFilesInvalid, EkidenError
 
 if TYPE_CHECKING:
-    from ekiden.core.team import Team
+    from ekiden.core.agent import Team
     from ekiden.project.project import Project
 if TYPE_CHECKING:
     from ekiden.agents import AgentWatcher, LoadedAgents

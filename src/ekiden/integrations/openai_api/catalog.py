@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Path
 from pydantic import BaseModel
 
-from ekiden.core.team import Team
+from ekiden.core.agent import Team
 from ekiden.integrations.openai_api.errors import BadRequest, OpenAIRoute, errors
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import Reads

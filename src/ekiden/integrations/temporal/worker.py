@@ -7,9 +7,8 @@ from typing import Any
 
 from temporalio.client import Client
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.profile import check_labels
-from ekiden.core.team import Team
 from ekiden.engine.background import background_work
 from ekiden.engine.served_agents import served_agents
 from ekiden.engine.store_worker import Audience, StoreWorker, once_reachable

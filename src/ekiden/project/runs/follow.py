@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.events import Event
 from ekiden.core.runs import ACTIVE, Done, Run, parse_run_id
-from ekiden.core.team import Team
 from ekiden.hub import SessionTails, Tail
 from ekiden.hub.tails import Shown
 from ekiden.project.runs.cancellation import RunTask

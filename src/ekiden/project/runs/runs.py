@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
+from ekiden.core.agent import Team
 from ekiden.core.conversation.quotes import as_caller_data
 from ekiden.core.errors import (
     EkidenError,
@@ -35,7 +36,6 @@ from ekiden.core.errors.server import ServerStopping, TooManyRequests
 from ekiden.core.events import Event
 from ekiden.core.handoff_terms import HandoffResult
 from ekiden.core.runs import ACTIVE, Run, parse_run_id, run_id_of
-from ekiden.core.team import Team
 from ekiden.core.values import new_id
 from ekiden.engine.stops import stop_suspended
 from ekiden.handoff.records.records import read_handoff

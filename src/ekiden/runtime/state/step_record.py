@@ -8,14 +8,13 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import Item
 from ekiden.core.errors import UserError
 from ekiden.core.events import AUDITED, PRIVATE, QUESTIONS, Event, EventType
 from ekiden.core.privacy.masking import cover, masked_keys
 from ekiden.core.roles import Clock
-from ekiden.core.team import Team
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.state.cursor import Cursor, PendingHandoff
 from ekiden.runtime.state.variables import Variables

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import Item, assistant_message, text_of
 from ekiden.core.conversation.quotes import is_request
 from ekiden.core.errors import NoRoute, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.roles import RouteCause
 from ekiden.core.runs import Done
-from ekiden.core.team import Team
 from ekiden.runtime.config import AUTO, RunOptions
 from ekiden.runtime.guardrails.output import approve
 from ekiden.runtime.state.findings import tell_findings

@@ -8,12 +8,11 @@ from typing import Any, Protocol
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import ACTIVE, RunStatus
-from ekiden.core.team import Team
 from ekiden.inbox import Inbox
 from ekiden.project.runs.stored_runs import run_status
 from ekiden.runtime import CodeContext, RunConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from ekiden.core.team import Team
+from ekiden.core.agent import Team
 from ekiden.runtime import CodeContext
 from ekiden.testing.engine_contracts.base import (
     EngineContractBase,

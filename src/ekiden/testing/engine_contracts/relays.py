@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors.messages import QueryTimeout
 from ekiden.core.plan import (
     AgentTask,
@@ -15,7 +15,6 @@ from ekiden.core.plan import (
     MultiAgentState,
     TaskDecomposition,
 )
-from ekiden.core.team import Team
 from ekiden.runtime import CodeContext
 from ekiden.runtime.supervisor import Supervisor
 from ekiden.testing.engine_contracts.base import (

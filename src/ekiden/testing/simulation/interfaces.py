@@ -7,13 +7,13 @@ from random import Random
 from typing import Literal
 
 from ekiden.bus import Bus, BusSettings
+from ekiden.core.agent import Team
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.errors import EkidenError, SessionError, SessionNotFound, StoreError
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.errors.messages import BusError
 from ekiden.core.questions import InboxItem
-from ekiden.core.team import Team
 from ekiden.engine import BusServer, Worker, submit
 from ekiden.inbox import Inbox
 from ekiden.runtime import HandoffController

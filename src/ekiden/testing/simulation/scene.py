@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ekiden.core.agent import Agent
-from ekiden.core.team import Team
+from ekiden.core.agent import Agent, Team
 from ekiden.runtime import RunConfig
 from ekiden.testing.simulation.outside import Outside
 

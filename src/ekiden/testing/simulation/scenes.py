@@ -11,9 +11,8 @@ from random import Random
 from types import ModuleType
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import UserError
-from ekiden.core.team import Team
 from ekiden.runtime import RunConfig
 from ekiden.testing.simulation.scene import Scene, Talk
 

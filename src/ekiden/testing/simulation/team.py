@@ -8,13 +8,12 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import ModelRequest, is_message, text_of
 from ekiden.core.errors import ModelError
 from ekiden.core.plan import AgentTask, AskModel, Member, TaskDecomposition
 from ekiden.core.profile import Confirmation
-from ekiden.core.team import Team
 from ekiden.handoff import handoff
 from ekiden.runtime import Limits, Rollback, RunConfig
 from ekiden.runtime.supervisor import Supervisor

@@ -15,10 +15,9 @@ from ekiden.cli.chat.screens.screen import CommandReply
 from ekiden.cli.chat.typed.interrupts import Interrupts
 from ekiden.cli.errors import BadInput
 from ekiden.cli.run.observer import Reported
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
-from ekiden.core.team import Team
 from ekiden.project.project import Project
 from ekiden.project.settings import load_settings
 from ekiden.routing import Router

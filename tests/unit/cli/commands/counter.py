@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ekiden.core.agent import Agent
-from ekiden.core.team import Team
+from ekiden.core.agent import Agent, Team
 from ekiden.handoff import handoff, keep_last, person
 from ekiden.testing import ScriptedModel, call, fail, say
 from ekiden.tools import function_tool

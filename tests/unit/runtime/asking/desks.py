@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.questions import InboxItem
-from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.runtime import CodeContext, RunConfig, Runner

@@ -9,12 +9,11 @@ from typing import Any, Literal
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.profile import Confirmation
 from ekiden.core.roles import Approval, ConfirmationRequest
-from ekiden.core.team import Team
 from ekiden.core.tool import FunctionTool
 from ekiden.inbox import Inbox
 from ekiden.runtime import RunConfig, Runner

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.current_agent import acting_here
 from ekiden.core.errors.inbox import InboxForbidden
 from ekiden.core.hooks import AgentHooks
 from ekiden.core.profile import Confirmation
 from ekiden.core.questions import InboxItem
 from ekiden.core.roles import Approval, ConfirmationRequest
-from ekiden.core.team import Team
 from ekiden.core.tool_guardrails import (
     ToolGuardrailFunctionOutput,
     ToolInputGuardrailData,

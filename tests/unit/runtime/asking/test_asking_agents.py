@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import (
@@ -19,7 +19,6 @@ from ekiden.core.errors.messages import (
 )
 from ekiden.core.questions import Ask
 from ekiden.core.runs import Waiting
-from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner

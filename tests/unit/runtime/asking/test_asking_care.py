@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from ekiden.bus import Bus
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.messages import DEFAULT_LIMITS, AgentMessage, agent_queue
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import BusError, MailboxFull, QueryFailed, QueryTimeout
 from ekiden.core.questions import Ask
 from ekiden.core.runs import Waiting
-from ekiden.core.team import Team
 from ekiden.engine import BusServer, Worker, submit
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, RunConfig, Runner

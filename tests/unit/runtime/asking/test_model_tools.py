@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import UserError
 from ekiden.core.runs import Waiting
-from ekiden.core.team import Team
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, Runner
 from ekiden.sessions import Session

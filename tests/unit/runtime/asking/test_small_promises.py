@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
-from ekiden.core.team import Team
+from ekiden.core.agent import Agent, Team
 from ekiden.handoff import handoff, person
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.runtime import CodeContext, RunConfig, Runner

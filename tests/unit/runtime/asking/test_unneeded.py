@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import ToolContext
 from ekiden.core.errors.messages import QueryTimeout
 from ekiden.core.questions import Ask, InboxItem
-from ekiden.core.team import Team
 from ekiden.engine import submit
 from ekiden.handoff import handoff
 from ekiden.inbox import Inbox

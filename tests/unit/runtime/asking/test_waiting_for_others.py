@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import ModelResponse
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused
-from ekiden.core.team import Team
 from ekiden.engine.store_worker import StoreWorker
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner, RunResult

@@ -6,7 +6,7 @@ import asyncio
 import re
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.conversation.messages import BusLimits
 from ekiden.core.conversation.model import ModelRequest, is_message, text_of
@@ -14,7 +14,6 @@ from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.errors.messages import BusError
 from ekiden.core.profile import Confirmation
 from ekiden.core.questions import Ask
-from ekiden.core.team import Team
 from ekiden.core.tool import FunctionTool
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, RunConfig

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from ekiden.bus import Bus
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.context import ToolContext
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import StoreUnavailable
-from ekiden.core.team import Team
 from ekiden.engine import BusServer, Worker, submit
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, Rollback, Runner

@@ -30,9 +30,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from ekiden import __version__
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import UnknownAgent
-from ekiden.core.team import Team
 from ekiden.integrations.a2a.server.handler import (
     AGENT,
     CALLER,
