@@ -18,7 +18,6 @@ from ekiden.core.checks.fields import (
     checked_arguments,
     either,
 )
-from ekiden.core.checks.strict_schema import ensure_strict_json_schema
 from ekiden.core.context import Parameterized, RunContextWrapper, TContext, ToolContext, TOutput
 from ekiden.core.conversation.model import Model, ModelSettings
 from ekiden.core.errors import ModelBehaviorError, UserError
@@ -35,7 +34,13 @@ from ekiden.core.profile import (
 )
 from ekiden.core.remote import AgentRunner
 from ekiden.core.roles import Assigner
-from ekiden.core.tool import ApprovalFunction, Enabled, FunctionTool, ToolErrorFunction
+from ekiden.core.tool import (
+    ApprovalFunction,
+    Enabled,
+    FunctionTool,
+    ToolErrorFunction,
+    ensure_strict_json_schema,
+)
 from ekiden.core.values import NOT_IN_NAMES, loads
 
 if TYPE_CHECKING:

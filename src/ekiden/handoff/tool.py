@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from ekiden.core.agent import Agent
 from ekiden.core.checks.fields import Text, checked_arguments, either
-from ekiden.core.checks.strict_schema import ensure_strict_json_schema
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.handoff import Handoff, HandoffInputFilter, transfer_tool_name
@@ -25,7 +24,7 @@ from ekiden.core.handoff_terms import (
     PolicyName,
 )
 from ekiden.core.profile import Confirmation
-from ekiden.core.tool import Enabled
+from ekiden.core.tool import Enabled, ensure_strict_json_schema
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError

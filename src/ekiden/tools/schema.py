@@ -13,8 +13,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, SchemaError, to_jsonable_python
 from typing_extensions import TypedDict
 
-from ekiden.core.checks.strict_schema import ensure_strict_json_schema
 from ekiden.core.errors import ModelBehaviorError, UserError
+from ekiden.core.tool import ensure_strict_json_schema
 from ekiden.tools.signature import bad_arguments
 
 _typed_dict: Any = TypedDict

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from ekiden.core.checks.strict_schema import ensure_strict_json_schema
 from ekiden.core.errors import UserError
+from ekiden.core.tool import ensure_strict_json_schema
 from tests.support.cases import each_case
 
 
