@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ekiden.core.checks.host_names import read_hosts, read_origins
+from ekiden.core.checks.addresses import read_hosts, read_origins
 from ekiden.project.settings import Settings
 
 

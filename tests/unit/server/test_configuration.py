@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.core.checks.host_names import parse_host, read_hosts
+from ekiden.core.checks.addresses import parse_host, read_hosts
 from ekiden.core.errors import SettingsInvalid, UserError
 from ekiden.project.settings import Settings, load_settings
 from ekiden.project.settings.model import ServerSettings

@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
-from ekiden.core.checks.host_names import parse_host, parse_origin
+from ekiden.core.checks.addresses import parse_host, parse_origin
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.errors.server import KeyExpired, RequestInvalid
 from ekiden.server import ServerConfig

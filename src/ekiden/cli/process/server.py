@@ -29,7 +29,7 @@ async def prepared_config(
     `ServerExposed` if other machines could call it without a key; `StoreError` if the store cannot
     be opened, reported before anything starts.
     """
-    from ekiden.core.checks.host_names import is_loopback_address
+    from ekiden.core.checks.addresses import is_loopback_address
     from ekiden.project.keys import Keys
     from ekiden.project.stores import open_store
     from ekiden.server.access.authorization import check_exposure
@@ -45,7 +45,7 @@ async def prepared_config(
 def tell_console(config: ServerConfig, url: str) -> None:
     """Print the address of the console, if this server has it."""
     from ekiden.cli.output import note
-    from ekiden.core.checks.host_names import is_any_address
+    from ekiden.core.checks.addresses import is_any_address
     from ekiden.server.console import has_console
 
     if not has_console(config):

@@ -1,9 +1,13 @@
-"""Addresses of remote agents: which ones may be called."""
+"""Addresses: host names, origins of pages, and which remote agents may be called."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final
 from urllib.parse import urlsplit
 
 from ekiden.core.errors import UserError
@@ -68,3 +72,188 @@ def variable_fault(name: str) -> str | None:
     if _VARIABLE.fullmatch(name):
         return None
     return "write its name, such as PARTNER_TOKEN, and not its value"
+
+
+LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+_HOST = re.compile(
+    r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}))(?::(?P<port>[0-9]{1,5}))?",
+    re.ASCII,
+)
+_PRIVATE: Final = frozenset({"internal", "lan", "local", "localhost", "test"})
+"""Top-level domains that are not publicly registered."""
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class HostName:
+    """A host with its port, as `Host` has it."""
+
+    name: str
+    """In small letters, without brackets and without a dot at the end."""
+    port: int | None
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it can only be this machine."""
+        return self.name in LOOPBACK_NAMES
+
+
+@dataclass(frozen=True, slots=True)
+class PageOrigin:
+    """Where a page comes from."""
+
+    scheme: str
+    host: HostName
+
+    def is_at(self, host: HostName) -> bool:
+        """Whether the page was served by `host`; the scheme of a proxy is unknown, so the origin's
+        own scheme decides the default port."""
+        usual = _PORTS[self.scheme]
+        return (self.host.name, self.host.port or usual) == (host.name, host.port or usual)
+
+
+def parse_host(text: str) -> HostName | None:
+    """A host, with or without a port; `None` for anything else."""
+    found = _HOST.fullmatch(text)
+    if found is None:
+        return None
+    name = found["name"].lower().strip("[]").removesuffix(".")
+    port = None if found["port"] is None else int(found["port"])
+    if not name or (port is not None and not 0 < port < 65536):
+        return None
+    return HostName(name, port)
+
+
+def parse_origin(text: str) -> PageOrigin | None:
+    """``http://HOST`` or ``https://HOST``, with or without a port; `None` for anything else."""
+    scheme, separator, rest = text.partition("://")
+    host = parse_host(rest)
+    if not separator or scheme.lower() not in _PORTS or host is None:
+        return None
+    return PageOrigin(scheme.lower(), host)
+
+
+def is_loopback_address(text: str | None) -> bool:
+    """Whether it is an address, or `localhost`, that only this machine can reach."""
+    if text is None:
+        return False
+    if text == "localhost":
+        return True
+    try:
+        address = ip_address(text.strip("[]"))
+    except ValueError:
+        return False
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped.is_loopback
+    return address.is_loopback
+
+
+def network_of(host: str) -> str:
+    """The key for counting an address: itself, or for IPv6 the network of one subscriber."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return str(ip_network((address.packed[:8] + bytes(8), 64)))
+    return host
+
+
+def is_any_address(text: str) -> bool:
+    """Whether it means every address of the machine."""
+    try:
+        return ip_address(text.strip("[]")).is_unspecified
+    except ValueError:
+        return not text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownHosts:
+    """The host names that the server accepts."""
+
+    names: frozenset[HostName]
+    """Without a port: with any."""
+    below: frozenset[HostName] = frozenset()
+    """Domains: every name that ends in one is known, the domain itself is not."""
+    networks: tuple[IPv4Network | IPv6Network, ...] = ()
+
+    def __contains__(self, host: HostName) -> bool:
+        return _is_among(host, self.names) or self._is_below(host) or self._is_in_network(host)
+
+    def _is_below(self, host: HostName) -> bool:
+        labels = host.name.split(".")
+        parents = (".".join(labels[place:]) for place in range(1, len(labels)))
+        return bool(self.below) and any(
+            _is_among(HostName(parent, host.port), self.below) for parent in parents
+        )
+
+    def _is_in_network(self, host: HostName) -> bool:
+        try:
+            address = ip_address(host.name)
+        except ValueError:
+            return False
+        return any(address in network for network in self.networks)
+
+
+def _is_among(host: HostName, known: frozenset[HostName]) -> bool:
+    return host in known or HostName(host.name, None) in known
+
+
+def read_hosts(texts: Iterable[str]) -> KnownHosts:
+    """The hosts of the configuration; `UserError` for an invalid one."""
+    names: set[HostName] = set()
+    below: set[HostName] = set()
+    networks: list[IPv4Network | IPv6Network] = []
+    for text in texts:
+        if "/" in text and "://" not in text:
+            networks.append(_network(text))
+            continue
+        host = parse_host(text.removeprefix("*."))
+        if host is None or (text.startswith("*.") and not _is_a_domain(host.name)):
+            raise UserError(
+                f"server.hosts: {text!r:.80} is not a host; write names such as "
+                "desk.example.com, patterns such as *.example.com, or networks such as "
+                "10.0.0.0/8"
+            )
+        (below if text.startswith("*.") else names).add(host)
+    return KnownHosts(names=frozenset(names), below=frozenset(below), networks=tuple(networks))
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text)
+    except ValueError as exc:
+        raise UserError(
+            f"server.hosts: {text!r:.80} is not a network ({exc}); write it like 10.0.0.0/8"
+        ) from exc
+
+
+def _is_a_domain(name: str) -> bool:
+    """Whether one owner has all names below it: not for `com`."""
+    return "." in name or name in _PRIVATE
+
+
+def read_origins(texts: Iterable[str]) -> frozenset[str]:
+    """The origins of the configuration as browsers send them; `UserError` for an invalid one."""
+    found = set()
+    for text in texts:
+        origin = parse_origin(text.rstrip("/"))
+        if origin is None:
+            raise UserError(
+                f"server.origins: {text!r:.80} is not an origin; write them out, such as "
+                "https://desk.example.com"
+            )
+        found.add(origin_text(origin))
+    return frozenset(found)
+
+
+def origin_text(origin: PageOrigin) -> str:
+    """An origin as browsers send it: without the port that its scheme has anyway."""
+    host, port = origin.host.name, origin.host.port
+    shown = f"[{host}]" if ":" in host else host
+    if port is None or port == _PORTS[origin.scheme]:
+        return f"{origin.scheme}://{shown}"
+    return f"{origin.scheme}://{shown}:{port}"

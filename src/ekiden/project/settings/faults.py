@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from typing import Final, TypeAlias
 
 from ekiden.core.aliases import full_model_name
-from ekiden.core.checks.host_names import parse_host, read_hosts, read_origins
+from ekiden.core.checks.addresses import parse_host, read_hosts, read_origins
 from ekiden.core.errors import UserError
 from ekiden.core.text import suggestion
 

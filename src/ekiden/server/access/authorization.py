@@ -22,7 +22,7 @@ from typing import Final
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 
-from ekiden.core.checks.host_names import is_loopback_address, network_of, parse_host
+from ekiden.core.checks.addresses import is_loopback_address, network_of, parse_host
 from ekiden.core.errors.server import KeyExpired, ServerExposed, TooManyRequests, Unauthenticated
 from ekiden.project.keys import ApiKey, Keys, login_id, parse_key
 from ekiden.project.service import Service

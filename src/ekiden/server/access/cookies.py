@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from ekiden.core.checks.host_names import PageOrigin, parse_host, parse_origin
+from ekiden.core.checks.addresses import PageOrigin, parse_host, parse_origin
 from ekiden.core.errors.server import BadOrigin, CsrfFailed
 from ekiden.project.keys import MAX_AGE_S
 

@@ -13,7 +13,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ekiden.core.checks.host_names import (
+from ekiden.core.checks.addresses import (
     HostName,
     PageOrigin,
     is_any_address,
