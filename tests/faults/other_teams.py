@@ -9,7 +9,7 @@ from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import ModelError
 from ekiden.core.handoff_terms import HandoffTrigger
-from ekiden.core.remote import AgentReply, RemoteTask
+from ekiden.core.roles import AgentReply, RemoteTask
 from ekiden.handoff import handoff, person
 from ekiden.runtime import Limits, RunConfig
 from ekiden.testing import call, fail, hang, say, transfer

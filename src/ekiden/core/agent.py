@@ -32,8 +32,7 @@ from ekiden.core.profile import (
     Triggers,
     check_labels,
 )
-from ekiden.core.remote import AgentRunner
-from ekiden.core.roles import Assigner
+from ekiden.core.roles import AgentRunner, Assigner
 from ekiden.core.tool import (
     ApprovalFunction,
     Enabled,

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Self, TypeAlias
 
 from ekiden.core.errors import UserError
-from ekiden.core.remote import AgentReply, RemoteTask
+from ekiden.core.roles import AgentReply, RemoteTask
 from ekiden.testing.scripted import UnusedSteps
 from ekiden.testing.steps import Hang
 

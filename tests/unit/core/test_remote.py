@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.remote import AgentReply, RemoteTask
+from ekiden.core.roles import AgentReply, RemoteTask
 
 
 def test_a_task_needs_to_say_what_it_is_and_nothing_more() -> None:

@@ -23,8 +23,7 @@ from ekiden.core.guardrails import (
     handoff_guardrail,
 )
 from ekiden.core.handoff_terms import HandoffRequest, HandoffTrigger
-from ekiden.core.remote import AgentReply
-from ekiden.core.roles import Assignment
+from ekiden.core.roles import AgentReply, Assignment
 from ekiden.core.runs import Waiting
 from ekiden.handoff import handoff, keep_last, person
 from ekiden.inbox import Inbox

@@ -10,7 +10,7 @@ from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import Usage, assistant_message
 from ekiden.core.errors import UserError
 from ekiden.core.errors.inbox import InboxItemClosed
-from ekiden.core.remote import AgentReply, RemoteTask
+from ekiden.core.roles import AgentReply, RemoteTask
 from ekiden.core.runs import Waiting
 from ekiden.handoff import handoff, person
 from ekiden.handoff.records.records import records_of

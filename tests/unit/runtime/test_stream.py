@@ -13,7 +13,7 @@ from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
-from ekiden.core.remote import RemoteTask
+from ekiden.core.roles import RemoteTask
 from ekiden.runtime import CodeContext, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

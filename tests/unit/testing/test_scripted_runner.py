@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.errors import UserError
-from ekiden.core.remote import AgentReply, AgentRunner, RemoteTask
+from ekiden.core.roles import AgentReply, AgentRunner, RemoteTask
 from ekiden.testing import ScriptedRunner, UnexpectedTask, UnusedSteps, hang
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from ekiden.core.conversation.model import Item, assistant_message, function_call, to_items
 from ekiden.core.errors import HandoffRefused, UserError
 from ekiden.core.faults import fault_point
-from ekiden.core.remote import AgentReply, RemoteTask
+from ekiden.core.roles import AgentReply, RemoteTask
 from ekiden.core.runs import Done
 from ekiden.core.values import dumps
 from ekiden.handoff.validation import edge_between

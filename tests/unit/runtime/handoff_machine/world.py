@@ -12,8 +12,7 @@ from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import Item, ModelRequest, Usage
 from ekiden.core.handoff_terms import Budget, Decline, HandoffRequest, HandoffTrigger
 from ekiden.core.profile import Capability
-from ekiden.core.remote import AgentReply, RemoteTask
-from ekiden.core.roles import Approval, ConfirmationRequest
+from ekiden.core.roles import AgentReply, Approval, ConfirmationRequest, RemoteTask
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.runtime import Limits, RunConfig
 from ekiden.runtime.kinds.code_agent import CodeContext
