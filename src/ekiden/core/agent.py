@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
-from ekiden.core.agent_kinds import BY_FIELD, MODEL, KindTraits, traits_named
 from ekiden.core.checks.fields import (
     Count,
     ModelName,
@@ -25,12 +24,16 @@ from ekiden.core.handoff import Handoff, transfer_tool_name
 from ekiden.core.handoff_terms import Budget, HandoffRequest
 from ekiden.core.hooks import AgentHooks
 from ekiden.core.profile import (
+    BY_FIELD,
+    MODEL,
     Capability,
     Confirmation,
+    KindTraits,
     MemorySettings,
     Scope,
     Triggers,
     check_labels,
+    traits_named,
 )
 from ekiden.core.roles import AgentRunner, Assigner
 from ekiden.core.tool import (

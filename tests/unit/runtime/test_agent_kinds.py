@@ -26,8 +26,8 @@ from ekiden import (
     run_code,
 )
 from ekiden.api.local.agent_facts import summary_of
-from ekiden.core.agent_kinds import BY_FIELD
 from ekiden.core.plan import PlanSettings
+from ekiden.core.profile import BY_FIELD
 from ekiden.handoff.records.records import records_of
 from ekiden.project import load_settings
 from ekiden.project.project import project_of

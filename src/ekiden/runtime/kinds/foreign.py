@@ -25,7 +25,6 @@ from typing import Any
 from urllib.parse import quote
 
 from ekiden.core.agent import Agent
-from ekiden.core.agent_kinds import KindTraits
 from ekiden.core.conversation.model import ModelDelta, ModelResponse, function_call, function_output
 from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.errors.foreign import ForeignAgentError, FrameworkMissing
@@ -53,7 +52,7 @@ from ekiden.core.foreign import (
 from ekiden.core.handoff import Handoff
 from ekiden.core.integrations import framework_of
 from ekiden.core.privacy.masking import cover
-from ekiden.core.profile import Confirmation
+from ekiden.core.profile import Confirmation, KindTraits
 from ekiden.core.questions import InboxItem
 from ekiden.core.tool import FunctionTool
 from ekiden.core.values import dumps

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from ekiden.core.agent import Agent
-from ekiden.core.agent_kinds import (
+from ekiden.core.errors import UserError
+from ekiden.core.profile import (
     CODE,
     MODEL,
     PERSON,
@@ -19,7 +20,6 @@ from ekiden.core.agent_kinds import (
     KindTraits,
     add_traits,
 )
-from ekiden.core.errors import UserError
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.turn.turn import think
 
