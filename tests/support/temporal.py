@@ -90,7 +90,7 @@ class DevServer:
 
 async def client_of(server: DevServer) -> Client:
     """A client, as soon as the server takes one."""
-    from ekiden.core.errors.temporal import TemporalUnavailable
+    from ekiden.core.errors.integrations import TemporalUnavailable
     from ekiden.integrations.temporal.connection import TemporalAddress, connect
 
     async with asyncio.timeout(_DEADLINE_S):

@@ -20,6 +20,7 @@ from ekiden.core.errors import (
 )
 from ekiden.core.errors.collaboration import CollaborationNotFound
 from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxItemNotFound
+from ekiden.core.errors.integrations import TemporalUnavailable
 from ekiden.core.errors.memory import BackendUnavailable, MemoryFailed, MemoryNotFound
 from ekiden.core.errors.messages import MessageNotFound
 from ekiden.core.errors.server import (
@@ -31,7 +32,6 @@ from ekiden.core.errors.server import (
     RunNotFound,
     ServerExposed,
 )
-from ekiden.core.errors.temporal import TemporalUnavailable
 
 if TYPE_CHECKING:
     from ekiden.core.runs import Outcome

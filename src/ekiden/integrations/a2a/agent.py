@@ -18,7 +18,11 @@ from ekiden.core.checks.fields import checked_arguments
 from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.errors import HandoffRefused, UserError
-from ekiden.core.errors.a2a import RemoteAgentFailed, RemoteAgentInvalid, RemoteAgentUnavailable
+from ekiden.core.errors.integrations import (
+    RemoteAgentFailed,
+    RemoteAgentInvalid,
+    RemoteAgentUnavailable,
+)
 from ekiden.core.values import dumps
 from ekiden.integrations.a2a.settings import RemoteA2A
 from ekiden.integrations.a2a.view import View, view_from_json

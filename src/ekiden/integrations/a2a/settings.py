@@ -10,7 +10,7 @@ from typing import Any
 from ekiden.core.checks.addresses import card_address, origin_of, variable_fault
 from ekiden.core.checks.fields import Seconds, check_fields
 from ekiden.core.errors import UserError
-from ekiden.core.errors.a2a import RemoteAgentUnavailable
+from ekiden.core.errors.integrations import RemoteAgentUnavailable
 from ekiden.core.privacy.masking import keep_secret
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ekiden.core.errors import UserError
-from ekiden.core.errors.foreign import FrameworkMissing
+from ekiden.core.errors.integrations import FrameworkMissing
 from ekiden.core.foreign import Durability, ForeignTurn, TurnCheckpoint, TurnPart
 from ekiden.core.values import dumps, loads
 from ekiden.integrations.process.lines import LONGEST, part_from_json, turn_to_json

@@ -12,7 +12,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
 from ekiden.core.errors import UserError
-from ekiden.core.errors.temporal import TemporalUnavailable
+from ekiden.core.errors.integrations import TemporalUnavailable
 
 _CONNECT_S = 10.0
 

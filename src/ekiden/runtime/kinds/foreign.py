@@ -27,7 +27,7 @@ from urllib.parse import quote
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import ModelDelta, ModelResponse, function_call, function_output
 from ekiden.core.errors import EkidenError, UserError
-from ekiden.core.errors.foreign import ForeignAgentError, FrameworkMissing
+from ekiden.core.errors.integrations import ForeignAgentError, FrameworkMissing
 from ekiden.core.faults import fault_point
 from ekiden.core.foreign import (
     CheckpointDelta,

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from ekiden import UserError
-from ekiden.core.errors.a2a import RemoteAgentUnavailable
+from ekiden.core.errors.integrations import RemoteAgentUnavailable
 from ekiden.integrations.a2a import RemoteA2A, a2a_agent
 from ekiden.integrations.a2a.agent import cancel_remote
 from ekiden.integrations.a2a.link import RemoteLink

@@ -1,0 +1,85 @@
+"""Errors of integrations: remote agents over A2A, agents of other frameworks, Temporal."""
+
+from __future__ import annotations
+
+from ekiden.core.errors import EkidenError, UserError
+
+# Errors of remote agents over A2A.
+#
+# EkidenError
+# └── RemoteAgentError
+#     ├── RemoteAgentUnavailable    it cannot be reached, or does not come to an end
+#     ├── RemoteAgentFailed         it says that it could not do it
+#     └── RemoteAgentInvalid        what it says cannot be used
+
+
+class RemoteAgentError(EkidenError):
+    """A remote agent did not do its task; the handoff to it is rolled back."""
+
+    code = "a2a.error"
+
+    def __init__(self, agent: str, problem: str) -> None:
+        super().__init__(f"the remote agent {agent!r}: {problem}")
+        self.agent, self.problem = agent, problem
+
+
+class RemoteAgentUnavailable(RemoteAgentError):
+    """A remote agent is unreachable, or takes too long: try again later."""
+
+    code = "a2a.unavailable"
+
+
+class RemoteAgentFailed(RemoteAgentError):
+    """A remote agent reports that it failed, or stopped the task."""
+
+    code = "a2a.failed"
+
+
+class RemoteAgentInvalid(RemoteAgentError):
+    """A remote agent's response is unusable: no card, another host, too large."""
+
+    code = "a2a.invalid"
+
+
+# Errors of agents of other frameworks.
+#
+# EkidenError
+# ├── ForeignAgentError
+# └── UserError
+#     └── FrameworkMissing
+
+
+class ForeignAgentError(EkidenError):
+    """An agent of another framework failed; `__cause__` is the exception of the framework."""
+
+    code = "agent.foreign_failed"
+
+    def __init__(self, agent: str, framework: str, problem: str) -> None:
+        super().__init__(f"agent {agent!r} ({framework}) failed: {problem}")
+        self.agent, self.framework = agent, framework
+
+
+class FrameworkMissing(UserError):
+    """The package of a framework is missing, or its version does not work with the adapter."""
+
+    code = "agent.framework_missing"
+
+    def __init__(self, framework: str, problem: object, way_out: str) -> None:
+        super().__init__(
+            f"an agent of {framework} cannot be used ({problem}): {way_out}; if its requirements "
+            "contradict yours, run it in a process of its own (ekiden.ProcessAgent)"
+        )
+        self.framework = framework
+
+
+class TemporalUnavailable(EkidenError):
+    """No Temporal server answers at the address."""
+
+    code = "temporal.unavailable"
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(
+            f"no Temporal server answers at {address}: {reason}; start one with "
+            "`temporal server start-dev`, or name another with --address"
+        )
+        self.address = address
