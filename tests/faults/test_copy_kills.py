@@ -16,7 +16,7 @@ import asyncpg
 import pytest
 
 from ekiden.core.errors import StoreUnavailable
-from ekiden.core.errors.copy import StoreUnfinished
+from ekiden.core.errors.stored_data import StoreUnfinished
 from ekiden.project import open_store
 from ekiden.project.copying import copy_store, store_info, verify_store
 from ekiden.project.tenants import tenant_url

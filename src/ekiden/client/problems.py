@@ -17,11 +17,11 @@ _MODULES = (
     "ekiden.core.errors.inbox",
     "ekiden.core.errors.memory",
     "ekiden.core.errors.messages",
-    "ekiden.core.errors.sessions",
-    "ekiden.core.errors.state",
+    "ekiden.core.errors.stored_data",
+    "ekiden.core.errors.stored_data",
     "ekiden.core.errors.collaboration",
     "ekiden.core.guardrails",
-    "ekiden.core.errors.replica",
+    "ekiden.core.errors.stored_data",
     "ekiden.core.plan",
 )
 

@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import EkidenError
-from ekiden.core.errors.sessions import SessionImportInvalid
+from ekiden.core.errors.stored_data import SessionImportInvalid
 
 T = TypeVar("T")
 

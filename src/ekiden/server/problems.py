@@ -63,7 +63,7 @@ from ekiden.core.errors.server import (
     Unauthenticated,
     UnknownParameter,
 )
-from ekiden.core.errors.state import StaleState
+from ekiden.core.errors.stored_data import StaleState
 from ekiden.core.privacy.masking import cover
 from ekiden.core.values import dumps
 

@@ -11,7 +11,7 @@ import pytest
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.errors import SessionExists, SessionNotFound, UserError
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.core.errors.sessions import SessionImportInvalid
+from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.core.values import dumps, to_json
 from ekiden.project import open_store
 from ekiden.storage.base import NewSession

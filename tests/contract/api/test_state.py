@@ -9,7 +9,7 @@ import pytest
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.errors.server import NotServed, PreconditionFailed, RequestInvalid
-from ekiden.core.errors.state import StaleState
+from ekiden.core.errors.stored_data import StaleState
 from ekiden.core.values import to_json
 from tests.contract.api.conftest import Begin
 

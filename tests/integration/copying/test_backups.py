@@ -12,7 +12,7 @@ import apsw
 import pytest
 
 from ekiden.core.errors import StoreTooNew, StoreUnavailable, UserError
-from ekiden.core.errors.copy import StoreNotEmpty
+from ekiden.core.errors.stored_data import StoreNotEmpty
 from ekiden.project import open_store
 from ekiden.project.copying import (
     CopyStep,

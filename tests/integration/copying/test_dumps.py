@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from ekiden.core.errors import StoreUnavailable, UserError
-from ekiden.core.errors.copy import StoreNotEmpty, StoreUnfinished, ToolMissing
+from ekiden.core.errors.stored_data import StoreNotEmpty, StoreUnfinished, ToolMissing
 from ekiden.project import open_store
 from ekiden.project.copying import (
     CopyStep,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent, Team
-from ekiden.core.errors.copy import SourceInUse, StoreUnfinished
+from ekiden.core.errors.stored_data import SourceInUse, StoreUnfinished
 from ekiden.inbox import Inbox
 from ekiden.project import open_store
 from ekiden.project.copying import CopyStep, copy_store

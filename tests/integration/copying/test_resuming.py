@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.errors import StoreUnavailable
-from ekiden.core.errors.copy import StoreNotEmpty, StoreUnfinished
+from ekiden.core.errors.stored_data import StoreNotEmpty, StoreUnfinished
 from ekiden.project import open_store
 from ekiden.project.copying import copies, copy_store, store_info
 from ekiden.project.tenants import tenant_url

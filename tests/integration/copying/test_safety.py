@@ -13,7 +13,7 @@ import pytest
 
 from ekiden import Session
 from ekiden.core.errors import StoreTooNew, StoreUnavailable, UserError
-from ekiden.core.errors.copy import (
+from ekiden.core.errors.stored_data import (
     CopyDiffers,
     NotCopyable,
     SourceInUse,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.core.errors.copy import NotCopyable, StoreNotEmpty
+from ekiden.core.errors.stored_data import NotCopyable, StoreNotEmpty
 from ekiden.project import open_store
 from ekiden.project.copying import (
     CopyStep,

@@ -13,7 +13,7 @@ import pytest
 
 from ekiden.core.conversation.model import function_call, function_output
 from ekiden.core.errors import StoreUnavailable
-from ekiden.core.errors.replica import ReplicaRefused, ReplicaUnavailable
+from ekiden.core.errors.stored_data import ReplicaRefused, ReplicaUnavailable
 from ekiden.core.events import Event
 from ekiden.integrations.vertex.replica import VertexReplica
 from ekiden.sessions.replica.base import (

@@ -10,7 +10,7 @@ import pytest
 
 from ekiden import Agent, Runner, Session, handoff
 from ekiden.core.errors import UserError
-from ekiden.core.errors.replica import ReplicaRefused, ReplicaUnavailable
+from ekiden.core.errors.stored_data import ReplicaRefused, ReplicaUnavailable
 from ekiden.integrations.vertex import replica as module
 from ekiden.integrations.vertex.replica import VertexReplica
 from ekiden.integrations.vertex.wire import wire_events

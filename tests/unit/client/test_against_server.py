@@ -21,7 +21,7 @@ from ekiden.core.errors import (
 from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.errors.memory import MemoryNotFound
 from ekiden.core.errors.server import NotServed, PreconditionFailed, Unauthenticated
-from ekiden.core.errors.state import StaleState
+from ekiden.core.errors.stored_data import StaleState
 from ekiden.core.events import Event
 from ekiden.core.runs import Begun, Run
 from tests.support.proxy import Proxy

@@ -16,7 +16,7 @@ from ekiden.audit import verify_audit
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import SessionExists, SessionNotFound
-from ekiden.core.errors.sessions import SessionImportInvalid
+from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.runtime import Runner
 from ekiden.runtime.history.fork import fork_session

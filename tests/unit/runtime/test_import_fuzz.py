@@ -16,7 +16,7 @@ from ekiden.cli.transcript import transcript
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import EkidenError
-from ekiden.core.errors.sessions import SessionImportInvalid
+from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.core.plan import AgentTask, Member, TaskDecomposition
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.runtime import CodeContext, RunConfig, Runner

@@ -9,7 +9,7 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
-from ekiden.core.errors.sessions import SessionImportInvalid
+from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.core.tool_guardrails import ToolGuardrailFunctionOutput, tool_input_guardrail
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.runtime import CodeContext, RunConfig, Runner

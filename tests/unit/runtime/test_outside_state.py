@@ -12,7 +12,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import SessionBusy, SessionNotFound, UserError
-from ekiden.core.errors.state import StaleState, StateRefused
+from ekiden.core.errors.stored_data import StaleState, StateRefused
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.runtime.history.session_state import shared_state, update_shared_state, update_state

@@ -9,7 +9,7 @@ import pytest
 from ekiden.bus import Bus
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors import UserError
-from ekiden.core.errors.sessions import SessionImportInvalid
+from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.engine import BusServer, Worker, submit
 from ekiden.runtime import CodeContext, Runner
 from ekiden.runtime.history.fork import fork_session

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
 from ekiden.core.errors import UserError
-from ekiden.core.errors.replica import ReplicaRefused, ReplicaUnavailable
+from ekiden.core.errors.stored_data import ReplicaRefused, ReplicaUnavailable
 from ekiden.core.values import dumps
 from ekiden.integrations.vertex.wire import tidy, user_of, vertex_session_id, wire_events
 from ekiden.sessions.replica.base import ReplicatedEvent, ReplicatedSession

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ekiden.core.errors import UserError
-from ekiden.core.errors.copy import StoreNotEmpty
+from ekiden.core.errors.stored_data import StoreNotEmpty
 from ekiden.core.faults import fault_point
 from ekiden.project.copying.inspection import verified
 from ekiden.project.copying.places import (

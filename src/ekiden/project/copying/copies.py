@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ekiden.audit import Verification, verify_audit
 from ekiden.core.errors import UserError
-from ekiden.core.errors.copy import CopyDiffers, SourceInUse, StoreNotEmpty
+from ekiden.core.errors.stored_data import CopyDiffers, SourceInUse, StoreNotEmpty
 from ekiden.core.faults import fault_point
 from ekiden.core.values import dumps, loads
 from ekiden.project.copying.places import (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ekiden.core.errors import UserError
-from ekiden.core.errors.copy import StoreNotEmpty, StoreUnfinished
+from ekiden.core.errors.stored_data import StoreNotEmpty, StoreUnfinished
 from ekiden.core.faults import fault_point
 from ekiden.project.copying.inspection import verified
 from ekiden.project.copying.places import check_source, snapshot_at, tenants_at

@@ -7,7 +7,7 @@ from typing import Any
 
 from ekiden.audit import Verification, verify_audit
 from ekiden.core.errors import StoreEmpty
-from ekiden.core.errors.copy import NotCopyable, StoreUnfinished
+from ekiden.core.errors.stored_data import NotCopyable, StoreUnfinished
 from ekiden.core.values import loads
 from ekiden.project.copying.places import snapshot_at, tenants_at
 from ekiden.project.copying.report import CopyStep, Progress, StoreFindings

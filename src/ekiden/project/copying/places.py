@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ekiden.core.errors import UserError
-from ekiden.core.errors.copy import NotCopyable, SourceInUse, StoreNotEmpty, StoreUnfinished
+from ekiden.core.errors.stored_data import NotCopyable, SourceInUse, StoreNotEmpty, StoreUnfinished
 from ekiden.core.values import is_tenant
 from ekiden.project.stores import sqlite_path
 from ekiden.project.tenants import DEFAULT_TENANT, JOINT, check_tenant, tenant_url

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ekiden.core.conversation.model import Item, is_message
-from ekiden.core.errors.sessions import SessionImportInvalid
+from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.core.events import Event
 from ekiden.core.plan import AgentResult, TaskDecomposition
 from ekiden.core.shapes import Amount, Count, Name, Object, check, read_by

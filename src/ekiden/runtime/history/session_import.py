@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ekiden.core.errors import UserError
-from ekiden.core.errors.sessions import SessionImportInvalid
+from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.core.events import Event
 from ekiden.core.shapes import Object, check
 from ekiden.core.values import MAX_DEPTH, check_id, check_line, is_too_deep, loads

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import StaleDocument, UserError
-from ekiden.core.errors.state import StaleState, StateRefused
+from ekiden.core.errors.stored_data import StaleState, StateRefused
 from ekiden.core.events import Event
 from ekiden.core.values import Value
 from ekiden.runtime.config import RunConfig

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from ekiden.core.errors import SessionNotFound, StoreUnavailable
-from ekiden.core.errors.replica import ReplicaFailed, ReplicaRefused, ReplicaUnavailable
+from ekiden.core.errors.stored_data import ReplicaFailed, ReplicaRefused, ReplicaUnavailable
 from ekiden.core.events import Event
 from ekiden.core.values import new_id
 from ekiden.sessions.replica.base import (

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from ekiden.core.errors.copy import StoreUnfinished
+from ekiden.core.errors.stored_data import StoreUnfinished
 from ekiden.core.values import loads
 from ekiden.storage.copying import (
     JSON_COLUMNS,

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from ekiden.core.conversation.model import Usage
-from ekiden.core.errors.sessions import SessionImportInvalid
+from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.storage.base import SessionRow
 
 NO_LIMITS: Mapping[str, Any] = MappingProxyType({})

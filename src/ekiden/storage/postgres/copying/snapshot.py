@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import Any, Self, TypeVar, cast
 
 from ekiden.core.errors import StoreUnavailable, UserError
-from ekiden.core.errors.copy import NotCopyable
+from ekiden.core.errors.stored_data import NotCopyable
 from ekiden.storage.base import Store
 from ekiden.storage.copying import (
     LEFT_TO_VERIFY,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from ekiden.core.errors.copy import CopyDiffers, NotCopyable, StoreNotEmpty, StoreUnfinished
+from ekiden.core.errors.stored_data import CopyDiffers, NotCopyable, StoreNotEmpty, StoreUnfinished
 from ekiden.core.values import dumps, new_id
 from ekiden.storage.copying import MARK, TABLES, Numbers, Row, TableName
 from ekiden.storage.postgres.connection.address import PostgresAddress

@@ -15,7 +15,7 @@ from typing import Final, Literal
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from ekiden.core.errors import StoreUnavailable
-from ekiden.core.errors.copy import ToolMissing
+from ekiden.core.errors.stored_data import ToolMissing
 
 ToolName = Literal["pg_dump", "pg_restore"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import apsw
 
-from ekiden.core.errors.copy import StoreNotEmpty
+from ekiden.core.errors.stored_data import StoreNotEmpty
 from ekiden.storage.copying import TABLES
 from ekiden.storage.sqlite.connection import prepare_file, query, unavailable
 from ekiden.storage.sqlite.copying.rows import count_sql

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar, cast
 import apsw
 
 from ekiden.core.errors import StoreDamaged, StoreUnavailable
-from ekiden.core.errors.copy import NotCopyable
+from ekiden.core.errors.stored_data import NotCopyable
 from ekiden.core.events import Event
 from ekiden.storage.base import Document, SessionFilter, SessionPage, SessionRow, Store
 from ekiden.storage.copying import (

@@ -1,0 +1,167 @@
+"""Errors of stored data: copies, backups, replicas, imported sessions, changes of state."""
+
+from __future__ import annotations
+
+from ekiden.core.errors import EkidenError, StoreError, UserError
+
+# Errors of copying, backing up and restoring whole stores.
+#
+# StoreError ├── StoreUnfinished a copy into the store did not come to its end ├── CopyDiffers
+# what was written is not what was read └── SourceInUse a last copy was wanted, and somebody still
+# writes UserError ├── StoreNotEmpty the target holds something ├── NotCopyable the target cannot
+# hold what the source has └── ToolMissing pg_dump or pg_restore is not there, or too old
+
+
+class StoreUnfinished(StoreError):
+    """A copy into this store was not completed, so it cannot be used."""
+
+    code = "store.unfinished"
+
+    def __init__(self, where: str, *, source: str) -> None:
+        super().__init__(
+            f"{where} is an unfinished copy of {source}: copy, back up or restore again with "
+            "--resume, which completes it, or remove it"
+        )
+        self.source = source
+
+
+class CopyDiffers(StoreError):
+    """The target differs from the source; it stays unfinished."""
+
+    code = "store.copy_differs"
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(
+            f"the copy in {where} differs from its source: {problem}; it stays unfinished: "
+            "make sure that nothing else writes to it, and copy again with --resume"
+        )
+        self.problem = problem
+
+
+class SourceInUse(StoreError):
+    """A final copy would miss changes, because the source is in use."""
+
+    code = "store.in_use"
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(
+            f"{where} is in use: {problem}; stop the workers and servers on it first, or leave out "
+            "--final"
+        )
+
+
+class StoreNotEmpty(UserError):
+    """A copy needs an empty store as its target."""
+
+    code = "store.not_empty"
+
+    def __init__(self, where: str, found: str) -> None:
+        super().__init__(
+            f"{where} is not empty, it has {found}: name a new store; two stores are never mixed"
+        )
+
+
+class NotCopyable(UserError):
+    """Something in the source cannot be stored in the target, or cannot be read."""
+
+    code = "store.not_copyable"
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(f"{where} cannot be copied: {problem}")
+
+
+class ToolMissing(UserError):
+    """A program of PostgreSQL is missing, or older than the server."""
+
+    code = "store.tool_missing"
+
+    def __init__(self, name: str, problem: str, *, needed: int, command: str) -> None:
+        super().__init__(
+            f"{name} is needed, and {problem}: install the client programs of PostgreSQL {needed} "
+            f"or newer (apt install postgresql-client-{needed}, dnf install postgresql{needed}, "
+            f"brew install libpq) and put them first in PATH, or run by hand, with the password in "
+            f"PGPASSWORD: {command}"
+        )
+
+
+# Errors of session replicas.
+#
+# EkidenError
+# └── ReplicaFailed
+#     ├── ReplicaUnavailable         it may go well later
+#     └── ReplicaRefused             this one event will never be taken
+
+
+class ReplicaFailed(EkidenError):
+    """A mirror did not accept an event. Runs never see it: the event waits."""
+
+    code = "mirror.failed"
+
+    def __init__(self, mirror: str, problem: str) -> None:
+        super().__init__(f"{mirror}: {problem}")
+        self.mirror, self.problem = mirror, problem
+
+
+class ReplicaUnavailable(ReplicaFailed):
+    """A mirror was unavailable, slow or busy, or refused the login; it is retried later."""
+
+    code = "mirror.unavailable"
+
+    def __init__(self, mirror: str, problem: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(mirror, problem)
+        self.retry_after_s = retry_after_s
+        """How long to wait before a retry."""
+
+
+class ReplicaRefused(ReplicaFailed):
+    """A mirror will never accept this event; it is set aside."""
+
+    code = "mirror.refused"
+
+
+class SessionImportInvalid(UserError):
+    """A document is not one that `export_session` or `ekiden session export` wrote.
+
+    `place` is where in it: ``events[3].seq``.
+    """
+
+    code = "session.import_invalid"
+
+    def __init__(self, place: str, problem: str) -> None:
+        super().__init__(
+            f"the session cannot be imported: {place}: {problem}; nothing was stored. "
+            "Export it again with `ekiden session export`"
+        )
+        self.place, self.problem = place, problem
+
+
+# Errors of changing state from outside a run.
+#
+# EkidenError ├── StaleState somebody else changed it since it was read └── StateRefused an
+# agent's code tried it
+
+
+class StaleState(EkidenError):
+    """State has changed since it was read; nothing was written."""
+
+    code = "state.stale"
+
+    def __init__(self, what: str, *, expected: int, found: int) -> None:
+        super().__init__(
+            f"{what} has version {found}, expected {expected}: it has changed; read it again, "
+            "and decide again"
+        )
+        self.expected, self.found = expected, found
+
+
+class StateRefused(EkidenError):
+    """An agent's code, tool or program tried to change state outside its own session."""
+
+    code = "state.refused"
+
+    def __init__(self, agent: str) -> None:
+        super().__init__(
+            f"the agent {agent!r} may not do this: what its code may read and change is in "
+            "ctx.get, ctx.set and ctx.delete"
+        )
+        self.agent = agent
