@@ -20,7 +20,7 @@ from tests.support.forked import ForkedPopen
 ASK = """
 import asyncio, json, sys
 from ekiden.project import open_store
-from ekiden.core.errors.inbox import InboxItemClosed
+from ekiden.core.errors.messages import InboxItemClosed
 from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox
 

@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from ekiden.core.errors.inbox import InboxItemClosed
+from ekiden.core.errors.messages import InboxItemClosed
 from ekiden.inbox import Inbox
 from ekiden.project import open_store
 from tests.faults.waiting import DEADLINE_S

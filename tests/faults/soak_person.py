@@ -12,7 +12,7 @@ import signal
 import sys
 from pathlib import Path
 
-from ekiden.core.errors.inbox import InboxItemClosed
+from ekiden.core.errors.messages import InboxItemClosed
 from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox
 from ekiden.project.stores import open_store

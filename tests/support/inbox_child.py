@@ -10,7 +10,7 @@ import asyncio
 import sys
 from random import Random
 
-from ekiden.core.errors.inbox import InboxItemClosed
+from ekiden.core.errors.messages import InboxItemClosed
 from ekiden.inbox import Inbox, run_due
 from ekiden.project import open_store
 from ekiden.storage.base import Store

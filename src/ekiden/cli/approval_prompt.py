@@ -148,7 +148,7 @@ def question(request: ConfirmationRequest) -> Question:
 
 def _is_object(text: str) -> bool:
     """Whether the line is a JSON object; the tool validates its content."""
-    from ekiden.core.errors.inbox import InboxAnswerInvalid
+    from ekiden.core.errors.messages import InboxAnswerInvalid
     from ekiden.inbox.answers import json_object
 
     try:

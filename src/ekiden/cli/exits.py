@@ -19,10 +19,9 @@ from ekiden.core.errors import (
     UserError,
 )
 from ekiden.core.errors.collaboration import CollaborationNotFound
-from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxItemNotFound
 from ekiden.core.errors.integrations import TemporalUnavailable
 from ekiden.core.errors.memory import BackendUnavailable, MemoryFailed, MemoryNotFound
-from ekiden.core.errors.messages import MessageNotFound
+from ekiden.core.errors.messages import InboxAnswerInvalid, InboxItemNotFound, MessageNotFound
 from ekiden.core.errors.server import (
     AuditRecordNotFound,
     KeyNotFound,

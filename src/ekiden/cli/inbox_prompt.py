@@ -13,7 +13,7 @@ from ekiden.cli.errors import UsageError
 from ekiden.cli.place import Place
 from ekiden.cli.run.handoffs import plain_text, who_answers
 from ekiden.cli.views.inbox import edit_question
-from ekiden.core.errors.inbox import InboxItemNotFound
+from ekiden.core.errors.messages import InboxItemNotFound
 from ekiden.core.questions import InboxItem
 from ekiden.inbox.answers import needs_words, same_arguments
 

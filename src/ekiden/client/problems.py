@@ -14,7 +14,7 @@ from ekiden.core.errors import EkidenError
 _MODULES = (
     "ekiden.core.errors",
     "ekiden.core.errors.server",
-    "ekiden.core.errors.inbox",
+    "ekiden.core.errors.messages",
     "ekiden.core.errors.memory",
     "ekiden.core.errors.messages",
     "ekiden.core.errors.stored_data",

@@ -8,7 +8,7 @@ from typing import Any
 
 from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import UserError
-from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxForbidden
+from ekiden.core.errors.messages import InboxAnswerInvalid, InboxForbidden
 from ekiden.core.questions import ANSWER, NOBODY, InboxAnswer, InboxItem
 from ekiden.core.text import suggestion
 from ekiden.inbox.items import check_name, folded

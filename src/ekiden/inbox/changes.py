@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 from ekiden.core.errors import StaleDocument
-from ekiden.core.errors.inbox import InboxError, InboxItemNotFound
+from ekiden.core.errors.messages import InboxError, InboxItemNotFound
 from ekiden.core.questions import InboxItem
 from ekiden.inbox.documents import TIMER, change_writes, read_item
 from ekiden.inbox.life import Change, due_changes

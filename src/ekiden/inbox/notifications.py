@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.core.conversation.messages import answer_json, error_json
-from ekiden.core.errors.inbox import InboxItemClosed
+from ekiden.core.errors.messages import InboxItemClosed
 from ekiden.core.events import Event
 from ekiden.core.privacy.masking import masked_keys
 from ekiden.core.questions import NOBODY, InboxItem

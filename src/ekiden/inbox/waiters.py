@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from time import monotonic
 
 from ekiden.core.errors import StoreError
-from ekiden.core.errors.inbox import InboxItemNotFound
+from ekiden.core.errors.messages import InboxItemNotFound
 from ekiden.core.questions import WAITS
 from ekiden.core.values import new_id
 from ekiden.inbox.changes import read_current

@@ -41,9 +41,15 @@ from ekiden.core.errors.collaboration import (
     CollaborationNotFound,
     MessageMalformed,
 )
-from ekiden.core.errors.inbox import InboxForbidden, InboxItemClosed, InboxItemNotFound
 from ekiden.core.errors.memory import BackendUnavailable, MemoryNotFound
-from ekiden.core.errors.messages import MailboxFull, MessageNotFound, SenderForged
+from ekiden.core.errors.messages import (
+    InboxForbidden,
+    InboxItemClosed,
+    InboxItemNotFound,
+    MailboxFull,
+    MessageNotFound,
+    SenderForged,
+)
 from ekiden.core.errors.server import (
     AuditRecordNotFound,
     BadOrigin,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.client.ekiden import Ekiden
-from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxItemClosed, InboxItemNotFound
+from ekiden.core.errors.messages import InboxAnswerInvalid, InboxItemClosed, InboxItemNotFound
 from ekiden.core.errors.server import PreconditionFailed, RequestInvalid
 from ekiden.core.questions import EscalationStep, InboxItem
 from ekiden.inbox import Inbox

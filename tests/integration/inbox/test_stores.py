@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.conversation.messages import agent_queue
-from ekiden.core.errors.inbox import InboxItemClosed
+from ekiden.core.errors.messages import InboxItemClosed
 from ekiden.core.questions import EscalationStep, InboxItem
 from ekiden.inbox import Inbox, InboxQuery, run_due
 from ekiden.project import open_store

@@ -18,8 +18,8 @@ from ekiden.core.errors import (
     UnknownAgent,
     UserError,
 )
-from ekiden.core.errors.inbox import InboxItemClosed
 from ekiden.core.errors.memory import MemoryNotFound
+from ekiden.core.errors.messages import InboxItemClosed
 from ekiden.core.errors.server import NotServed, PreconditionFailed, Unauthenticated
 from ekiden.core.errors.stored_data import StaleState
 from ekiden.core.events import Event

@@ -11,8 +11,8 @@ from ekiden.core.errors import (
     SessionNotFound,
     UnknownAgent,
 )
-from ekiden.core.errors.inbox import InboxItemClosed, InboxItemNotFound
 from ekiden.core.errors.memory import MemoryNotFound
+from ekiden.core.errors.messages import InboxItemClosed, InboxItemNotFound
 from ekiden.core.errors.server import Forbidden, RunNotFound, ServerStopping, TooManyRequests
 from ekiden.core.values import loads
 from ekiden.server.problems import response_of

@@ -9,7 +9,7 @@ import pytest
 
 from ekiden.core.conversation.messages import agent_queue
 from ekiden.core.current_agent import AGENT_VARIABLE, acting_as
-from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxForbidden, InboxItemClosed
+from ekiden.core.errors.messages import InboxAnswerInvalid, InboxForbidden, InboxItemClosed
 from ekiden.inbox import Inbox
 from ekiden.storage.base import Batch, MessageFilter, NewSession, QueuePut, Written
 from ekiden.storage.memory import MemoryStore

@@ -11,7 +11,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxItemClosed
+from ekiden.core.errors.messages import InboxAnswerInvalid, InboxItemClosed
 from ekiden.core.questions import EscalationStep, InboxItem
 from ekiden.inbox import Inbox, InboxQuery, run_due
 from ekiden.inbox.life import next_due_us

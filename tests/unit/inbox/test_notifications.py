@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ekiden.audit.record import records_of
-from ekiden.core.errors.inbox import InboxAnswerInvalid
+from ekiden.core.errors.messages import InboxAnswerInvalid
 from ekiden.inbox import Inbox, new_item_notice
 from ekiden.storage.memory import MemoryStore
 from tests.unit.inbox.conftest import confirmation, question

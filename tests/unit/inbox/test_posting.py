@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.errors import StaleDocument, UserError
-from ekiden.core.errors.inbox import InboxItemNotFound
+from ekiden.core.errors.messages import InboxItemNotFound
 from ekiden.core.questions import EscalationStep
 from ekiden.inbox import Inbox, InboxSettings
 from ekiden.storage.memory import MemoryStore

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxItemClosed
+from ekiden.core.errors.messages import InboxAnswerInvalid, InboxItemClosed
 from ekiden.core.questions import NOBODY, EscalationStep, InboxItem
 from ekiden.inbox import Inbox, InboxQuery, run_due
 from ekiden.storage.base import DocumentWrite, NewSession

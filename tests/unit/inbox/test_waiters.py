@@ -8,7 +8,7 @@ import pytest
 
 from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import StoreUnavailable, UserError
-from ekiden.core.errors.inbox import InboxItemClosed, InboxItemNotFound
+from ekiden.core.errors.messages import InboxItemClosed, InboxItemNotFound
 from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox
 from ekiden.storage.base import DocumentWrite

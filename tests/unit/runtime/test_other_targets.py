@@ -9,7 +9,7 @@ import pytest
 from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import Usage, assistant_message
 from ekiden.core.errors import UserError
-from ekiden.core.errors.inbox import InboxItemClosed
+from ekiden.core.errors.messages import InboxItemClosed
 from ekiden.core.roles import AgentReply, RemoteTask
 from ekiden.core.runs import Waiting
 from ekiden.handoff import handoff, person

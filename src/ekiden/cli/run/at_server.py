@@ -16,7 +16,7 @@ from ekiden.cli.output import complain, note
 from ekiden.cli.run.follow import tell_waiting
 from ekiden.cli.run.observer import Reported, RunView
 from ekiden.core.errors import EkidenError, SessionBusy
-from ekiden.core.errors.inbox import InboxItemClosed
+from ekiden.core.errors.messages import InboxItemClosed
 from ekiden.core.errors.server import Forbidden
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem

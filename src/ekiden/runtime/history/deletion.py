@@ -8,7 +8,7 @@ from contextlib import suppress
 from ekiden.core.conversation.messages import error_json
 from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import SessionBusy, SessionNotFound
-from ekiden.core.errors.inbox import InboxError
+from ekiden.core.errors.messages import InboxError
 from ekiden.core.events import Event
 from ekiden.runtime.questions.cancel_question import is_left, timer_end
 from ekiden.runtime.questions.sessions import ANSWERS

@@ -15,7 +15,7 @@ from functools import partial
 
 from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import SessionBusy, SessionError, StoreError
-from ekiden.core.errors.inbox import InboxError, InboxItemClosed
+from ekiden.core.errors.messages import InboxError, InboxItemClosed
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Failed

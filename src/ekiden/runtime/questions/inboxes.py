@@ -59,7 +59,7 @@ async def tell_people(run: RunState, case: dict[str, Any]) -> None:
 
 async def read_item(store: Store, item_id: str) -> InboxItem | None:
     """The item as it is now; `None` if there is none."""
-    from ekiden.core.errors.inbox import InboxItemNotFound
+    from ekiden.core.errors.messages import InboxItemNotFound
     from ekiden.inbox import Inbox
 
     try:

@@ -18,8 +18,12 @@ from ekiden.core.conversation.messages import (
     wait_node,
 )
 from ekiden.core.errors import UserError
-from ekiden.core.errors.inbox import InboxItemClosed
-from ekiden.core.errors.messages import AgentUnavailableError, BusError, MailboxFull
+from ekiden.core.errors.messages import (
+    AgentUnavailableError,
+    BusError,
+    InboxItemClosed,
+    MailboxFull,
+)
 from ekiden.core.questions import DEFAULT_ROLE, ApprovalRequest, Ask, InboxAnswer, InboxItem
 from ekiden.core.values import dumps, new_id
 from ekiden.runtime.questions.inboxes import item_writes

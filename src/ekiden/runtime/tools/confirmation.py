@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from ekiden.core.conversation.model import Item
 from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import UserError
-from ekiden.core.errors.inbox import InboxItemClosed
+from ekiden.core.errors.messages import InboxItemClosed
 from ekiden.core.profile import Confirmation
 from ekiden.core.questions import NOBODY, InboxItem
 from ekiden.core.roles import Approval, ConfirmationRequest

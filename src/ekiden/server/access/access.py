@@ -15,7 +15,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import Scope as AsgiScope
 
 from ekiden.core.current_agent import AGENT_HEADER
-from ekiden.core.errors.inbox import InboxForbidden
+from ekiden.core.errors.messages import InboxForbidden
 from ekiden.core.errors.server import Forbidden
 from ekiden.project.keys import SCOPES as SCOPES
 from ekiden.project.keys import Scope as Scope

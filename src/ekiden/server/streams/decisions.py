@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxItemClosed
+from ekiden.core.errors.messages import InboxAnswerInvalid, InboxItemClosed
 from ekiden.core.questions import InboxItem
 from ekiden.project.runs.stored_runs import questions_to_people
 from ekiden.project.service import TenantService

@@ -11,8 +11,7 @@ from ekiden.core.agent import Team
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.errors import EkidenError, SessionError, SessionNotFound, StoreError
-from ekiden.core.errors.inbox import InboxItemClosed
-from ekiden.core.errors.messages import BusError
+from ekiden.core.errors.messages import BusError, InboxItemClosed
 from ekiden.core.questions import InboxItem
 from ekiden.engine import BusServer, Worker, submit
 from ekiden.inbox import Inbox

@@ -9,7 +9,7 @@ import pytest
 
 from ekiden.core.agent import Agent, Team
 from ekiden.core.current_agent import acting_here
-from ekiden.core.errors.inbox import InboxForbidden
+from ekiden.core.errors.messages import InboxForbidden
 from ekiden.core.hooks import AgentHooks
 from ekiden.core.profile import Confirmation
 from ekiden.core.questions import InboxItem

@@ -10,7 +10,7 @@ from ekiden.audit import AuditQuery, audit_records
 from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.messages import Priority
 from ekiden.core.errors import UserError
-from ekiden.core.errors.inbox import InboxAnswerInvalid, InboxForbidden, InboxItemClosed
+from ekiden.core.errors.messages import InboxAnswerInvalid, InboxForbidden, InboxItemClosed
 from ekiden.core.profile import Confirmation
 from ekiden.core.questions import EscalationStep
 from ekiden.core.runs import Waiting

@@ -10,8 +10,7 @@ from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.conversation.messages import BusLimits
 from ekiden.core.conversation.model import ModelRequest, is_message, text_of
-from ekiden.core.errors.inbox import InboxItemClosed
-from ekiden.core.errors.messages import BusError
+from ekiden.core.errors.messages import BusError, InboxItemClosed
 from ekiden.core.profile import Confirmation
 from ekiden.core.questions import Ask
 from ekiden.core.tool import FunctionTool

@@ -14,7 +14,7 @@ from ekiden.compat.agents.run_config import ToolErrorFormatterArgs
 from ekiden.compat.agents.run_state import agents_of
 from ekiden.compat.agents.tool import DEFAULT_APPROVAL_REJECTION_MESSAGE, FunctionTool
 from ekiden.core.conversation.model import Item
-from ekiden.core.errors.inbox import InboxItemClosed, InboxItemNotFound
+from ekiden.core.errors.messages import InboxItemClosed, InboxItemNotFound
 from ekiden.core.events import Event
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.inbox import Inbox, InboxQuery
