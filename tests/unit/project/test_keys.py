@@ -10,7 +10,7 @@ import pytest
 
 from ekiden.core.errors import UserError
 from ekiden.core.errors.server import KeyNotFound
-from ekiden.core.privacy.words import find_keys
+from ekiden.core.privacy.detection import find_keys
 from ekiden.project.keys import KEYS, Keys, parse_key
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ManualClock

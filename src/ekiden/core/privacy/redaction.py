@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 from unicodedata import category, decimal, normalize
 
 from ekiden.core.errors import UserError
-from ekiden.core.privacy.numbers import NUMBER_KINDS, find_numbers
-from ekiden.core.privacy.words import find_emails, find_keys
+from ekiden.core.privacy.detection import NUMBER_KINDS, find_emails, find_keys, find_numbers
 from ekiden.core.text import suggestion
 from ekiden.core.values import dumps, loads
 
