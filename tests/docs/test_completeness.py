@@ -14,18 +14,12 @@ import ekiden
 from ekiden.client import errors as client_errors
 from ekiden.core import errors
 from ekiden.core import guardrails as guardrail_errors
-from ekiden.core.errors import a2a as a2a_errors
 from ekiden.core.errors import collaboration as collaboration_errors
-from ekiden.core.errors import copy as copy_errors
-from ekiden.core.errors import foreign as foreign_errors
-from ekiden.core.errors import inbox as inbox_errors
+from ekiden.core.errors import integrations as integration_errors
 from ekiden.core.errors import memory as memory_errors
 from ekiden.core.errors import messages as message_errors
-from ekiden.core.errors import replica as replica_errors
 from ekiden.core.errors import server as server_errors
-from ekiden.core.errors import sessions as session_errors
-from ekiden.core.errors import state as state_errors
-from ekiden.core.errors import temporal as temporal_errors
+from ekiden.core.errors import stored_data as stored_data_errors
 from ekiden.core.events import EventType
 from ekiden.core.values import dumps
 from ekiden.guardrails import errors as guardrail_making_errors
@@ -37,19 +31,13 @@ from tests.docs.pages import DOCS, ROOT, Page, page, pages
 _MODULES = (
     errors,
     message_errors,
-    inbox_errors,
     collaboration_errors,
     guardrail_errors,
     guardrail_making_errors,
     memory_errors,
-    state_errors,
-    session_errors,
-    replica_errors,
+    stored_data_errors,
     server_errors,
-    a2a_errors,
-    foreign_errors,
-    temporal_errors,
-    copy_errors,
+    integration_errors,
     client_errors,
 )
 ERRORS = list(

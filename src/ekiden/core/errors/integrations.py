@@ -1,16 +1,19 @@
-"""Errors of integrations: remote agents over A2A, agents of other frameworks, Temporal."""
+"""Errors of integrations: remote agents over A2A, agents of other frameworks, Temporal.
+
+EkidenError
+├── RemoteAgentError
+│   ├── RemoteAgentUnavailable    unreachable, or too slow
+│   ├── RemoteAgentFailed         it reports that it failed
+│   └── RemoteAgentInvalid        its response is unusable
+├── ForeignAgentError
+├── TemporalUnavailable
+└── UserError
+    └── FrameworkMissing
+"""
 
 from __future__ import annotations
 
 from ekiden.core.errors import EkidenError, UserError
-
-# Errors of remote agents over A2A.
-#
-# EkidenError
-# └── RemoteAgentError
-#     ├── RemoteAgentUnavailable    it cannot be reached, or does not come to an end
-#     ├── RemoteAgentFailed         it says that it could not do it
-#     └── RemoteAgentInvalid        what it says cannot be used
 
 
 class RemoteAgentError(EkidenError):
@@ -39,14 +42,6 @@ class RemoteAgentInvalid(RemoteAgentError):
     """A remote agent's response is unusable: no card, another host, too large."""
 
     code = "a2a.invalid"
-
-
-# Errors of agents of other frameworks.
-#
-# EkidenError
-# ├── ForeignAgentError
-# └── UserError
-#     └── FrameworkMissing
 
 
 class ForeignAgentError(EkidenError):

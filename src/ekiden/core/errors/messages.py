@@ -1,4 +1,20 @@
-"""Errors of messages: on the bus, and in the inbox of people."""
+"""Errors of messages: on the bus, and in the inbox of people.
+
+EkidenError
+├── BusError
+│   ├── AgentUnavailableError
+│   ├── QueryTimeout
+│   ├── QueryFailed
+│   ├── DeadlockError
+│   ├── MailboxFull
+│   ├── MessageNotFound
+│   └── SenderForged
+└── InboxError
+    ├── InboxItemNotFound
+    ├── InboxItemClosed
+    ├── InboxAnswerInvalid
+    └── InboxForbidden
+"""
 
 from __future__ import annotations
 
@@ -99,11 +115,6 @@ class SenderForged(BusError):
     def __init__(self, claimed: str, *, actual: str) -> None:
         super().__init__(f"{actual!r} cannot send or answer in the name of {claimed!r}")
         self.claimed, self.actual = claimed, actual
-
-
-# Errors of the inbox; all are `EkidenError`.
-#
-# InboxError ├── InboxItemNotFound ├── InboxItemClosed ├── InboxAnswerInvalid └── InboxForbidden
 
 
 class InboxError(EkidenError):

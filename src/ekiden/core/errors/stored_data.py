@@ -1,15 +1,25 @@
-"""Errors of stored data: copies, backups, replicas, imported sessions, changes of state."""
+"""Errors of stored data: copies, backups, replicas, imported sessions, changes of state.
+
+EkidenError
+├── StoreError
+│   ├── StoreUnfinished        a copy into the store was not completed
+│   ├── CopyDiffers            the copy differs from its source
+│   └── SourceInUse            a last copy was requested while others still write
+├── UserError
+│   ├── StoreNotEmpty          the target of a copy has content
+│   ├── NotCopyable            the target cannot hold what the source has
+│   ├── ToolMissing            pg_dump or pg_restore is missing or too old
+│   └── SessionImportInvalid   an imported document is not a session
+├── ReplicaFailed
+│   ├── ReplicaUnavailable     try again later
+│   └── ReplicaRefused         this event will never be accepted
+├── StaleState                 changed by others since it was read
+└── StateRefused               an agent's code tried it
+"""
 
 from __future__ import annotations
 
 from ekiden.core.errors import EkidenError, StoreError, UserError
-
-# Errors of copying, backing up and restoring whole stores.
-#
-# StoreError ├── StoreUnfinished a copy into the store did not come to its end ├── CopyDiffers
-# what was written is not what was read └── SourceInUse a last copy was wanted, and somebody still
-# writes UserError ├── StoreNotEmpty the target holds something ├── NotCopyable the target cannot
-# hold what the source has └── ToolMissing pg_dump or pg_restore is not there, or too old
 
 
 class StoreUnfinished(StoreError):
@@ -84,14 +94,6 @@ class ToolMissing(UserError):
         )
 
 
-# Errors of session replicas.
-#
-# EkidenError
-# └── ReplicaFailed
-#     ├── ReplicaUnavailable         it may go well later
-#     └── ReplicaRefused             this one event will never be taken
-
-
 class ReplicaFailed(EkidenError):
     """A mirror did not accept an event. Runs never see it: the event waits."""
 
@@ -133,12 +135,6 @@ class SessionImportInvalid(UserError):
             "Export it again with `ekiden session export`"
         )
         self.place, self.problem = place, problem
-
-
-# Errors of changing state from outside a run.
-#
-# EkidenError ├── StaleState somebody else changed it since it was read └── StateRefused an
-# agent's code tried it
 
 
 class StaleState(EkidenError):
