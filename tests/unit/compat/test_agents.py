@@ -21,6 +21,8 @@ def test_the_names_of_the_package_are_those_of_its_modules() -> None:
     public = {name: getattr(agents, name) for name in agents.__all__}
     assert sorted(public) == sorted(set(agents.__all__))
     for name in _MODULES:
+        if ".experimental." in name:  # Codex has a `Usage` of its own, in the SDK as well.
+            continue
         module = importlib.import_module(name)
         for shared in set(getattr(module, "__all__", ())) & set(public):
             assert getattr(module, shared) is public[shared]

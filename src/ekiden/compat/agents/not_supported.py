@@ -29,8 +29,8 @@ _REASONS = (
     ),
     (
         ("agents.extensions.experimental",),
-        "it is experimental in the SDK and drives another program",
-        "start that program in a tool of yours",
+        "its agents run at OpenAI, where Ekiden can neither check nor record their handoffs",
+        "make agents of your own that hand off to each other",
     ),
     (
         ("agents.voice",),

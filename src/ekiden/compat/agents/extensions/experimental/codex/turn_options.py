@@ -1,0 +1,31 @@
+"""Options of one turn of Codex."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ekiden.compat.agents.extensions.experimental.codex.codex_options import coerced
+
+__all__ = ["AbortSignal", "TurnOptions", "coerce_turn_options"]
+
+AbortSignal: TypeAlias = asyncio.Event
+
+
+@dataclass(frozen=True)
+class TurnOptions:
+    """Options of one turn."""
+
+    output_schema: dict[str, Any] | None = None
+    """The JSON Schema of the answer."""
+    signal: AbortSignal | None = None
+    """Ends the command when it is set."""
+    idle_timeout_seconds: float | None = None
+    """Ends the command if it reports nothing for this long."""
+
+
+def coerce_turn_options(options: TurnOptions | Mapping[str, Any] | None) -> TurnOptions | None:
+    """The options as an object."""
+    return coerced(TurnOptions, options)
