@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Required, TypeAlias, TypeVar
 
 from annotated_types import Ge, Lt
 from pydantic import AfterValidator, TypeAdapter, ValidationError
@@ -99,3 +99,34 @@ def read_by(reader: Callable[[Any], T], value: Any, place: str) -> T:
         return reader(value)
     except (EkidenError, KeyError, TypeError, ValueError, AttributeError) as exc:
         raise SessionImportInvalid(place, f"it cannot be read ({type(exc).__name__})") from exc
+
+
+class Violation(TypedDict):
+    """What does not fit a schema."""
+
+    message: str
+    path: str
+
+
+class Finding(TypedDict, total=False):
+    """What one guardrail found, or what one of a tool decided."""
+
+    type: Required[Name]
+    guardrail: Required[Name]
+    behavior: Required[Name]
+    result: str | None
+    message: str | None
+    violations: list[Violation]
+
+
+Received: Any = shape(
+    "Received", {"from": Required[Name], "reason": str | None, "summary": str | None}
+)
+"""What an agent was handed."""
+
+
+class Route(TypedDict, total=False):
+    """Why the router was asked."""
+
+    cause: Required[Name]
+    options: Object | None

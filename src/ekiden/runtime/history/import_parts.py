@@ -10,7 +10,7 @@ from ekiden.core.conversation.model import Item, is_message
 from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.core.events import Event
 from ekiden.core.plan import AgentResult, TaskDecomposition
-from ekiden.core.shapes import Amount, Count, Name, Object, check, read_by
+from ekiden.core.shapes import Amount, Count, Finding, Name, Object, check, read_by
 from ekiden.core.values import loads
 from ekiden.runtime.history.import_shapes import (
     OF_END,
@@ -28,7 +28,6 @@ from ekiden.runtime.history.import_shapes import (
 )
 from ekiden.runtime.history.session_export import is_shared_step
 from ekiden.runtime.state.cursor import Cursor, opened_in
-from ekiden.runtime.state.cursor.shapes import Finding
 from ekiden.runtime.state.snapshot import REWOUND, stays_here
 from ekiden.sessions import is_rewind, is_transfer
 

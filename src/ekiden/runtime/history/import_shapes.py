@@ -14,8 +14,18 @@ from pydantic import BeforeValidator
 from typing_extensions import TypedDict
 
 from ekiden.core.events import EventType
-from ekiden.core.shapes import Amount, Amounts, Count, Key, Name, Object, Used, shape
-from ekiden.runtime.state.cursor.shapes import Finding, Received
+from ekiden.core.shapes import (
+    Amount,
+    Amounts,
+    Count,
+    Finding,
+    Key,
+    Name,
+    Object,
+    Received,
+    Used,
+    shape,
+)
 from ekiden.sessions.state import STATE
 
 

@@ -30,7 +30,7 @@ from ekiden.runtime.questions.inboxes import item_writes
 from ekiden.runtime.questions.sessions import notice_session, question_session
 from ekiden.runtime.state.cursor import OpenQuestion
 from ekiden.runtime.state.state import RunState
-from ekiden.runtime.state.tracked import check_variable
+from ekiden.runtime.state.variables import check_variable
 from ekiden.storage.base import QueuePut, QueueStore, SessionOpening
 from ekiden.storage.priorities import NORMAL
 from ekiden.storage.timers import Timer, timer_write

@@ -22,8 +22,7 @@ from ekiden.runtime.state.ledger import DaySpending
 from ekiden.runtime.state.outbox import Outbox
 from ekiden.runtime.state.registration import register
 from ekiden.runtime.state.step_record import NOTHING, SharedBudgets, WorkClock
-from ekiden.runtime.state.tracked import Tracked
-from ekiden.runtime.state.variables import Variables, load_shared
+from ekiden.runtime.state.variables import Tracked, Variables, load_shared
 from ekiden.storage.base import (
     Claim,
     SessionRow,
@@ -207,7 +206,7 @@ class RunState(Committing):
             options.context,
             cursor.budget.usage,
             session_id=claim.session_id,
-            variables=Tracked(self),
+            variables=Tracked(self.variables, cursor),
             link=self,
         )
         self.day = None if self.config.daily is None else DaySpending(self._counted())

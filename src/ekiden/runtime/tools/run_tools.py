@@ -18,7 +18,7 @@ from ekiden.core.tool import FunctionTool
 from ekiden.runtime.questions.questions import CodeQuestions, Suspended, is_suspended
 from ekiden.runtime.state.calls import both
 from ekiden.runtime.state.state import RunState
-from ekiden.runtime.state.tracked import Draft, Tracked
+from ekiden.runtime.state.variables import Draft, Tracked
 from ekiden.runtime.tools.confirmation import Decision, ask_first, is_granted_meanwhile, is_refused
 from ekiden.tools import ToolResult, invoke
 from ekiden.tools.under_way import CallUnderWay, current_call
@@ -96,7 +96,7 @@ async def _side_by_side(
 
     async def one(each: PlannedCall) -> tuple[ToolResult, int] | None:
         nonlocal left
-        draft = Draft(Tracked(run))
+        draft = Draft(Tracked(run.variables, run.cursor))
         try:
             decision = None if each.tool.confirmation is None else await _asked(run, each)
             async with slots:

@@ -304,8 +304,7 @@ class GuardrailChecks:
     @staticmethod
     def shape() -> dict[str, Any]:
         """By key: the types of an imported one's fields."""
-        from ekiden.core.shapes import Count
-        from ekiden.runtime.state.cursor.shapes import Finding
+        from ekiden.core.shapes import Count, Finding
 
         return {"gc": Count, "gf": list[Finding], "gr": dict[str, Count]}
 

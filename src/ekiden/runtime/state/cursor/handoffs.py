@@ -340,8 +340,7 @@ class Handoffs:
 
         from annotated_types import Len
 
-        from ekiden.core.shapes import Amount, Count
-        from ekiden.runtime.state.cursor.shapes import Received, Route
+        from ekiden.core.shapes import Amount, Count, Received, Route
 
         return {
             "ch": list[str],
