@@ -1,4 +1,4 @@
-"""The variables of a run: as stored, as about to be stored, and the mapping that agents' code sees."""
+"""The variables of a run: as stored, as about to be stored, and as agents' code sees them."""
 
 from __future__ import annotations
 

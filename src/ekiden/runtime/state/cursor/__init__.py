@@ -1,7 +1,8 @@
 """Where a run stands, in components: what is stored of it between two steps."""
 
-from ekiden.runtime.state.cursor.components import (
+from ekiden.runtime.state.cursor.cursor import (
     ConversationView,
+    Cursor,
     Grant,
     OpenQuestion,
     RunBudget,
@@ -9,7 +10,6 @@ from ekiden.runtime.state.cursor.components import (
     open_questions,
     without_grants,
 )
-from ekiden.runtime.state.cursor.cursor import Cursor
 from ekiden.runtime.state.cursor.handoffs import (
     USER,
     Compensation,
