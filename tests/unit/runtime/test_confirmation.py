@@ -17,7 +17,7 @@ from ekiden.core.hooks import RunHooks
 from ekiden.core.profile import Confirmation
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
-from ekiden.runtime.state.step_record import WorkClock
+from ekiden.runtime.state.parts import WorkClock
 from ekiden.runtime.tools.confirmation import question
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
-from ekiden.core.conversation.model import Item, ModelDelta, ToolSpec, call_ids
+from ekiden.core.conversation.model import Item, ModelDelta, call_ids
 from ekiden.core.events import OBSERVERS, Event
 from ekiden.core.memory import LongTermMemory
 from ekiden.core.runs import Outcome
 from ekiden.runtime.config import RunOptions, memory_for
 from ekiden.runtime.state.commit import Committing
 from ekiden.runtime.state.cursor import Compensation, Cursor
-from ekiden.runtime.state.deadline import Deadline
 from ekiden.runtime.state.leases import Hold
 from ekiden.runtime.state.ledger import DaySpending
-from ekiden.runtime.state.outbox import Outbox
+from ekiden.runtime.state.parts import (
+    NOTHING,
+    ChildSessions,
+    Deadline,
+    Interruption,
+    Outbox,
+    SharedBudgets,
+    TurnOffer,
+    WorkClock,
+)
 from ekiden.runtime.state.registration import register
-from ekiden.runtime.state.step_record import NOTHING, SharedBudgets, WorkClock
 from ekiden.runtime.state.variables import Tracked, Variables, load_shared
 from ekiden.storage.base import (
     Claim,
@@ -31,90 +37,6 @@ from ekiden.storage.base import (
 
 _LABELS = {"task_id": "task", "correlation_id": "correlation"}
 """What of a session's meta its handoffs are found by."""
-
-
-class ChildSessions:
-    """The sessions of agents that a run asked or told something."""
-
-    __slots__ = ("eager", "tasks", "told")
-
-    def __init__(self) -> None:
-        self.tasks: dict[str, asyncio.Task[None]] = {}
-        """By session: those that answer the run's questions and are run beside it."""
-        self.eager = False
-        """Whether every answer is looked at as it comes, while others are awaited."""
-        self.told: list[str] | None = None
-        """Those that were told something, to be run by somebody."""
-
-    async def stop(self, *session_ids: str) -> None:
-        """Stop running these beside the run, or all; whoever wants their answer goes on with
-        them."""
-        chosen = session_ids or tuple(self.tasks)
-        tasks = [self.tasks.pop(each) for each in chosen if each in self.tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-class Interruption:
-    """What somebody outside wants of a run, as soon as it can be."""
-
-    __slots__ = ("_clock", "_cursor", "_scope", "at_once", "look")
-
-    def __init__(self, cursor: Cursor, clock: WorkClock) -> None:
-        self._cursor = cursor
-        self._clock = clock
-        self._scope: asyncio.Timeout | None = None
-        self.look = False
-        """Look into the store for requests of handoffs, at the end of the step."""
-        self.at_once = False
-        """The step under way is not to be finished."""
-
-    def want(self, *, at_once: bool) -> None:
-        """Somebody asked for a handoff of this session: look at the end of the step, or now."""
-        self.look = True
-        if at_once:
-            self.at_once = True
-            if self._cursor.handoffs.is_rolling_back:
-                return  # A rollback that was begun is finished first.
-            if self._scope is not None and not self._scope.expired():
-                self._scope.reschedule(asyncio.get_running_loop().time())
-
-    def clear(self) -> None:
-        """Nobody wants anything any more."""
-        self.look = self.at_once = False
-
-    def begin_step(self, scope: asyncio.Timeout) -> None:
-        """A step begins that `scope` can end."""
-        self._clock.deadline = self._scope = scope
-        if self.at_once:
-            self.want(at_once=True)
-
-    @property
-    def is_timed(self) -> bool:
-        """Whether the step under way is cut short after some time."""
-        return self._scope is not None and self._scope.when() is not None
-
-    def take_time(self) -> None:
-        """The step under way is not to be cut short any more."""
-        if self._scope is not None and not self._scope.expired():
-            self._scope.reschedule(None)
-
-    def end_step(self) -> None:
-        """The step is over."""
-        self._clock.deadline = self._scope = None
-
-
-@dataclass(slots=True, eq=False)
-class TurnOffer:
-    """What the active agent may use this turn, and is told about the task."""
-
-    by_name: dict[str, Any] = field(default_factory=dict)
-    """By name, the tools and handoffs that it may use."""
-    specs: tuple[ToolSpec, ...] = ()
-    """How its model is told of them."""
-    prompt_block: str | None = None
-    """What its model is told of the handoff to it, once that is made up."""
 
 
 class RunState(Committing):

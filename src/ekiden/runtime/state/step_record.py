@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ekiden.core.agent import Agent, Team
@@ -14,9 +12,9 @@ from ekiden.core.conversation.model import Item
 from ekiden.core.errors import UserError
 from ekiden.core.events import AUDITED, PRIVATE, QUESTIONS, Event, EventType
 from ekiden.core.privacy.masking import cover, masked_keys
-from ekiden.core.roles import Clock
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.state.cursor import Cursor, PendingHandoff
+from ekiden.runtime.state.parts import NOTHING, Beside, SharedBudgets, WorkClock
 from ekiden.runtime.state.variables import Variables
 from ekiden.sessions import said
 from ekiden.sessions.scopes import checked_value
@@ -24,110 +22,8 @@ from ekiden.sessions.state import STATE
 from ekiden.storage.base import (
     Claim,
     DocumentWrite,
-    MessageSettle,
-    QueuePut,
-    SessionOpening,
     Store,
 )
-
-
-@dataclass(slots=True, eq=False)
-class Beside:
-    """Documents, messages, answers, and sessions of others; and what follows from it all."""
-
-    documents: list[DocumentWrite] = field(default_factory=list)
-    messages: list[QueuePut] = field(default_factory=list)
-    settles: list[MessageSettle] = field(default_factory=list)
-    openings: list[SessionOpening] = field(default_factory=list)
-    wakes: list[str] = field(default_factory=list)
-    """Sessions that have to look at what was written."""
-    afterwards: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
-    """Done once it is stored, if the process lives that long."""
-
-    def extended(self, later: Beside) -> Beside:
-        """This, and what came later."""
-        return Beside(
-            documents=[*self.documents, *later.documents],
-            messages=[*self.messages, *later.messages],
-            settles=[*self.settles, *later.settles],
-            openings=[*self.openings, *later.openings],
-            wakes=[*self.wakes, *later.wakes],
-            afterwards=[*self.afterwards, *later.afterwards],
-        )
-
-
-NOTHING = Beside()
-"""Never changed: what most commits write beside their session."""
-
-
-@dataclass(slots=True, eq=False)
-class SharedBudgets:
-    """What the run spends from together with those who asked; see `runtime.state.budget`."""
-
-    outer: tuple[str, ...] = ()
-    """Purses of those who asked."""
-    held: str | None = None
-    """The model call that holds something of them."""
-    charged: list[object] | None = None
-    """What the last charge said."""
-
-
-class WorkClock:
-    """Counts the seconds of a run, but for those in which it waits for a person."""
-
-    __slots__ = ("_began", "_clock", "_stopped_at", "_turn", "deadline")
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._began = clock.monotonic()
-        self._stopped_at: float | None = None
-        self._turn: asyncio.Lock | None = None
-        self.deadline: asyncio.Timeout | None = None
-        """What ends the step under way when the run's time is up."""
-
-    def elapsed(self) -> float:
-        """Seconds since the beginning, or since the last `lap`."""
-        return self._now() - self._began
-
-    def lap(self) -> float:
-        """The same, and begin anew."""
-        now = self._now()
-        spent, self._began = now - self._began, now
-        return spent
-
-    @asynccontextmanager
-    async def stopped(self) -> AsyncIterator[None]:
-        """Wait for a person in here: the clock stands still, and people are asked one by one."""
-        if self._turn is None:
-            self._turn = asyncio.Lock()
-        async with self._turn:
-            began = self._stopped_at = self._clock.monotonic()
-            left = self._suspend()
-            try:
-                yield
-            finally:
-                self._began += self._clock.monotonic() - began
-                self._stopped_at = None
-                if left is not None:
-                    self._resume(left)
-
-    def _now(self) -> float:
-        return self._clock.monotonic() if self._stopped_at is None else self._stopped_at
-
-    def _suspend(self) -> float | None:
-        deadline = self.deadline
-        if deadline is None or deadline.expired():
-            return None
-        when = deadline.when()
-        if when is None:
-            return None
-        deadline.reschedule(None)
-        return when - asyncio.get_running_loop().time()
-
-    def _resume(self, left: float) -> None:
-        if self.deadline is not None and not self.deadline.expired():
-            self.deadline.reschedule(asyncio.get_running_loop().time() + left)
-
 
 REDACTED = "Error details are redacted."
 
