@@ -166,12 +166,12 @@ IN_RUNTIME = (
         area="settling",
         file="runtime/questions/answers.py",
         text=(
-            "    run.beside.settles.append(MessageSettle(key=str(message_id), state=state,"
+            "    run.side_writes.settles.append(MessageSettle(key=str(message_id), state=state,"
             " answer=answer))"
         ),
         replacement=(
             "    settle = MessageSettle(key=str(message_id), state=state, answer=answer)\n"
-            "    run.beside.afterwards.append(partial(run.store.settle_messages, [settle]))"
+            "    run.side_writes.afterwards.append(partial(run.store.settle_messages, [settle]))"
         ),
         why="killed in between, the session that was asked is over and its answer is lost",
         tests=(

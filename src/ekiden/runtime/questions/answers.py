@@ -176,13 +176,13 @@ def _see_to_unfinished(
     if question.session is None:
         return
     if is_deadlock:
-        run.beside.afterwards.append(
+        run.side_writes.afterwards.append(
             partial(abandon, run.store, question.session, question.id, only_fresh=True)
         )
     if not run.options.drives and not run.agent.traits.gives_tasks:
         return
     if state == "timed_out":
-        run.beside.afterwards.append(
+        run.side_writes.afterwards.append(
             partial(abandon, run.store, question.session, question.id, only_ready=True, insist=True)
         )
     elif is_deadlock and run.options.drives:
@@ -289,7 +289,7 @@ def give_answer(run: RunState, outcome: Outcome) -> None:
             if isinstance(exc, UnknownPrice):
                 answer[_ENDS_ASKER] = True
         case OutOfBudget() if _is_askers_limit(run, outcome):
-            run.beside.wakes.append(run.meta["asked_in"])
+            run.side_writes.wakes.append(run.meta["asked_in"])
             return
         case OutOfBudget(limit, allowed, used):
             told = f"the limit of {allowed:g} {limit} was reached ({used:g} used)"
@@ -302,4 +302,4 @@ def give_answer(run: RunState, outcome: Outcome) -> None:
     }
     if run.cursor.questions.person_us:
         answer["person_us"] = run.cursor.questions.person_us
-    run.beside.settles.append(MessageSettle(key=str(message_id), state=state, answer=answer))
+    run.side_writes.settles.append(MessageSettle(key=str(message_id), state=state, answer=answer))

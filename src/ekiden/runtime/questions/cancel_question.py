@@ -154,13 +154,13 @@ async def withdraw(
 
 def withdraw_query(run: RunState, question: OpenQuestion) -> None:
     """Nobody waits for the answer of this agent; the caller commits it."""
-    beside = run.beside
-    beside.settles.append(MessageSettle(key=question.id, state="cancelled"))
-    beside.documents.append(timer_end(question))
+    side = run.side_writes
+    side.settles.append(MessageSettle(key=question.id, state="cancelled"))
+    side.documents.append(timer_end(question))
     if question.session is not None:
-        beside.wakes.append(question.session)
-        beside.afterwards.append(partial(run.children.stop, question.session))
-        beside.afterwards.append(
+        side.wakes.append(question.session)
+        side.afterwards.append(partial(run.children.stop, question.session))
+        side.afterwards.append(
             partial(abandon, run.store, question.session, question.id, insist=True)
         )
 

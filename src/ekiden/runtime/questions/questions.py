@@ -130,10 +130,10 @@ class CodeQuestions:
     ) -> None:
         run = self._run
         if opening is not None:
-            run.beside.openings.append(opening)
+            run.side_writes.openings.append(opening)
             run.children.told = list(dict.fromkeys((*(run.children.told or ()), opening.new.id)))
         if letter is not None:
-            run.beside.messages.append(letter)
+            run.side_writes.messages.append(letter)
         details = {"id": message.id, "to": message.to_agent, "subject": message.subject}
         if opening is not None:
             details["session"] = opening.new.id
@@ -201,9 +201,9 @@ class CodeQuestions:
         child = None
         if question.agent in run.team:
             opening = question_session(run, message, question)
-            run.beside.openings.append(opening)
+            run.side_writes.openings.append(opening)
             child = opening.new.id
-        run.beside.messages.append(
+        run.side_writes.messages.append(
             QueuePut(
                 queue=agent_queue(question.agent),
                 key=message.id,
@@ -422,7 +422,7 @@ def pause(run: RunState, key: str, seconds: float, now_us: int) -> None:
         created_at=run.config.clock.now_us() / 1e6,
     )
     due_us = now_us + int(seconds * 1e6)
-    run.beside.messages.append(
+    run.side_writes.messages.append(
         QueuePut(
             queue=PAUSES,
             key=message.id,

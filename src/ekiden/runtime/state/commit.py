@@ -23,7 +23,7 @@ from ekiden.runtime.state.calls import to_the_end
 from ekiden.runtime.state.cursor import Cursor, PendingHandoff
 from ekiden.runtime.state.leases import Hold, keeper_of
 from ekiden.runtime.state.ledger import DaySpending
-from ekiden.runtime.state.parts import NOTHING, Beside, Outbox
+from ekiden.runtime.state.parts import NO_SIDE_WRITES, Outbox, SideWrites
 from ekiden.runtime.state.snapshot import snapshot_key, snapshot_of
 from ekiden.runtime.state.step_record import Recording
 from ekiden.runtime.state.variables import StateChange, VariablesNow
@@ -49,7 +49,7 @@ class _Batch:
     cursor: dict[str, Any]
     state: StateChange | None
     items_before: int
-    beside: Beside
+    side_writes: SideWrites
     stored: bool = False
 
 
@@ -136,7 +136,7 @@ class Committing(Recording):
     def discard(self) -> None:
         """Go back to what is stored; only tokens and time that were spent stay spent."""
         self._new_handoffs.clear()
-        self._beside = NOTHING
+        self._side_writes = NO_SIDE_WRITES
         self.shared_budgets.charged = None
         self.questions = self.kept = None
         self.outbox.discard()
@@ -192,7 +192,7 @@ class Committing(Recording):
         self.outbox.announce()
         if self.shared_budgets.held is not None:
             await let_go(self)
-        for each in batch.beside.afterwards:
+        for each in batch.side_writes.afterwards:
             await each()
 
     def _counted(self) -> tuple[float, float, float]:
@@ -321,9 +321,9 @@ class Committing(Recording):
             cursor=self._where_it_stands().to_json(),
             state=state,
             items_before=self._pending_items,
-            beside=self._beside,
+            side_writes=self._side_writes,
         )
-        self._beside = NOTHING
+        self._side_writes = NO_SIDE_WRITES
         self.kept = None
         self._pending, self._steps = [], {}
         self._pending_items = len(self.visible)
@@ -337,7 +337,7 @@ class Committing(Recording):
         self._pending = [*events, *self._pending]
         self._steps = {**batch.steps, **self._steps}
         self._pending_items = batch.items_before
-        self._beside = batch.beside.extended(self._beside)
+        self._side_writes = batch.side_writes.extended(self._side_writes)
 
     async def _stored(self, commit: Commit) -> asyncio.CancelledError | None:
         """Store it even if the step is cut short meanwhile; gives back that cancellation.
@@ -378,7 +378,7 @@ class Committing(Recording):
     def _commit_of(
         self, batch: _Batch, status: SessionStatus | None, outcome: str | None, release: bool
     ) -> Commit:
-        state, beside, documents = batch.state, batch.beside, batch.beside.documents
+        state, side, documents = batch.state, batch.side_writes, batch.side_writes.documents
         if self.day is not None and (charge := self.day.charge(self, self._counted())) is not None:
             documents = [*documents, charge]
         if state is not None and state.shared:
@@ -394,10 +394,10 @@ class Committing(Recording):
             events=batch.events,
             steps=batch.steps,
             documents=documents,
-            messages=beside.messages,
-            settles=beside.settles,
-            openings=beside.openings,
-            wakes=beside.wakes,
+            messages=side.messages,
+            settles=side.settles,
+            openings=side.openings,
+            wakes=side.wakes,
             seen_wakes=self._wakes if status == "waiting" else None,
             release=release,
         )

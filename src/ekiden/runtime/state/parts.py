@@ -23,21 +23,21 @@ from ekiden.storage.base import (
 
 
 @dataclass(slots=True, eq=False)
-class Beside:
-    """Documents, messages, answers, and sessions of others; and what follows from it all."""
+class SideWrites:
+    """Writes to other records in the commit of a step: documents, messages, answers, sessions."""
 
     documents: list[DocumentWrite] = field(default_factory=list)
     messages: list[QueuePut] = field(default_factory=list)
     settles: list[MessageSettle] = field(default_factory=list)
     openings: list[SessionOpening] = field(default_factory=list)
     wakes: list[str] = field(default_factory=list)
-    """Sessions that have to look at what was written."""
+    """Sessions to wake, because something was written for them."""
     afterwards: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
-    """Done once it is stored, if the process lives that long."""
+    """Called after the commit; lost if the process dies before."""
 
-    def extended(self, later: Beside) -> Beside:
-        """This, and what came later."""
-        return Beside(
+    def extended(self, later: SideWrites) -> SideWrites:
+        """These writes, followed by `later` ones."""
+        return SideWrites(
             documents=[*self.documents, *later.documents],
             messages=[*self.messages, *later.messages],
             settles=[*self.settles, *later.settles],
@@ -47,20 +47,20 @@ class Beside:
         )
 
 
-NOTHING = Beside()
-"""Never changed: what most commits write beside their session."""
+NO_SIDE_WRITES = SideWrites()
+"""Never changed: most commits write only their own session."""
 
 
 @dataclass(slots=True, eq=False)
 class SharedBudgets:
-    """What the run spends from together with those who asked; see `runtime.state.budget`."""
+    """Budgets that the run shares with the sessions that asked it; see `runtime.state.budget`."""
 
     outer: tuple[str, ...] = ()
-    """Purses of those who asked."""
+    """Keys of the shared budgets of the askers."""
     held: str | None = None
-    """The model call that holds something of them."""
+    """The model call that has reserved a part of them."""
     charged: list[object] | None = None
-    """What the last charge said."""
+    """The amounts of the last charge."""
 
 
 class WorkClock:
@@ -81,14 +81,14 @@ class WorkClock:
         return self._now() - self._began
 
     def lap(self) -> float:
-        """The same, and begin anew."""
+        """`elapsed`, and start counting again at 0."""
         now = self._now()
         spent, self._began = now - self._began, now
         return spent
 
     @asynccontextmanager
     async def stopped(self) -> AsyncIterator[None]:
-        """Wait for a person in here: the clock stands still, and people are asked one by one."""
+        """Stop the clock inside the block, which waits for a person; people are asked in turn."""
         if self._turn is None:
             self._turn = asyncio.Lock()
         async with self._turn:
@@ -121,21 +121,20 @@ class WorkClock:
 
 
 class ChildSessions:
-    """The sessions of agents that a run asked or told something."""
+    """The sessions of agents that this run sent questions or notices to."""
 
     __slots__ = ("eager", "tasks", "told")
 
     def __init__(self) -> None:
         self.tasks: dict[str, asyncio.Task[None]] = {}
-        """By session: those that answer the run's questions and are run beside it."""
+        """By session: the tasks that run those who answer questions, concurrently with the run."""
         self.eager = False
-        """Whether every answer is looked at as it comes, while others are awaited."""
+        """Whether each answer is processed on arrival, while others are pending."""
         self.told: list[str] | None = None
-        """Those that were told something, to be run by somebody."""
+        """Sessions that got a notice and have yet to be run."""
 
     async def stop(self, *session_ids: str) -> None:
-        """Stop running these beside the run, or all; whoever wants their answer goes on with
-        them."""
+        """Stop the tasks of these sessions, or all tasks; another process can resume them."""
         chosen = session_ids or tuple(self.tasks)
         tasks = [self.tasks.pop(each) for each in chosen if each in self.tasks]
         for task in tasks:
@@ -144,7 +143,7 @@ class ChildSessions:
 
 
 class Interruption:
-    """What somebody outside wants of a run, as soon as it can be."""
+    """Requests from outside of the run: noticed after the current step, or at once."""
 
     __slots__ = ("_clock", "_cursor", "_scope", "at_once", "look")
 
@@ -153,12 +152,12 @@ class Interruption:
         self._clock = clock
         self._scope: asyncio.Timeout | None = None
         self.look = False
-        """Look into the store for requests of handoffs, at the end of the step."""
+        """Whether to read handoff requests from the store at the end of the step."""
         self.at_once = False
-        """The step under way is not to be finished."""
+        """Whether the current step is cut short."""
 
     def want(self, *, at_once: bool) -> None:
-        """Somebody asked for a handoff of this session: look at the end of the step, or now."""
+        """A handoff of this session was requested: handle it after the current step, or now."""
         self.look = True
         if at_once:
             self.at_once = True
@@ -168,22 +167,22 @@ class Interruption:
                 self._scope.reschedule(asyncio.get_running_loop().time())
 
     def clear(self) -> None:
-        """Nobody wants anything any more."""
+        """All requests are handled."""
         self.look = self.at_once = False
 
     def begin_step(self, scope: asyncio.Timeout) -> None:
-        """A step begins that `scope` can end."""
+        """A step begins; rescheduling `scope` cuts it short."""
         self._clock.deadline = self._scope = scope
         if self.at_once:
             self.want(at_once=True)
 
     @property
     def is_timed(self) -> bool:
-        """Whether the step under way is cut short after some time."""
+        """Whether the current step has a deadline."""
         return self._scope is not None and self._scope.when() is not None
 
     def take_time(self) -> None:
-        """The step under way is not to be cut short any more."""
+        """Remove the deadline of the current step."""
         if self._scope is not None and not self._scope.expired():
             self._scope.reschedule(None)
 
@@ -194,36 +193,36 @@ class Interruption:
 
 @dataclass(slots=True, eq=False)
 class TurnOffer:
-    """What the active agent may use this turn, and is told about the task."""
+    """The tools and handoffs of the active agent in this turn, and its prompt block."""
 
     by_name: dict[str, Any] = field(default_factory=dict)
-    """By name, the tools and handoffs that it may use."""
+    """By name: its enabled tools and handoffs."""
     specs: tuple[ToolSpec, ...] = ()
-    """How its model is told of them."""
+    """Their specifications for the model."""
     prompt_block: str | None = None
-    """What its model is told of the handoff to it, once that is made up."""
+    """The block of its prompt about the handoff to it, once it is written."""
 
 
 class Deadline:
-    """Cuts one wait of a run short after the other, each after its time: `TimeoutError`.
+    """Limits each model call of a run to its time-out: `TimeoutError`.
 
-    It does what `asyncio.timeout` does, with one timer for all waits of the run: one that fires too
-    early is set again. A timer that was cancelled stays in the loop for a while, and with it the
-    context that it was made in, which refers to the run: therefore that is an empty one.
+    Does what `asyncio.timeout` does, with one timer for all waits of the run: a timer that fires
+    too early is set again. The event loop keeps a cancelled timer, and the context it was made in,
+    for a while. That context would keep the run alive, so the timer gets an empty one.
     """
 
     __slots__ = ("_at", "_cancelling", "_task", "_timer", "_when", "expired")
 
     def __init__(self) -> None:
         self.expired = False
-        """Whether the last wait was cut short."""
+        """Whether the last wait timed out."""
         self._timer: asyncio.TimerHandle | None = None
         self._at = 0.0
         """When the timer fires."""
         self._when = 0.0
-        """When the wait under way is over."""
+        """When the current wait times out."""
         self._task: asyncio.Task[object] | None = None
-        """Who waits."""
+        """The waiting task."""
         self._cancelling = 0
 
     def after(self, seconds: float) -> Deadline:
@@ -252,7 +251,7 @@ class Deadline:
                 raise TimeoutError from exc
 
     def close(self) -> None:
-        """There is nothing more to wait for."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -274,26 +273,26 @@ class Deadline:
 
 
 class Outbox:
-    """Stored events and pieces of answers, in the order in which observers are shown them."""
+    """Stored events and pieces of answers for observers, in order."""
 
     __slots__ = ("_loop", "_news", "_place", "_published", "_seen", "held_back", "waiting")
 
     def __init__(self) -> None:
         self.waiting: list[Event | ModelDelta] = []
-        """What nobody was shown yet."""
+        """Not shown yet."""
         self.held_back: list[ModelDelta] = []
-        """Pieces of the last answer that nobody is shown before guardrails let it through."""
+        """Pieces of the last answer, shown only after output guardrails pass."""
         self._published: list[tuple[str, Any]] = []
-        """What the turn published and showed before it was stored, with the key of its step."""
+        """What the turn published and showed before the commit, with the key of its step."""
         self._place = 0
-        """How much of it the step under way published again."""
+        """How many of them the current step has published again."""
         self._news: asyncio.Event | None = None
         self._seen: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def show(self, shown: ModelDelta | Event) -> None:
-        """Show observers a piece of an answer, which is not stored, or what happened in a session
-        that answers this one. Tools in threads may show something, too."""
+        """Show observers a piece of an answer, which is not stored, or an event of a session that
+        answers this one. Thread-safe, for tools in threads."""
         self.waiting.append(shown)
         if self._news is not None:
             if self._loop is _running_loop():
@@ -302,7 +301,7 @@ class Outbox:
                 self._loop.call_soon_threadsafe(self._news.set)
 
     def show_answer(self) -> None:
-        """The answer was let through: show observers the pieces that were held back."""
+        """The answer passed the guardrails: show the pieces that were held back."""
         for each in self.held_back:
             self.show(each)
         self.held_back = []
@@ -322,16 +321,16 @@ class Outbox:
             show(published)
 
     def discard(self) -> None:
-        """The step under way begins anew."""
+        """The current step restarts."""
         self._place = 0
 
     def announce(self) -> None:
-        """Something was stored: observers have something to look at."""
+        """Tell observers that events were stored."""
         if self._news is not None:
             self._news.set()
 
     def take(self) -> list[Event | ModelDelta]:
-        """What is new for an observer."""
+        """Remove and return everything that is not shown yet."""
         taken, self.waiting = self.waiting, []
         return taken
 
@@ -343,14 +342,14 @@ class Outbox:
         return self._news
 
     async def until_seen(self) -> None:
-        """Return when whoever watches the run has seen everything that happened so far."""
+        """Wait until the observer has seen everything so far."""
         while self._news is not None and self.waiting:
             self._news.set()
             self._seen = self._seen or asyncio.Event()
             await self._seen.wait()
 
     def note_all_seen(self) -> None:
-        """Whoever watches the run has seen everything that happened so far."""
+        """The observer has seen everything so far."""
         if self._seen is not None:
             self._seen.set()
             self._seen = None

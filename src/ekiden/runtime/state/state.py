@@ -18,7 +18,7 @@ from ekiden.runtime.state.cursor import Compensation, Cursor
 from ekiden.runtime.state.leases import Hold
 from ekiden.runtime.state.ledger import DaySpending
 from ekiden.runtime.state.parts import (
-    NOTHING,
+    NO_SIDE_WRITES,
     ChildSessions,
     Deadline,
     Interruption,
@@ -160,7 +160,7 @@ class RunState(Committing):
         self.kept = self.questions = self.staged = None
         self.brought = ()
         self.trigger_notes = {}
-        self._beside = NOTHING
+        self._side_writes = NO_SIDE_WRITES
         self._new_handoffs = []
         self._pending = []
         self._steps = {}

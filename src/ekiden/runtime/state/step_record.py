@@ -14,7 +14,7 @@ from ekiden.core.events import AUDITED, PRIVATE, QUESTIONS, Event, EventType
 from ekiden.core.privacy.masking import cover, masked_keys
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.state.cursor import Cursor, PendingHandoff
-from ekiden.runtime.state.parts import NOTHING, Beside, SharedBudgets, WorkClock
+from ekiden.runtime.state.parts import NO_SIDE_WRITES, SharedBudgets, SideWrites, WorkClock
 from ekiden.runtime.state.variables import Variables
 from ekiden.sessions import said
 from ekiden.sessions.scopes import checked_value
@@ -41,13 +41,13 @@ class Recording:
     """The part of a run that steps write to: events, results, and what goes along with them."""
 
     __slots__ = (
-        "_beside",
         "_known",
         "_labels",
         "_new_handoffs",
         "_pending",
         "_pending_items",
         "_seq",
+        "_side_writes",
         "_steps",
         "agent",
         "brought",
@@ -92,7 +92,7 @@ class Recording:
     """What conditions of the active agent's triggers last came out as."""
     variables: Variables
     work: WorkClock
-    _beside: Beside
+    _side_writes: SideWrites
     _known: dict[str, Agent[Any]]
     _labels: dict[str, str]
     _new_handoffs: list[PendingHandoff]
@@ -231,19 +231,19 @@ class Recording:
         self.cursor.triggers.note_published(name)
 
     @property
-    def beside(self) -> Beside:
-        """What the next `commit` writes beside this session."""
-        if self._beside is NOTHING:
-            self._beside = Beside()
-        return self._beside
+    def side_writes(self) -> SideWrites:
+        """What the next `commit` writes besides this session."""
+        if self._side_writes is NO_SIDE_WRITES:
+            self._side_writes = SideWrites()
+        return self._side_writes
 
     def write(self, document: DocumentWrite) -> None:
         """Write a document with the next `commit`."""
-        self.beside.documents.append(document)
+        self.side_writes.documents.append(document)
 
     def writes(self) -> list[DocumentWrite]:
         """The documents that the next `commit` writes."""
-        return list(self._beside.documents)
+        return list(self._side_writes.documents)
 
     def put_message(self, put: Callable[[], None]) -> None:
         """Send something with the next commit, whether the step comes to its end or waits: `put`
