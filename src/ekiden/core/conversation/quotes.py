@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import groupby
 from typing import Any, Final
 
-from ekiden.core.conversation.model import Item, is_message, text_of, user_message
+from ekiden.core.conversation.model import (
+    Item,
+    is_message,
+    text_of,
+    user_message,
+)
 from ekiden.core.values import dumps
 
 _STRINGS = {str}
@@ -112,3 +117,11 @@ def _is_content(content: Any) -> bool:
         isinstance(content, list)
         and all(isinstance(part, dict) and part.get("type") in _PARTS for part in content)
     )
+
+
+def last_request(items: Sequence[Item]) -> str:
+    """The person's last message."""
+    for item in reversed(items):
+        if is_request(item):
+            return text_of(item)
+    return ""

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from ekiden.core.conversation.model import assistant_message
+from ekiden.core.conversation.quotes import last_request
 from ekiden.core.errors import ModelBehaviorError, SessionError, StoreUnavailable, UserError
 from ekiden.core.errors.messages import BusError
 from ekiden.core.faults import fault_point
@@ -32,7 +33,6 @@ from ekiden.runtime.plans.steps import PlanSteps, plan_model
 from ekiden.runtime.questions.questions import CodeQuestions, Suspended, pause
 from ekiden.runtime.state.budget import Spent, UnknownPrice, narrowed
 from ekiden.runtime.state.state import RunState
-from ekiden.runtime.turn.assign import last_request
 from ekiden.runtime.turn.turn import conclude, start_agent
 from ekiden.supervisor import (
     aggregator_of,

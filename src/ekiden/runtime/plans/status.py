@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ekiden.core.conversation.model import is_message, text_of
+from ekiden.core.conversation.quotes import last_request
 from ekiden.core.errors import OutOfBudgetError, UserError
 from ekiden.core.events import Event
 from ekiden.core.plan import MultiAgentState
 from ekiden.core.runs import OutOfBudget
 from ekiden.runtime.outcome.finish import outcome_told
 from ekiden.runtime.state.cursor import Cursor
-from ekiden.runtime.turn.assign import last_request
 from ekiden.sessions import said
 from ekiden.storage.base import Store
 from ekiden.supervisor import state_of

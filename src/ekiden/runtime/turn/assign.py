@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.agent import Agent, Team
-from ekiden.core.conversation.model import Item, assistant_message, text_of
-from ekiden.core.conversation.quotes import is_request
+from ekiden.core.conversation.model import Item, assistant_message
+from ekiden.core.conversation.quotes import last_request
 from ekiden.core.errors import NoRoute, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.roles import RouteCause
@@ -62,7 +62,7 @@ async def assign(run: RunState) -> None:
     """
     router, cursor = run.agent, run.cursor
     assert router.router is not None
-    asked = cursor.handoffs.route or _asked("gave_up" if cursor.handoffs.depth else "new", None)
+    asked = cursor.handoffs.route or {"cause": "gave_up" if cursor.handoffs.depth else "new"}
     began = run.config.clock.monotonic()
     fault_point("route.assign.before_call")
     chosen = await router.router.assign(
@@ -97,14 +97,6 @@ async def assign(run: RunState) -> None:
         "message", items=(assistant_message(chosen.reply),), step=run.step_key("m"), details=told
     )
     await conclude(run, [], Done(chosen.reply))
-
-
-def last_request(items: Sequence[Item]) -> str:
-    """The person's last message."""
-    for item in reversed(items):
-        if is_request(item):
-            return text_of(item)
-    return ""
 
 
 def _move(run: RunState, target: Agent[Any]) -> None:
