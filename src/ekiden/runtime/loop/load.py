@@ -14,6 +14,7 @@ from ekiden.core.faults import fault_point
 from ekiden.runtime.config import RunOptions
 from ekiden.runtime.conversation.corrections import UNDONE, undone_told
 from ekiden.runtime.handoff.rollback import give_back
+from ekiden.runtime.kinds.registry import addressee
 from ekiden.runtime.outcome.finish import final_outcome, outcome_told
 from ekiden.runtime.questions.cancel_question import withdraw
 from ekiden.runtime.state.attempt import give_up_tried
@@ -23,7 +24,6 @@ from ekiden.runtime.state.leases import Hold
 from ekiden.runtime.state.snapshot import snapshot_key, snapshot_of, told_so_far, up_to
 from ekiden.runtime.state.state import RunState, load_memo
 from ekiden.runtime.tools.unfinished_calls import ClosedCall, interrupted, interrupted_code
-from ekiden.runtime.turn.assign import addressee
 from ekiden.sessions import begins_chain, history_length, open_calls, standing, visible_items
 from ekiden.sessions.state import told_state
 from ekiden.storage.base import Claim, SessionRow, Store
