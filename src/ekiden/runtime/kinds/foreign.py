@@ -62,8 +62,8 @@ from ekiden.runtime.questions.questions import Suspended, decided, is_suspended,
 from ekiden.runtime.state.budget import Spent, spend_own
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.confirmation import ask_first
-from ekiden.runtime.turn.limits import over_limit
 from ekiden.runtime.turn.model_call import cost_of_answer, counts_money, prompt_block
+from ekiden.runtime.turn.turn import over_limit
 from ekiden.tools import output_of, to_jsonable
 from ekiden.tracing.ids import TRACEPARENT, span_id_of
 from ekiden.tracing.lookup import context_for

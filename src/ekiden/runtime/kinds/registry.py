@@ -35,8 +35,7 @@ from ekiden.runtime.guardrails.output import approve
 from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.offer import refresh_offer
-from ekiden.runtime.turn.limits import time_left
-from ekiden.runtime.turn.turn import conclude, start_agent, think
+from ekiden.runtime.turn.turn import conclude, start_agent, think, time_left
 from ekiden.storage.values import copy_json
 
 

@@ -28,8 +28,14 @@ from ekiden.runtime.state.budget import Spent, allowed, as_set, own_left
 from ekiden.runtime.state.cursor import had_before
 from ekiden.runtime.state.ledger import read_day
 from ekiden.runtime.state.state import RunState, load_memo
-from ekiden.runtime.turn.limits import TimeLimit, has_triggers, over_limit, time_left
-from ekiden.runtime.turn.turn import resume_acting, settle_answer
+from ekiden.runtime.turn.turn import (
+    TimeLimit,
+    has_triggers,
+    over_limit,
+    resume_acting,
+    settle_answer,
+    time_left,
+)
 from ekiden.tools.under_way import CallUnderWay, watch_threads
 from ekiden.tracing.log_context import logging_for
 

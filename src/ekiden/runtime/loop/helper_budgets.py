@@ -22,7 +22,7 @@ from ekiden.runtime.state.budget import Spent, left_of
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion, RunBudget
 from ekiden.runtime.state.leases import owner_name
 from ekiden.runtime.state.state import RunState
-from ekiden.runtime.turn.limits import over_limit
+from ekiden.runtime.turn.turn import over_limit
 from ekiden.storage.base import Commit, MessageFilter, SessionPatch, SessionRow
 from ekiden.storage.timers import Timer, timer_write
 

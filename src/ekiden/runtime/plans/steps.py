@@ -13,9 +13,8 @@ from ekiden.core.plan import AgentResult, AgentTask, AskModel, PlanSettings, Tas
 from ekiden.core.values import to_json
 from ekiden.runtime.state.budget import Spent
 from ekiden.runtime.state.state import RunState
-from ekiden.runtime.turn.limits import over_limit
 from ekiden.runtime.turn.model_call import call_model, resolve, system_prompt
-from ekiden.runtime.turn.turn import call_details
+from ekiden.runtime.turn.turn import call_details, over_limit
 
 _FINAL = frozenset(
     {
