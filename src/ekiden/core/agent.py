@@ -190,7 +190,7 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     description: str | None = None
     """The agent's purpose, in a sentence: shown to people, and used by `semantic` routing."""
     scope: Scope = "project"
-    triggers: Triggers = field(default_factory=Triggers)
+    triggers: Triggers = Triggers()
     capabilities: tuple[Capability, ...] = ()
     router: Assigner | None = None
     """The agent is a router: it routes every conversation to another agent."""

@@ -1,7 +1,6 @@
 """Sessions: stored conversations and how to read them."""
 
 from ekiden.sessions.conversation import (
-    begins_chain,
     chain_of,
     conversation,
     history_length,
@@ -19,7 +18,6 @@ from ekiden.sessions.state import SessionState, state_at, variables_at
 __all__ = [
     "Session",
     "SessionState",
-    "begins_chain",
     "chain_of",
     "conversation",
     "history_length",

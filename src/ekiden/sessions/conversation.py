@@ -99,12 +99,6 @@ def undone(events: Iterable[Event]) -> list[tuple[int, int]]:
     return ranges
 
 
-def begins_chain(items: Iterable[Item]) -> bool:
-    """Whether a run with the input `items` begins a new chain of handoffs: there is a new message,
-    not only outputs of calls."""
-    return any(item.get("type") != "function_call_output" for item in items)
-
-
 def is_rewind(event: Event) -> bool:
     """Whether the event rewound the session to an earlier one, `details["rewound"]`."""
     return (

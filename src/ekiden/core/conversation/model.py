@@ -409,3 +409,9 @@ class PreparedModel(Model, Protocol):
     async def warm_up(self) -> None:
         """Import its dependencies, so that the first request's timeout covers only the request."""
         ...
+
+
+def begins_chain(items: Iterable[Item]) -> bool:
+    """Whether a run with the input `items` begins a new chain of handoffs: there is a new message,
+    not only outputs of calls."""
+    return any(item.get("type") != "function_call_output" for item in items)

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ekiden.core.conversation.model import begins_chain
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.runtime.history.replay import Fold, beginning, begins_run, is_given, runs_begun
 from ekiden.runtime.history.session_export import is_shared_step
 from ekiden.runtime.state.cursor import Cursor, PendingHandoff
 from ekiden.runtime.state.snapshot import REWOUND, kept_until, run_of, snapshot_key, turn_of
-from ekiden.sessions import begins_chain, is_rewind, standing, variables_at
+from ekiden.sessions import is_rewind, standing, variables_at
 from ekiden.sessions.progress import Progress
 from ekiden.sessions.state import told_state
 from ekiden.storage.base import SessionRow, Store

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.model import Item
+from ekiden.core.conversation.model import Item, begins_chain
 from ekiden.core.errors import HandoffError, HandoffRefused, SessionBusy, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
@@ -24,7 +24,7 @@ from ekiden.runtime.state.leases import Hold
 from ekiden.runtime.state.snapshot import snapshot_key, snapshot_of, told_so_far, up_to
 from ekiden.runtime.state.state import RunState, load_memo
 from ekiden.runtime.tools.unfinished_calls import ClosedCall, interrupted, interrupted_code
-from ekiden.sessions import begins_chain, history_length, open_calls, standing, visible_items
+from ekiden.sessions import history_length, open_calls, standing, visible_items
 from ekiden.sessions.state import told_state
 from ekiden.storage.base import Claim, SessionRow, Store
 
@@ -57,7 +57,8 @@ async def first_step(
         closing = await interrupted(store, row.id, events, before, open_calls(events))
     if not closing and not items:
         raise UserError("a run needs a message: the input is empty")
-    closing += await interrupted_code(store, row.id, events, before.progress)
+    if row.seq:
+        closing += await interrupted_code(store, row.id, events, before.progress)
     run = RunState(
         options, store=store, claim=claim, hold=hold, row=row, agent=agent, visible=visible,
         cursor=before.next_run(
