@@ -10,8 +10,8 @@ from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
 from ekiden.api.state import Seen
 from ekiden.api.texts import PERSON, PLAIN, SESSION_ID
-from ekiden.core.conversation.messages import Priority
 from ekiden.core.questions import InboxItem, InboxKind
+from ekiden.core.values import Priority
 from ekiden.inbox.inbox import BulkAnswer
 from ekiden.inbox.query import StatusFilter
 

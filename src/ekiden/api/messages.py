@@ -10,8 +10,7 @@ from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
 from ekiden.api.texts import ONE_LINE, PLAIN
-from ekiden.core.conversation.messages import Priority
-from ekiden.core.values import Value, left_out
+from ekiden.core.values import Priority, Value, left_out
 from ekiden.storage.messages import MessageState
 
 MessageId: TypeAlias = Annotated[

@@ -11,12 +11,12 @@ from ekiden.api.pages import Pages
 from ekiden.api.state import VariableName
 from ekiden.api.streams import AsyncStream
 from ekiden.api.texts import MOST_EVENTS, ONE_LINE, PLAIN, SESSION_ID
-from ekiden.core.conversation.messages import Priority
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
 from ekiden.core.runs import Begun, Run
 from ekiden.core.runs import RunError as RunError
 from ekiden.core.runs import RunStatus as RunStatus
+from ekiden.core.values import Priority
 from ekiden.routing.decision import Strategy
 from ekiden.sessions.scopes import MAX_VARIABLES
 

@@ -7,15 +7,10 @@ from typing import Any, Literal, overload
 
 from ekiden.bus.checks import check_contents
 from ekiden.bus.exchange import Broadcast, Exchange
-from ekiden.core.conversation.messages import (
-    DEFAULT_TIMEOUT_S,
-    AgentMessage,
-    MessageType,
-    Priority,
-    priority_number,
-)
+from ekiden.core.conversation.messages import DEFAULT_TIMEOUT_S, AgentMessage, MessageType
 from ekiden.core.errors import UserError
 from ekiden.core.questions import Ask, InboxAnswer, InboxItem, Option
+from ekiden.core.values import Priority, priority_number
 from ekiden.storage.messages import Settled
 
 

@@ -22,7 +22,7 @@ from ekiden.core.errors import SessionBusy
 if TYPE_CHECKING:
     from ekiden.api.runs import Shown
     from ekiden.cli.run.follow import Start
-    from ekiden.core.conversation.messages import Priority
+    from ekiden.core.values import Priority
     from ekiden.project.project import Project
     from ekiden.project.routing import AddressedMessage
     from ekiden.routing.decision import Strategy

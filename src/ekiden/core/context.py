@@ -11,10 +11,10 @@ from ekiden.core.errors import UserError
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    from ekiden.core.conversation.messages import Priority
     from ekiden.core.handoff_terms import Budget
     from ekiden.core.memory import LongTermMemory
     from ekiden.core.questions import Ask, AskScope, InboxAnswer, Option
+    from ekiden.core.values import Priority
 
     # The default lets type checkers read `Agent("desk")` as `Agent[Any]`.
     TContext = TypeVar("TContext", default=Any)

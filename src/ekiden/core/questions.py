@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from ekiden.core.checks.fields import Name, Seconds
-from ekiden.core.conversation.messages import DEFAULT_TIMEOUT_S, Priority, priority_number
+from ekiden.core.conversation.messages import DEFAULT_TIMEOUT_S
 from ekiden.core.errors import UserError
 from ekiden.core.handoff_terms import Budget
-from ekiden.core.values import Value, from_json, new_id, to_json
+from ekiden.core.values import Priority, Value, from_json, new_id, priority_number, to_json
 
 InboxKind: TypeAlias = Literal[
     "confirmation", "approval", "escalation", "routing", "rollback_failed", "handoff"

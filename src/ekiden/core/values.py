@@ -14,10 +14,13 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
 from itertools import pairwise
 from json import encoder as _parts
+from time import time
 from types import NoneType, UnionType
 from typing import (
     Any,
     ClassVar,
+    Literal,
+    TypeAlias,
     TypeVar,
     Union,
     cast,
@@ -317,3 +320,20 @@ def is_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
         if not level:
             return False
     return bool(level)
+
+
+Priority: TypeAlias = Literal["low", "normal", "high", "urgent"]
+
+PRIORITIES: Mapping[str, int] = {"low": 1, "normal": 2, "high": 3, "urgent": 4}
+"""The names of priorities and their numbers; higher goes first."""
+
+
+def priority_number(value: int | str) -> int:
+    """A priority as its number; `UserError` for an invalid one."""
+    if isinstance(value, str):
+        number = PRIORITIES.get(value)
+        if number is not None:
+            return number
+    elif type(value) is int and value in (1, 2, 3, 4):
+        return value
+    raise UserError(f"{value!r:.40} is not a priority: low (1), normal (2), high (3) or urgent (4)")

@@ -7,10 +7,9 @@ from dataclasses import replace
 from math import isfinite
 from typing import get_args
 
-from ekiden.core.conversation.messages import priority_number
 from ekiden.core.errors import UserError
 from ekiden.core.questions import DEFAULT_ROLE, InboxItem, InboxKind, option_texts
-from ekiden.core.values import check_id
+from ekiden.core.values import check_id, priority_number
 from ekiden.inbox.life import escalation_start_us
 from ekiden.inbox.settings import InboxSettings
 

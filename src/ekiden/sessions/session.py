@@ -7,11 +7,10 @@ from contextlib import suppress
 from os import PathLike
 from typing import Any
 
-from ekiden.core.conversation.messages import priority_number
 from ekiden.core.conversation.model import Item, read_items, user_message
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
-from ekiden.core.values import check_id, check_line, new_id
+from ekiden.core.values import check_id, check_line, new_id, priority_number
 from ekiden.sessions.conversation import conversation, said
 from ekiden.sessions.info import SessionInfo, session_info
 from ekiden.sessions.progress import has_open_run

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ekiden.core.conversation.messages import priority_number
 from ekiden.core.errors import UserError
+from ekiden.core.values import priority_number
 from ekiden.storage.records import NewSession
 
 NORMAL = 2

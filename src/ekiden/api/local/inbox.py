@@ -8,11 +8,10 @@ from typing import Any
 from ekiden.api import inbox as api
 from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages
-from ekiden.core.conversation.messages import PRIORITIES, Priority
 from ekiden.core.errors.messages import InboxAnswerInvalid
 from ekiden.core.errors.server import PreconditionFailed
 from ekiden.core.questions import InboxItem, InboxKind
-from ekiden.core.values import dumps
+from ekiden.core.values import PRIORITIES, Priority, dumps
 from ekiden.inbox.inbox import BulkAnswer, Inbox
 from ekiden.inbox.query import InboxQuery, StatusFilter
 

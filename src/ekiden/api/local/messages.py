@@ -13,18 +13,16 @@ from ekiden.bus.message_views import MessageQuery, matching_rows, record_of, req
 from ekiden.core.agent import Team
 from ekiden.core.conversation.messages import (
     DEFAULT_LIMITS,
-    PRIORITIES,
     AgentMessage,
     BusLimits,
     Letter,
-    Priority,
     agent_queue,
     wait_node,
 )
 from ekiden.core.errors import QueueFull, UserError
 from ekiden.core.errors.messages import MailboxFull, MessageNotFound
 from ekiden.core.runs import run_id_of
-from ekiden.core.values import from_json
+from ekiden.core.values import PRIORITIES, Priority, from_json
 from ekiden.project.runs.stored_runs import until_free
 from ekiden.runtime.questions.sessions import ANSWERS, bus_session_id, session_for
 from ekiden.storage.base import Batch, MessageFilter, QueuePut, Store, StoredMessage

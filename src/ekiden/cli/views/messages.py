@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from ekiden.api.messages import MessageDetails
 from ekiden.cli.tables import Cell, Id, Moment, Table, clock_time, print_pairs
-from ekiden.core.conversation.messages import PRIORITIES
-from ekiden.core.values import dumps
+from ekiden.core.values import PRIORITIES, dumps
 
 _NAMES = {number: name for name, number in PRIORITIES.items()}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ekiden.cli.output import say
 from ekiden.cli.tables import Cell, Extra, Id, Moment, Table, clock_time, print_table
 from ekiden.cli.views.traces import duration_text
-from ekiden.core.conversation.messages import PRIORITIES
+from ekiden.core.values import PRIORITIES
 
 if TYPE_CHECKING:
     from ekiden.api.sessions import SessionChain, SessionSummary

@@ -25,10 +25,6 @@ MessageType: TypeAlias = Literal[
     "reject",
     "cancel",
 ]
-Priority: TypeAlias = Literal["low", "normal", "high", "urgent"]
-
-PRIORITIES: Mapping[str, int] = {"low": 1, "normal": 2, "high": 3, "urgent": 4}
-"""The names of priorities and their numbers; higher goes first."""
 DEFAULT_TIMEOUT_S = 30.0
 VictimPolicy: TypeAlias = Literal["longest", "youngest", "lowest_priority"]
 """The victim of a deadlock: the longest wait, the shortest wait, or the lowest priority."""
@@ -144,17 +140,6 @@ class BlockingContext(Value):
     started_at: float | None = None
     """Seconds since 1970."""
     session_id: str | None = None
-
-
-def priority_number(value: int | str) -> int:
-    """A priority as its number; `UserError` for an invalid one."""
-    if isinstance(value, str):
-        number = PRIORITIES.get(value)
-        if number is not None:
-            return number
-    elif type(value) is int and value in (1, 2, 3, 4):
-        return value
-    raise UserError(f"{value!r:.40} is not a priority: low (1), normal (2), high (3) or urgent (4)")
 
 
 def agent_queue(agent: str) -> str:

@@ -13,7 +13,6 @@ from ekiden.core.conversation.messages import (
     Letter,
     agent_queue,
     error_of,
-    priority_number,
     timeout_of,
     wait_node,
 )
@@ -25,7 +24,7 @@ from ekiden.core.errors.messages import (
     MailboxFull,
 )
 from ekiden.core.questions import DEFAULT_ROLE, ApprovalRequest, Ask, InboxAnswer, InboxItem
-from ekiden.core.values import dumps, new_id
+from ekiden.core.values import dumps, new_id, priority_number
 from ekiden.runtime.questions.inboxes import item_writes
 from ekiden.runtime.questions.sessions import notice_session, question_session
 from ekiden.runtime.state.cursor import OpenQuestion

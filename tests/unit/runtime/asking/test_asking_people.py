@@ -8,12 +8,12 @@ import pytest
 
 from ekiden.audit import AuditQuery, audit_records
 from ekiden.core.agent import Agent, Team
-from ekiden.core.conversation.messages import Priority
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import InboxAnswerInvalid, InboxForbidden, InboxItemClosed
 from ekiden.core.profile import Confirmation
 from ekiden.core.questions import EscalationStep
 from ekiden.core.runs import Waiting
+from ekiden.core.values import Priority
 from ekiden.engine import submit
 from ekiden.handoff import handoff, person
 from ekiden.inbox import Inbox, InboxQuery
