@@ -26,6 +26,7 @@ from ekiden.core.hooks import AgentHooks
 from ekiden.core.profile import (
     BY_FIELD,
     MODEL,
+    NO_TRIGGERS,
     Capability,
     Confirmation,
     KindTraits,
@@ -190,7 +191,7 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     description: str | None = None
     """The agent's purpose, in a sentence: shown to people, and used by `semantic` routing."""
     scope: Scope = "project"
-    triggers: Triggers = Triggers()
+    triggers: Triggers = NO_TRIGGERS
     capabilities: tuple[Capability, ...] = ()
     router: Assigner | None = None
     """The agent is a router: it routes every conversation to another agent."""

@@ -66,6 +66,10 @@ class Triggers(Value):
                 raise UserError(f"Triggers.patterns has {pattern!r:.80}: {fault}")
 
 
+NO_TRIGGERS = Triggers()
+"""Shared by all agents that declare none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability(Checked, Value):
     """A capability of an agent.

@@ -14,7 +14,6 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
 from itertools import pairwise
 from json import encoder as _parts
-from time import time
 from types import NoneType, UnionType
 from typing import (
     Any,

@@ -23,10 +23,9 @@ from ekiden.handoff.records.requests import (
     tried_in,
 )
 from ekiden.runtime.config import RunOptions
-from ekiden.runtime.handoff.live_runs import is_hopeless, live_run, on_display
-from ekiden.runtime.handoff.requests import make, settle_rollback, undo
+from ekiden.runtime.handoff.requests import is_hopeless, make, settle_rollback, undo
 from ekiden.runtime.loop.advance import advance
-from ekiden.runtime.loop.claim import claimed, owned, suspended_if_left
+from ekiden.runtime.loop.claim import claimed, live_run, on_display, owned, suspended_if_left
 from ekiden.runtime.loop.load import opened_for_handoff
 from ekiden.runtime.outcome.cancelled_requests import is_taken_up, questions_about, store_withdrawal
 from ekiden.runtime.questions.inboxes import read_item
