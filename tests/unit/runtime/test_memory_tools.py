@@ -191,7 +191,7 @@ async def test_a_model_is_told_what_was_wrong(store: Store, step: Any, said: str
 
 @pytest.mark.parametrize("arguments", ["no json", "[]"])
 async def test_arguments_that_are_no_object_are_told(store: Store, arguments: str) -> None:
-    from ekiden.runtime.tools.memory_tools import memory_tools
+    from ekiden.runtime.tools.offer import memory_tools
 
     for tool in memory_tools(Agent("desk", memory=MemorySettings())):
         context: ToolContext[Any] = ToolContext(

@@ -48,7 +48,7 @@ def let_remember(
     if said is None or not said.enabled:
         return
     from ekiden.memory import elsewhere, known_backends
-    from ekiden.runtime.tools.memory_tools import memory_tools
+    from ekiden.runtime.tools.offer import memory_tools
 
     whole = (definition.line, definition.column)
     backend = elsewhere(said.backend)
@@ -281,7 +281,7 @@ def _let_ask(
     agent.can_tell = _there(definition, definition.can_tell, agents)
     if not (agent.can_ask or agent.can_tell or agent.can_ask_people):
         return
-    from ekiden.runtime.tools.bus_tools import bus_tools
+    from ekiden.runtime.tools.offer import bus_tools
 
     asking = {tool.name for tool in bus_tools(agent)}
     for tool in [each for each in agent.tools if each.name in asking]:
