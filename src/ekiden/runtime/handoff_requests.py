@@ -27,7 +27,7 @@ from ekiden.runtime.handoff.requests import is_hopeless, make, settle_rollback, 
 from ekiden.runtime.loop.advance import advance
 from ekiden.runtime.loop.claim import claimed, live_run, on_display, owned, suspended_if_left
 from ekiden.runtime.loop.load import opened_for_handoff
-from ekiden.runtime.outcome.cancelled_requests import is_taken_up, questions_about, store_withdrawal
+from ekiden.runtime.outcome import is_taken_up, questions_about, store_withdrawal
 from ekiden.runtime.questions.inboxes import read_item
 from ekiden.runtime.state.cursor import Cursor, open_questions
 from ekiden.runtime.state.state import RunState

@@ -26,7 +26,7 @@ from ekiden.core.guardrails import (
 from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.runtime.conversation.corrections import has_withheld, view_for_others
 from ekiden.runtime.conversation.run_items import run_items
-from ekiden.runtime.outcome.finish import warnings_of
+from ekiden.runtime.outcome import warnings_of
 from ekiden.runtime.state.findings import Stage, decided_output
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import is_transfer, said

@@ -22,7 +22,7 @@ from ekiden.core.runs import (
     parse_run_id,
     run_id_of,
 )
-from ekiden.runtime.outcome.finish import outcome_told
+from ekiden.runtime.outcome import outcome_told
 from ekiden.runtime.questions.inboxes import read_item
 from ekiden.runtime.state.cursor import Cursor, open_questions
 from ekiden.runtime.state.state import RunState

@@ -24,7 +24,7 @@ from ekiden.core.guardrails import (
 from ekiden.core.runs import Done, Refused
 from ekiden.runtime.conversation.corrections import correction
 from ekiden.runtime.guardrails.checks import Checked, examine, finding, own_copy, violations_of
-from ekiden.runtime.outcome.finish import checked_text, final_outcome, is_structured
+from ekiden.runtime.outcome import checked_text, final_outcome, is_structured
 from ekiden.runtime.state.findings import (
     Finding,
     record_failure,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.faults import fault_point
-from ekiden.runtime.outcome.finish import describe, log_error
+from ekiden.runtime.outcome import describe, log_error
 from ekiden.runtime.questions.inboxes import tell_people
 from ekiden.runtime.state.calls import settled
 from ekiden.runtime.state.cursor import Compensation, PendingHandoff

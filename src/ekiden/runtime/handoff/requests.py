@@ -36,7 +36,7 @@ from ekiden.runtime.handoff.brought import joined_chain
 from ekiden.runtime.handoff.controller import carry_out, refuse, store_refusal
 from ekiden.runtime.handoff.rollback import finish_rollback, give_back
 from ekiden.runtime.handoff.targets import check_available
-from ekiden.runtime.outcome.cancelled_requests import (
+from ekiden.runtime.outcome import (
     Standing,
     as_before_if_stale,
     is_late,

@@ -13,7 +13,7 @@ from ekiden.core.runs import Failed
 from ekiden.handoff.records.lifecycle import Lifecycle
 from ekiden.runtime.conversation.corrections import not_undone
 from ekiden.runtime.handoff.compensation import compensate, leave_to_people
-from ekiden.runtime.outcome.finish import finish, told_outside
+from ekiden.runtime.outcome import finish, told_outside
 from ekiden.runtime.questions.cancel_question import withdraw_questions
 from ekiden.runtime.questions.inboxes import tell_people
 from ekiden.runtime.state.cursor import PendingHandoff

@@ -13,7 +13,7 @@ from ekiden.handoff.tool import handoff
 from ekiden.runtime.guardrails.output import approve
 from ekiden.runtime.handoff.controller import carry_out, store_refusal
 from ekiden.runtime.handoff.rollback import confirm_handoffs
-from ekiden.runtime.outcome.finish import finish
+from ekiden.runtime.outcome import finish
 from ekiden.runtime.questions.cancel_question import is_withdrawn_by_run
 from ekiden.runtime.questions.inboxes import item_writes, read_item
 from ekiden.runtime.questions.questions import decided

@@ -21,7 +21,7 @@ from ekiden.core.guardrails import GuardrailError
 from ekiden.core.runs import OutOfBudget
 from ekiden.runtime.handoff.rollback import finish_rollback, give_back
 from ekiden.runtime.kinds.registry import kind_of
-from ekiden.runtime.outcome.finish import fail, finish, hand_on, is_bug, log_error
+from ekiden.runtime.outcome import fail, finish, hand_on, is_bug, log_error
 from ekiden.runtime.questions.cancel_question import WITHDRAWN, is_withdrawn
 from ekiden.runtime.questions.questions import is_suspended
 from ekiden.runtime.state.budget import Spent, allowed, as_set, own_left

@@ -20,7 +20,7 @@ from ekiden.core.runs import Waiting
 from ekiden.runtime.config import RunConfig, RunOptions
 from ekiden.runtime.loop.claim import claimed, taken_up
 from ekiden.runtime.loop.helper_budgets import check_helpers, revive_helpers
-from ekiden.runtime.outcome.finish import finish, store_end
+from ekiden.runtime.outcome import finish, store_end
 from ekiden.runtime.questions.cancel_question import is_left
 from ekiden.runtime.questions.due import run_timers, seconds_to_timer
 from ekiden.runtime.questions.inboxes import read_item

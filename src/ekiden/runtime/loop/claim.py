@@ -24,7 +24,7 @@ from ekiden.core.values import new_id
 from ekiden.handoff.records.requests import Asked
 from ekiden.runtime.config import RunConfig, RunOptions
 from ekiden.runtime.loop.load import first_step, left_step
-from ekiden.runtime.outcome.finish import describe, suspend
+from ekiden.runtime.outcome import describe, suspend
 from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.runtime.state.cursor import Cursor

@@ -14,7 +14,7 @@ from typing import Literal
 from ekiden.core.conversation.messages import Letter
 from ekiden.core.errors import SessionBusy, SessionError
 from ekiden.core.runs import OutOfBudget
-from ekiden.runtime.outcome.finish import outcome_told
+from ekiden.runtime.outcome import outcome_told
 from ekiden.runtime.questions.answers import count_used
 from ekiden.runtime.questions.questions import QUERY_TIMER
 from ekiden.runtime.questions.sessions import OWN_LIMITS

@@ -11,7 +11,7 @@ from ekiden.handoff.records.requests import asked_in, removal_of, requests_of
 from ekiden.runtime.handoff.requests import make
 from ekiden.runtime.loop.claim import claimed, on_display, owned
 from ekiden.runtime.loop.load import opened_for_handoff
-from ekiden.runtime.outcome.cancelled_requests import is_late, is_taken_up, store_withdrawal
+from ekiden.runtime.outcome import is_late, is_taken_up, store_withdrawal
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.unfinished_calls import has_calls_left
 from ekiden.storage.base import Document

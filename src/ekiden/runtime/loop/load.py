@@ -15,7 +15,7 @@ from ekiden.runtime.config import RunOptions
 from ekiden.runtime.conversation.corrections import UNDONE, undone_told
 from ekiden.runtime.handoff.rollback import give_back
 from ekiden.runtime.kinds.registry import addressee
-from ekiden.runtime.outcome.finish import final_outcome, outcome_told
+from ekiden.runtime.outcome import final_outcome, outcome_told
 from ekiden.runtime.questions.cancel_question import withdraw
 from ekiden.runtime.state.attempt import give_up_tried
 from ekiden.runtime.state.budget import shared_budget_removals

@@ -28,7 +28,7 @@ from ekiden.core.questions import Ask
 from ekiden.core.runs import Done
 from ekiden.core.values import dumps
 from ekiden.runtime.guardrails.output import approve
-from ekiden.runtime.outcome.finish import told_outside, warn
+from ekiden.runtime.outcome import told_outside, warn
 from ekiden.runtime.plans.steps import PlanSteps, plan_model
 from ekiden.runtime.questions.questions import CodeQuestions, Suspended, pause
 from ekiden.runtime.state.budget import Spent, UnknownPrice, narrowed

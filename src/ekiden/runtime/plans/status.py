@@ -11,7 +11,7 @@ from ekiden.core.errors import OutOfBudgetError, UserError
 from ekiden.core.events import Event
 from ekiden.core.plan import MultiAgentState
 from ekiden.core.runs import OutOfBudget
-from ekiden.runtime.outcome.finish import outcome_told
+from ekiden.runtime.outcome import outcome_told
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.sessions import said
 from ekiden.storage.base import Store

@@ -16,7 +16,7 @@ from ekiden.core.runs import Done, Outcome, OutOfBudget
 from ekiden.core.tool import FunctionTool
 from ekiden.runtime.handoff.controller import carry_out
 from ekiden.runtime.handoff.rollback import confirm_handoffs
-from ekiden.runtime.outcome.finish import final_outcome, finish
+from ekiden.runtime.outcome import final_outcome, finish
 from ekiden.runtime.state.attempt import Attempt
 from ekiden.runtime.state.budget import allowed, own_left, own_seconds_left
 from ekiden.runtime.state.calls import both

@@ -1,1 +1,0 @@
-"""How a run ends, and what came of what it left open."""
