@@ -24,8 +24,7 @@ from ekiden.core.guardrails import (
     OutputGuardrailResult,
 )
 from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
-from ekiden.runtime.conversation.corrections import has_withheld, view_for_others
-from ekiden.runtime.conversation.run_items import run_items
+from ekiden.runtime.conversation import has_withheld, run_items, view_for_others
 from ekiden.runtime.outcome import warnings_of
 from ekiden.runtime.state.findings import Stage, decided_output
 from ekiden.runtime.state.state import RunState

@@ -16,7 +16,7 @@ from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.conversation.run_items import RunItem
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
-from ekiden.runtime.conversation.run_items import run_items
+from ekiden.runtime.conversation import run_items
 from ekiden.runtime.loop.advance import advance
 from ekiden.runtime.results import RunResult, raise_failure
 from ekiden.runtime.state.state import RunState

@@ -23,7 +23,7 @@ from ekiden.core.guardrails import (
 )
 from ekiden.core.handoff_terms import HandoffRequest
 from ekiden.core.values import loads
-from ekiden.runtime.conversation.corrections import view_for_others
+from ekiden.runtime.conversation import view_for_others
 from ekiden.runtime.guardrails.checks import Checked, examine, finding, own_copy, violations_of
 from ekiden.runtime.state.attempt import Attempt
 from ekiden.runtime.state.findings import Finding

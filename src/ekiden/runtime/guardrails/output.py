@@ -22,7 +22,7 @@ from ekiden.core.guardrails import (
     Violation,
 )
 from ekiden.core.runs import Done, Refused
-from ekiden.runtime.conversation.corrections import correction
+from ekiden.runtime.conversation import correction
 from ekiden.runtime.guardrails.checks import Checked, examine, finding, own_copy, violations_of
 from ekiden.runtime.outcome import checked_text, final_outcome, is_structured
 from ekiden.runtime.state.findings import (

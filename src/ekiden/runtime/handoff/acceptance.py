@@ -11,7 +11,7 @@ from ekiden.core.faults import fault_point
 from ekiden.core.handoff_terms import Decline
 from ekiden.core.tool import FunctionTool
 from ekiden.handoff.validation import check_capabilities
-from ekiden.runtime.conversation.facts import check_condition
+from ekiden.runtime.conversation import check_condition
 from ekiden.runtime.handoff.brought import held_back
 from ekiden.runtime.state.attempt import Attempt, announce
 from ekiden.runtime.state.calls import settled

@@ -16,8 +16,14 @@ from ekiden.core.handoff_terms import HandoffTerms, RefusalCode
 from ekiden.core.values import dumps
 from ekiden.handoff.filters.selection import paired
 from ekiden.handoff.validation import check_cycle, check_depth
-from ekiden.runtime.conversation.corrections import has_withheld, view_for_others
-from ekiden.runtime.conversation.handoff_view import filtered, filtered_words, received, words_of
+from ekiden.runtime.conversation import (
+    filtered,
+    filtered_words,
+    has_withheld,
+    received,
+    view_for_others,
+    words_of,
+)
 from ekiden.runtime.handoff.acceptance import check_acceptance, needs_acceptance
 from ekiden.runtime.handoff.brought import Before, brought, record_brought
 from ekiden.runtime.handoff.compensation import undo_staged

@@ -31,7 +31,7 @@ from ekiden.handoff.validation import (
     not_found,
     unavailable,
 )
-from ekiden.runtime.conversation.facts import check_condition
+from ekiden.runtime.conversation import check_condition
 from ekiden.runtime.handoff.brought import joined_chain
 from ekiden.runtime.handoff.controller import carry_out, refuse, store_refusal
 from ekiden.runtime.handoff.rollback import finish_rollback, give_back

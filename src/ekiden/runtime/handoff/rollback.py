@@ -11,7 +11,7 @@ from ekiden.core.faults import fault_point
 from ekiden.core.handoff_terms import RefusalCode
 from ekiden.core.runs import Failed
 from ekiden.handoff.records.lifecycle import Lifecycle
-from ekiden.runtime.conversation.corrections import not_undone
+from ekiden.runtime.conversation import not_undone
 from ekiden.runtime.handoff.compensation import compensate, leave_to_people
 from ekiden.runtime.outcome import finish, told_outside
 from ekiden.runtime.questions.cancel_question import withdraw_questions

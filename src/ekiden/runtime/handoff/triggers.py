@@ -11,7 +11,7 @@ from ekiden.core.errors import error_names
 from ekiden.core.handoff import Handoff
 from ekiden.core.handoff_terms import Actor, HandoffTrigger
 from ekiden.core.values import dumps
-from ekiden.runtime.conversation.facts import facts_of, shown_evaluation
+from ekiden.runtime.conversation import facts_of, shown_evaluation
 from ekiden.runtime.handoff.controller import carry_out, store_refusal
 from ekiden.runtime.state.attempt import Attempt
 from ekiden.runtime.state.state import RunState

@@ -9,7 +9,7 @@ from ekiden.core.conversation.model import Item, Usage, is_message, text_of
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.events import AUDITED, Event
 from ekiden.handoff.records.requests import TriedHandoff
-from ekiden.runtime.conversation.handoff_view import received
+from ekiden.runtime.conversation import received
 from ekiden.runtime.handoff.controller import passed_digest
 from ekiden.runtime.state.attempt import WORDS
 from ekiden.runtime.state.cursor import Cursor

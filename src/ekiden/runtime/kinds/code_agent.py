@@ -26,7 +26,7 @@ from ekiden.core.handoff import Handoff
 from ekiden.core.runs import Done
 from ekiden.core.tool import FunctionTool
 from ekiden.core.values import dumps, loads
-from ekiden.runtime.conversation.corrections import UNDONE, undone_told
+from ekiden.runtime.conversation import UNDONE, undone_told
 from ekiden.runtime.guardrails.output import approve
 from ekiden.runtime.questions.questions import CodeQuestions, Suspended, is_suspended
 from ekiden.runtime.state.findings import tell_findings

@@ -30,7 +30,7 @@ from ekiden.core.runs import Done
 from ekiden.core.values import dumps
 from ekiden.handoff.validation import edge_between
 from ekiden.runtime.config import AUTO, RunOptions
-from ekiden.runtime.conversation.corrections import rollback_notices
+from ekiden.runtime.conversation import rollback_notices
 from ekiden.runtime.guardrails.output import approve
 from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.state import RunState

@@ -12,7 +12,7 @@ from ekiden.core.errors import HandoffError, HandoffRefused, SessionBusy, UserEr
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.runtime.config import RunOptions
-from ekiden.runtime.conversation.corrections import UNDONE, undone_told
+from ekiden.runtime.conversation import UNDONE, undone_told
 from ekiden.runtime.handoff.rollback import give_back
 from ekiden.runtime.kinds.registry import addressee
 from ekiden.runtime.outcome import final_outcome, outcome_told

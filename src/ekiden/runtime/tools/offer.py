@@ -16,7 +16,7 @@ from ekiden.core.memory import MemoryRecord, Recall
 from ekiden.core.tool import FunctionTool, ToolErrorFunction
 from ekiden.core.values import dumps, loads
 from ekiden.handoff import get_handoffs, resolve_tool_name_collisions
-from ekiden.runtime.conversation.facts import facts_of
+from ekiden.runtime.conversation import facts_of
 from ekiden.runtime.state.calls import settled
 from ekiden.runtime.state.state import RunState
 from ekiden.tools import default_tool_error_function

@@ -28,7 +28,7 @@ from ekiden.core.values import dumps, quick_ascii
 from ekiden.handoff import received_block
 from ekiden.handoff.filters.selection import paired
 from ekiden.runtime.config import CallModelData, ModelInputData
-from ekiden.runtime.conversation.corrections import rollback_notices
+from ekiden.runtime.conversation import rollback_notices
 from ekiden.runtime.outcome import output_spec, warn
 from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.runtime.state.budget import UnknownPrice, let_go, reserve, spend_own

@@ -1,1 +1,0 @@
-"""The conversation as those see it who take part: agents, targets of handoffs, conditions."""
