@@ -57,7 +57,7 @@ IN_RUNTIME = (
     Mutation(
         name="key-of-a-compensation-changes",
         area="idempotency",
-        file="runtime/handoff/compensation.py",
+        file="runtime/handoff/rollback.py",
         text='idempotency_key=f"{pending.id}:{run.created_at_us:x}:{each.key}"',
         replacement='idempotency_key=f"{pending.id}:{run.claim.epoch}:{each.key}"',
         why="a compensation that was in flight is made again under another key",
@@ -119,7 +119,7 @@ IN_RUNTIME = (
     Mutation(
         name="compensation-twice",
         area="rollback",
-        file="runtime/handoff/compensation.py",
+        file="runtime/handoff/rollback.py",
         text='        each.state = "done"\n',
         replacement='        each.state = "done" if each.attempts > 1 else "open"\n',
         why="an effect is undone twice",
@@ -128,7 +128,7 @@ IN_RUNTIME = (
     Mutation(
         name="compensation-not-stored",
         area="rollback",
-        file="runtime/handoff/compensation.py",
+        file="runtime/handoff/rollback.py",
         text=('    fault_point("handoff.compensation.before_commit")\n    await run.commit()\n'),
         replacement='    fault_point("handoff.compensation.before_commit")\n',
         why="whoever goes on with a rollback undoes again what was undone",

@@ -24,7 +24,7 @@ from ekiden.runtime.state.state import RunState
 
 if TYPE_CHECKING:
     from ekiden.runtime.agreements import HandoffExecutor
-    from ekiden.runtime.handoff.compensation import Rollback
+    from ekiden.runtime.handoff.rollback import Rollback
     from ekiden.runtime.handoffs import HandoffController
     from ekiden.runtime.kinds.code_agent import CodeContext, HandOff, run_code
     from ekiden.runtime.stream import (
@@ -73,7 +73,7 @@ __getattr__ = lazy_names(
         "HandOff": "ekiden.runtime.kinds.code_agent",
         "HandoffController": "ekiden.runtime.handoffs",
         "HandoffExecutor": "ekiden.runtime.agreements",
-        "Rollback": "ekiden.runtime.handoff.compensation",
+        "Rollback": "ekiden.runtime.handoff.rollback",
         "RawResponsesStreamEvent": "ekiden.runtime.stream",
         "RunItemStreamEvent": "ekiden.runtime.stream",
         "RunResultStreaming": "ekiden.runtime.stream",

@@ -26,7 +26,7 @@ from ekiden.runtime.conversation import (
 )
 from ekiden.runtime.handoff.acceptance import check_acceptance, needs_acceptance
 from ekiden.runtime.handoff.brought import Before, brought, record_brought
-from ekiden.runtime.handoff.compensation import undo_staged
+from ekiden.runtime.handoff.rollback import undo_staged
 from ekiden.runtime.handoff.targets import check_available, find_target, invoke_edge
 from ekiden.runtime.outcome import describe, is_bug, log_error, warn
 from ekiden.runtime.questions.cancel_question import withdraw_questions

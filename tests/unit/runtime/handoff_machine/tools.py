@@ -7,7 +7,7 @@ from typing import Any
 
 from ekiden.core.context import ToolContext
 from ekiden.core.tool import FunctionTool
-from ekiden.runtime.handoff.compensation import Rollback
+from ekiden.runtime.handoff.rollback import Rollback
 from ekiden.testing import call
 from ekiden.tools import function_tool
 from tests.unit.runtime.handoff_machine.teams import TOOLS
