@@ -18,19 +18,6 @@ from ekiden.runtime.state.calls import settled
 from ekiden.runtime.state.state import RunState
 
 
-def needs_acceptance(attempt: Attempt, target: Agent[Any]) -> bool:
-    """Whether anything has to be asked at all."""
-    terms = attempt.edge.terms
-    return (
-        target.accepts is not None
-        or terms.confirm is not None
-        or bool(terms.capabilities)
-        or bool(attempt.capabilities)
-        or attempt.is_conditional
-        or bool(attempt.condition)
-    )
-
-
 async def check_acceptance(
     run: RunState, attempt: Attempt, target: Agent[Any], words: dict[str, Any]
 ) -> None:

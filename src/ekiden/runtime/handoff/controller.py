@@ -24,7 +24,7 @@ from ekiden.runtime.conversation import (
     view_for_others,
     words_of,
 )
-from ekiden.runtime.handoff.acceptance import check_acceptance, needs_acceptance
+from ekiden.runtime.handoff.acceptance import check_acceptance
 from ekiden.runtime.handoff.brought import Before, brought, record_brought
 from ekiden.runtime.handoff.rollback import undo_staged
 from ekiden.runtime.handoff.targets import check_available, find_target, invoke_edge
@@ -261,7 +261,7 @@ async def _validate(
             may_return=bool(allowed),
             is_changed=allowed == "always" or _is_changed(run, target.name, words),
         )
-    if needs_acceptance(attempt, target):
+    if attempt.needs_acceptance(target):
         await check_acceptance(run, attempt, target, words)
 
 

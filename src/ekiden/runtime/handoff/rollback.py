@@ -31,6 +31,181 @@ from ekiden.tools.under_way import CallUnderWay, unfinished_calls
 _ATTEMPTS = 3
 
 
+def confirm_handoffs(run: RunState) -> None:
+    """The active agent took over: the handoff to it stands, and so do those before it.
+
+    The caller commits it, with the answer that is the confirmation.
+    """
+    cursor = run.cursor
+    settled = cursor.handoffs.open
+    cursor.handoffs.open = []
+    for pending in settled:
+        life = Lifecycle("transferring")
+        life.move("completed")
+        details: dict[str, Any] = {
+            "id": pending.id,
+            "from": pending.source,
+            "to": pending.target,
+            "status": "completed",
+            "moves": list(life.fresh),
+        }
+        run.record("handoff", details=details)
+        if pending.compensations:
+            forget(pending)
+
+
+def failure_code(exc: BaseException) -> RefusalCode:
+    """The code under which a handoff is undone because of `exc`."""
+    if isinstance(exc, HandoffRefused):
+        code: RefusalCode = exc.refusal
+        return code
+    return "TARGET_FAILED"
+
+
+async def give_back(
+    run: RunState,
+    exc: BaseException,
+    *,
+    writes: Sequence[DocumentWrite] = (),
+    release: bool = True,
+) -> None:
+    """Undo the transfer that is not confirmed, because of `exc`: the source goes on.
+
+    The source sees its own call answered with the reason, and nothing of the target's; the
+    session's variables are as they were, and those of its user and app unless others changed them
+    since. What the target registered is undone first, each success
+    stored, so that whoever goes on after a crash goes on with the next. `writes` are made in the
+    transaction that begins it. If the run had begun with the handoff it is over, and the session
+    is free unless `release` is False.
+    """
+    # What a call does, registers or sets while it comes to its end is still the target's.
+    run.interruption.take_time()
+    unfinished = await unfinished_calls(run.session_key, run.config.rollback_wait_s)
+    run.discard()
+    pending = run.cursor.handoffs.pending
+    assert pending is not None
+    for each in writes:
+        run.write(each)
+    if unfinished:
+        leave_to_people(run, pending, unfinished)
+    if pending.failure is None:
+        pending.failure = [failure_code(exc), told_outside(exc)]
+        if pending.compensations or touched_shared(pending):
+            fault_point("handoff.rollback.before_begin")
+            await run.commit()
+            fault_point("handoff.rollback.after_begin")
+    await finish_rollback(run, release=release)
+
+
+async def finish_rollback(run: RunState, *, release: bool = True) -> None:
+    """Go on with the rollback that was begun."""
+    pending = run.cursor.handoffs.pending
+    assert pending is not None
+    assert pending.failure is not None
+    code, reason = pending.failure
+    left_over: list[str] = []
+    if pending.compensations:
+        run.interruption.take_time()
+        left_over = await compensate(run, pending, reason)
+    if run.cursor.questions.open:
+        await withdraw_questions(run)
+    not_restored = await restore_shared(run, pending) if touched_shared(pending) else []
+    await _restore(run, pending)
+    life = Lifecycle("transferring")
+    life.move("rolled_back")
+    details: dict[str, Any] = {
+        "id": pending.id,
+        "from": pending.source,
+        "to": pending.target,
+        "status": "rolled_back",
+        "moves": list(life.fresh),
+        "code": code,
+        "undoes": [pending.seq, run.next_seq - 1],
+    }
+    if pending.kept:
+        details["keeps"] = pending.kept
+    if left_over:
+        details["not_compensated"] = left_over
+    if not_restored:
+        details["not_restored"] = not_restored
+    answer: tuple[Item, ...] = ()
+    if pending.call_id is not None:
+        told = (
+            f"Error: the handoff to {pending.target} failed ({reason}); "
+            "you have the conversation again"
+        )
+        if left_over:
+            told = f"{told}. {not_undone(left_over)}"
+        answer = (function_output(pending.call_id, told),)
+    run.record("handoff", items=answer, details=details, error=reason)
+    run.looks_for_undone = True
+    shown = reason if run.config.trace_include_sensitive_data else REDACTED
+    if left_over:
+        await tell_people(run, _case(pending, shown, left_over))
+    if run.config.escalate_to is not None:
+        await tell_people(run, _escalation(pending, shown, run.config.escalate_to))
+    forget(pending)
+    is_over = pending.begins_run
+    if is_over:
+        # Somebody outside wanted the handoff, and nobody wrote: the source has nothing to answer.
+        run.cursor.progress.phase = "end"
+    fault_point("handoff.rollback.before_commit")
+    if is_over:
+        await finish(run, Failed(HandoffError.code, reason), release=release)
+    else:
+        await run.commit()
+    fault_point("handoff.rollback.after_commit")
+
+
+def _case(pending: PendingHandoff, reason: str, left_over: list[str]) -> dict[str, Any]:
+    """What a person has to look at: effects that could not be undone."""
+    return {
+        "kind": "rollback_failed",
+        "handoff": pending.id,
+        "from": pending.target,
+        "subject": f"a handoff's effects could not be undone: {', '.join(left_over)}"[:500],
+        "not_compensated": left_over,
+        "reason": reason,
+    }
+
+
+def _escalation(pending: PendingHandoff, reason: str, role: str) -> dict[str, Any]:
+    return {
+        "kind": "escalation",
+        "role": role,
+        "handoff": pending.id,
+        "from": pending.source,
+        "subject": f"the handoff to {pending.target} was rolled back",
+        "reason": reason,
+    }
+
+
+async def _restore(run: RunState, pending: PendingHandoff) -> None:
+    run.agent = run.find_agent(pending.source)
+    if pending.variables is not None:
+        stored = await run.store.steps(run.session_id, prefix=pending.variables)
+        run.variables.restore(stored[pending.variables])
+    kept = await run.store.steps(run.session_id, prefix=KEPT)
+    for key, value in kept_again(kept, pending.seq, at_seq=run.next_seq).items():
+        run.remember(key, value)
+    run.cursor.step_back(pending)
+    run.offer.prompt_block = None
+    run.memo = {}
+    await _restore_view(run, pending)
+
+
+async def _restore_view(run: RunState, pending: PendingHandoff) -> None:
+    base: list[Item] = []
+    if pending.base is not None:
+        base = (await run.store.steps(run.session_id, prefix=pending.base))[pending.base]
+    events = await told_so_far(run.store, run.session_id, run.stored_seq, with_items=True)
+    kept = [event for event in events if event.seq < pending.seq or event.seq in pending.kept]
+    run.replace_view(visible_items(kept, base=base, after=pending.after))
+    run.history_length = history_length(
+        kept, base=base, after=pending.after, first=run.cursor.progress.first
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollback:
     """The argument of a function registered with ``ctx.on_rollback``."""
@@ -219,177 +394,3 @@ async def _restored(run: RunState, collection: str, name: str, before: list[Any]
         except StaleDocument:
             continue
         return True
-
-
-def confirm_handoffs(run: RunState) -> None:
-    """The active agent took over: the handoff to it stands, and so do those before it.
-
-    The caller commits it, with the answer that is the confirmation.
-    """
-    cursor = run.cursor
-    settled = cursor.handoffs.open
-    cursor.handoffs.open = []
-    for pending in settled:
-        life = Lifecycle("transferring")
-        life.move("completed")
-        details: dict[str, Any] = {
-            "id": pending.id,
-            "from": pending.source,
-            "to": pending.target,
-            "status": "completed",
-            "moves": list(life.fresh),
-        }
-        run.record("handoff", details=details)
-        forget(pending)
-
-
-def failure_code(exc: BaseException) -> RefusalCode:
-    """The code under which a handoff is undone because of `exc`."""
-    if isinstance(exc, HandoffRefused):
-        code: RefusalCode = exc.refusal
-        return code
-    return "TARGET_FAILED"
-
-
-async def give_back(
-    run: RunState,
-    exc: BaseException,
-    *,
-    writes: Sequence[DocumentWrite] = (),
-    release: bool = True,
-) -> None:
-    """Undo the transfer that is not confirmed, because of `exc`: the source goes on.
-
-    The source sees its own call answered with the reason, and nothing of the target's; the
-    session's variables are as they were, and those of its user and app unless others changed them
-    since. What the target registered is undone first, each success
-    stored, so that whoever goes on after a crash goes on with the next. `writes` are made in the
-    transaction that begins it. If the run had begun with the handoff it is over, and the session
-    is free unless `release` is False.
-    """
-    # What a call does, registers or sets while it comes to its end is still the target's.
-    run.interruption.take_time()
-    unfinished = await unfinished_calls(run.session_key, run.config.rollback_wait_s)
-    run.discard()
-    pending = run.cursor.handoffs.pending
-    assert pending is not None
-    for each in writes:
-        run.write(each)
-    if unfinished:
-        leave_to_people(run, pending, unfinished)
-    if pending.failure is None:
-        pending.failure = [failure_code(exc), told_outside(exc)]
-        if pending.compensations or touched_shared(pending):
-            fault_point("handoff.rollback.before_begin")
-            await run.commit()
-            fault_point("handoff.rollback.after_begin")
-    await finish_rollback(run, release=release)
-
-
-async def finish_rollback(run: RunState, *, release: bool = True) -> None:
-    """Go on with the rollback that was begun."""
-    pending = run.cursor.handoffs.pending
-    assert pending is not None
-    assert pending.failure is not None
-    code, reason = pending.failure
-    left_over: list[str] = []
-    if pending.compensations:
-        run.interruption.take_time()
-        left_over = await compensate(run, pending, reason)
-    if run.cursor.questions.open:
-        await withdraw_questions(run)
-    not_restored = await restore_shared(run, pending) if touched_shared(pending) else []
-    await _restore(run, pending)
-    life = Lifecycle("transferring")
-    life.move("rolled_back")
-    details: dict[str, Any] = {
-        "id": pending.id,
-        "from": pending.source,
-        "to": pending.target,
-        "status": "rolled_back",
-        "moves": list(life.fresh),
-        "code": code,
-        "undoes": [pending.seq, run.next_seq - 1],
-    }
-    if pending.kept:
-        details["keeps"] = pending.kept
-    if left_over:
-        details["not_compensated"] = left_over
-    if not_restored:
-        details["not_restored"] = not_restored
-    answer: tuple[Item, ...] = ()
-    if pending.call_id is not None:
-        told = (
-            f"Error: the handoff to {pending.target} failed ({reason}); "
-            "you have the conversation again"
-        )
-        if left_over:
-            told = f"{told}. {not_undone(left_over)}"
-        answer = (function_output(pending.call_id, told),)
-    run.record("handoff", items=answer, details=details, error=reason)
-    run.looks_for_undone = True
-    shown = reason if run.config.trace_include_sensitive_data else REDACTED
-    if left_over:
-        await tell_people(run, _case(pending, shown, left_over))
-    if run.config.escalate_to is not None:
-        await tell_people(run, _escalation(pending, shown, run.config.escalate_to))
-    forget(pending)
-    is_over = pending.begins_run
-    if is_over:
-        # Somebody outside wanted the handoff, and nobody wrote: the source has nothing to answer.
-        run.cursor.progress.phase = "end"
-    fault_point("handoff.rollback.before_commit")
-    if is_over:
-        await finish(run, Failed(HandoffError.code, reason), release=release)
-    else:
-        await run.commit()
-    fault_point("handoff.rollback.after_commit")
-
-
-def _case(pending: PendingHandoff, reason: str, left_over: list[str]) -> dict[str, Any]:
-    """What a person has to look at: effects that could not be undone."""
-    return {
-        "kind": "rollback_failed",
-        "handoff": pending.id,
-        "from": pending.target,
-        "subject": f"a handoff's effects could not be undone: {', '.join(left_over)}"[:500],
-        "not_compensated": left_over,
-        "reason": reason,
-    }
-
-
-def _escalation(pending: PendingHandoff, reason: str, role: str) -> dict[str, Any]:
-    return {
-        "kind": "escalation",
-        "role": role,
-        "handoff": pending.id,
-        "from": pending.source,
-        "subject": f"the handoff to {pending.target} was rolled back",
-        "reason": reason,
-    }
-
-
-async def _restore(run: RunState, pending: PendingHandoff) -> None:
-    run.agent = run.find_agent(pending.source)
-    if pending.variables is not None:
-        stored = await run.store.steps(run.session_id, prefix=pending.variables)
-        run.variables.restore(stored[pending.variables])
-    kept = await run.store.steps(run.session_id, prefix=KEPT)
-    for key, value in kept_again(kept, pending.seq, at_seq=run.next_seq).items():
-        run.remember(key, value)
-    run.cursor.step_back(pending)
-    run.offer.prompt_block = None
-    run.memo = {}
-    await _restore_view(run, pending)
-
-
-async def _restore_view(run: RunState, pending: PendingHandoff) -> None:
-    base: list[Item] = []
-    if pending.base is not None:
-        base = (await run.store.steps(run.session_id, prefix=pending.base))[pending.base]
-    events = await told_so_far(run.store, run.session_id, run.stored_seq, with_items=True)
-    kept = [event for event in events if event.seq < pending.seq or event.seq in pending.kept]
-    run.replace_view(visible_items(kept, base=base, after=pending.after))
-    run.history_length = history_length(
-        kept, base=base, after=pending.after, first=run.cursor.progress.first
-    )

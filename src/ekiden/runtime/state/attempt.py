@@ -165,6 +165,18 @@ class Attempt:
         """Whether the edge's condition must hold; no other policy gets around it."""
         return "conditional" in (self.policy, self.edge.terms.policy)
 
+    def needs_acceptance(self, target: Agent[Any]) -> bool:
+        """Whether a condition, a person or the target itself has to agree."""
+        terms = self.edge.terms
+        return (
+            target.accepts is not None
+            or terms.confirm is not None
+            or bool(terms.capabilities)
+            or bool(self.capabilities)
+            or self.is_conditional
+            or bool(self.condition)
+        )
+
     @property
     def target_name(self) -> str:
         """Whom it leads to, as far as that is known."""
