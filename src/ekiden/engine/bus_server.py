@@ -21,7 +21,7 @@ from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.messages import AgentMessage, agent_queue
 from ekiden.core.errors import SessionExists, StoreUnavailable
 from ekiden.core.errors.collaboration import AnsweredAlready
-from ekiden.runtime.handoff.targets import sessions_at_work, why_unavailable
+from ekiden.runtime.handoff.acceptance import sessions_at_work, why_unavailable
 from ekiden.runtime.questions.sessions import ANSWERS, bus_session_id, session_for
 from ekiden.storage.base import Batch, Store
 

@@ -24,10 +24,16 @@ from ekiden.runtime.conversation import (
     view_for_others,
     words_of,
 )
-from ekiden.runtime.handoff.acceptance import check_acceptance
-from ekiden.runtime.handoff.brought import Before, brought, record_brought
+from ekiden.runtime.handoff.acceptance import (
+    Before,
+    brought,
+    check_acceptance,
+    check_available,
+    find_target,
+    invoke_edge,
+    record_brought,
+)
 from ekiden.runtime.handoff.rollback import undo_staged
-from ekiden.runtime.handoff.targets import check_available, find_target, invoke_edge
 from ekiden.runtime.outcome import describe, is_bug, log_error, warn
 from ekiden.runtime.questions.cancel_question import withdraw_questions
 from ekiden.runtime.state.attempt import (

@@ -32,10 +32,9 @@ from ekiden.handoff.validation import (
     unavailable,
 )
 from ekiden.runtime.conversation import check_condition
-from ekiden.runtime.handoff.brought import joined_chain
+from ekiden.runtime.handoff.acceptance import check_available, joined_chain
 from ekiden.runtime.handoff.controller import carry_out, refuse, store_refusal
 from ekiden.runtime.handoff.rollback import finish_rollback, give_back
-from ekiden.runtime.handoff.targets import check_available
 from ekiden.runtime.outcome import (
     Standing,
     as_before_if_stale,
