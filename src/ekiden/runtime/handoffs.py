@@ -23,7 +23,7 @@ from ekiden.handoff.records.lifecycle import FINAL
 from ekiden.handoff.records.records import HandoffRecord, read_handoff
 from ekiden.handoff.records.requests import Asked, asked_in, find_request, session_of
 from ekiden.runtime.config import RunConfig, RunOptions
-from ekiden.runtime.handoff.request_checks import (
+from ekiden.runtime.handoff.requests import (
     actor,
     agent_name,
     capability_names,
