@@ -48,7 +48,7 @@ IN_RUNTIME = (
     Mutation(
         name="key-for-another-effect",
         area="idempotency",
-        file="runtime/tools/intents.py",
+        file="runtime/tools/unfinished_calls.py",
         text="        await run.commit_step(key, [tool, arguments])\n",
         replacement="",
         why="code that calls something else after a crash sends the old key with a new effect",

@@ -33,9 +33,15 @@ from ekiden.runtime.state.findings import tell_findings
 from ekiden.runtime.state.snapshot import KEPT, kept_key, kept_values
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.tools.confirmation import ask_first
-from ekiden.runtime.tools.intents import begin_call, call_id_of, call_key, last_place, place_of
 from ekiden.runtime.tools.offer import refresh_offer
 from ekiden.runtime.tools.run_tools import PlannedCall, perform, record_call
+from ekiden.runtime.tools.unfinished_calls import (
+    begin_call,
+    call_id_of,
+    call_key,
+    last_place,
+    place_of,
+)
 from ekiden.runtime.turn.turn import conclude, start_agent
 from ekiden.sessions.scopes import checked_value
 from ekiden.tools import ToolResult, output_text
