@@ -278,11 +278,11 @@ from ekiden.runtime import RunResult as RunResult
 from ekiden.runtime import register_agent_kind as register_agent_kind
 from ekiden.runtime import run_code as run_code
 from ekiden.runtime.history.deletion import delete_session as delete_session
+from ekiden.runtime.history.fork import Rewind as Rewind
 from ekiden.runtime.history.fork import fork_session as fork_session
+from ekiden.runtime.history.fork import rewind_session as rewind_session
 from ekiden.runtime.history.retention import Pruned as Pruned
 from ekiden.runtime.history.retention import prune_sessions as prune_sessions
-from ekiden.runtime.history.rewind import Rewind as Rewind
-from ekiden.runtime.history.rewind import rewind_session as rewind_session
 from ekiden.runtime.history.session_export import export_session as export_session
 from ekiden.runtime.history.session_import import import_session as import_session
 from ekiden.runtime.history.session_state import shared_state as shared_state

@@ -14,8 +14,8 @@ from ekiden.api.state import SessionId
 from ekiden.api.texts import MOST_EVENTS, PLAIN, SESSION_ID, Moment
 from ekiden.core.events import Event, EventType
 from ekiden.core.values import Value, left_out, to_json
+from ekiden.runtime.history.fork import Rewind
 from ekiden.runtime.history.retention import Pruned
-from ekiden.runtime.history.rewind import Rewind
 from ekiden.sessions.search import SessionHit
 from ekiden.storage.base import SessionStatus
 

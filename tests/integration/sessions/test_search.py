@@ -13,7 +13,7 @@ from ekiden.core.errors import SessionBusy, UserError
 from ekiden.core.events import Event
 from ekiden.runtime import Runner
 from ekiden.runtime.history.deletion import delete_session
-from ekiden.runtime.history.rewind import rewind_session
+from ekiden.runtime.history.fork import rewind_session
 from ekiden.sessions import Session
 from ekiden.sessions.search import (
     SessionHit,

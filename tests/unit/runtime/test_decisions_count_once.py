@@ -10,8 +10,7 @@ from ekiden.core.handoff_terms import Actor
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.inbox import Inbox
 from ekiden.runtime import HandoffController
-from ekiden.runtime.history.fork import fork_session
-from ekiden.runtime.history.rewind import rewind_session
+from ekiden.runtime.history.fork import fork_session, rewind_session
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say
 

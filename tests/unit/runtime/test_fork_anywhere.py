@@ -16,8 +16,7 @@ from ekiden.core.events import Event
 from ekiden.core.handoff_terms import HandoffTrigger
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.runtime import Limits, RunConfig, Runner
-from ekiden.runtime.history.fork import fork_session
-from ekiden.runtime.history.rewind import rewind_session
+from ekiden.runtime.history.fork import fork_session, rewind_session
 from ekiden.sessions import Session, conversation, variables_at
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, fail, say, transfer

@@ -14,8 +14,7 @@ from ekiden.core.handoff_terms import Actor, HandoffTrigger
 from ekiden.core.roles import Assignment
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, HandoffController, Runner
-from ekiden.runtime.history.fork import fork_session
-from ekiden.runtime.history.rewind import rewind_session
+from ekiden.runtime.history.fork import fork_session, rewind_session
 from ekiden.runtime.history.session_export import export_session
 from ekiden.runtime.history.session_import import import_session
 from ekiden.sessions import Session

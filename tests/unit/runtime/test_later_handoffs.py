@@ -10,7 +10,7 @@ from ekiden import Agent, HandoffController, MemoryStore, Runner, Session, hando
 from ekiden.core.conversation.model import text_of
 from ekiden.core.errors import UserError
 from ekiden.core.handoff_terms import HandoffContext, HandoffRequest, HandoffResult
-from ekiden.runtime.history.rewind import rewind_session
+from ekiden.runtime.history.fork import rewind_session
 from ekiden.testing import ScriptedModel, fail, say
 from tests.unit.runtime.offices import ended
 

@@ -17,8 +17,7 @@ from ekiden.core.handoff_terms import Budget
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, Runner
-from ekiden.runtime.history.fork import fork_session, messages_to
-from ekiden.runtime.history.rewind import rewind_session
+from ekiden.runtime.history.fork import fork_session, messages_to, rewind_session
 from ekiden.sessions import Session, chain_of
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, hang, say, transfer

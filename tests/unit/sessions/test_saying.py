@@ -12,8 +12,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import text_of
 from ekiden.core.errors import SessionBusy, SessionNotFound, UserError
 from ekiden.runtime import Runner
-from ekiden.runtime.history.fork import fork_session, messages_to
-from ekiden.runtime.history.rewind import rewind_session
+from ekiden.runtime.history.fork import fork_session, messages_to, rewind_session
 from ekiden.sessions import Session
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore

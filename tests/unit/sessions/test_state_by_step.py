@@ -13,7 +13,7 @@ from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, RunConfig, Runner
-from ekiden.runtime.history.rewind import rewind_session
+from ekiden.runtime.history.fork import rewind_session
 from ekiden.sessions import Session, state_at, variables_at
 from ekiden.storage.base import Batch, Commit, NewSession, SessionOpening, Written
 from ekiden.storage.memory import MemoryStore

@@ -22,8 +22,7 @@ from ekiden.handoff import person
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.runtime.history.deletion import delete_session
-from ekiden.runtime.history.fork import fork_session
-from ekiden.runtime.history.rewind import rewind_session
+from ekiden.runtime.history.fork import fork_session, rewind_session
 from ekiden.runtime.supervisor import Supervisor
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

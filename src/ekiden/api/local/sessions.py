@@ -16,9 +16,8 @@ from ekiden.core.events import Event, EventType
 from ekiden.core.runs import run_id_of
 from ekiden.handoff.records.records import HandoffRecord, records_of
 from ekiden.runtime.history.deletion import delete_session
-from ekiden.runtime.history.fork import fork_session
+from ekiden.runtime.history.fork import Rewind, fork_session, rewind_session
 from ekiden.runtime.history.retention import Pruned, prune_sessions
-from ekiden.runtime.history.rewind import Rewind, rewind_session
 from ekiden.runtime.history.session_export import export_session
 from ekiden.runtime.history.session_import import import_session
 from ekiden.sessions import Session, chain_of, conversation

@@ -11,8 +11,7 @@ from ekiden.core.errors.messages import QueryFailed
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
 from ekiden.runtime.history.deletion import delete_session
-from ekiden.runtime.history.fork import fork_session
-from ekiden.runtime.history.rewind import rewind_session
+from ekiden.runtime.history.fork import fork_session, rewind_session
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
