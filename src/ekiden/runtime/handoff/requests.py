@@ -1,4 +1,9 @@
-"""Handoff requests of people and programs: checked, and served while the session runs."""
+"""Handoff requests of people and programs: checked, and served while the session runs.
+
+A request is a document, stored before any process is woken. The process that runs the session takes
+it between two steps, or at once, and removes it in the transaction that answers it. So it is done
+once, even if a process dies in between.
+"""
 
 from __future__ import annotations
 
