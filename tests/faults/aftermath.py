@@ -7,7 +7,7 @@ from itertools import groupby
 
 from ekiden.audit import verify_audit
 from ekiden.core.events import Event
-from ekiden.handoff.records.lifecycle import FINAL
+from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records.records import records_of
 from ekiden.sessions import conversation
 from ekiden.storage.base import Store

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.handoff_terms import HandoffResult
-from ekiden.handoff.records.lifecycle import FINAL
+from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records.records import HandoffRecord, records_of
 from ekiden.handoff.records.requests import REQUESTS
 from ekiden.runtime import HandoffController, RunConfig

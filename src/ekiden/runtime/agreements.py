@@ -15,7 +15,7 @@ from ekiden.core.errors import (
 )
 from ekiden.core.handoff_terms import Actor, HandoffContext, HandoffRequest, HandoffResult
 from ekiden.core.values import dumps
-from ekiden.handoff.records.lifecycle import FINAL
+from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records.records import HandoffRecord, read_handoffs
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.handoffs import HandoffController

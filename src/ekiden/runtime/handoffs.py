@@ -19,7 +19,7 @@ from ekiden.core.handoff_terms import (
     PolicyName,
 )
 from ekiden.core.values import check_id, check_line, new_id
-from ekiden.handoff.records.lifecycle import FINAL
+from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records.records import HandoffRecord, read_handoff
 from ekiden.handoff.records.requests import Asked, asked_in, find_request, session_of
 from ekiden.runtime.config import RunConfig, RunOptions

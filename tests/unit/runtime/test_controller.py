@@ -14,7 +14,7 @@ from ekiden.core.events import Event
 from ekiden.core.handoff_terms import Decline, HandoffRequest
 from ekiden.core.profile import Capability
 from ekiden.handoff import handoff
-from ekiden.handoff.records.lifecycle import MOVES, IllegalMove, Lifecycle, is_legal
+from ekiden.handoff.lifecycle import MOVES, IllegalMove, Lifecycle, is_legal
 from ekiden.handoff.records.records import records_of
 from ekiden.runtime import Limits, RunConfig, Runner, RunResult
 from ekiden.sessions import Session

@@ -33,7 +33,7 @@ from ekiden.core.handoff_terms import (
 from ekiden.core.runs import ACTIVE, Run, RunError, run_id_of
 from ekiden.core.values import from_json, to_json
 from ekiden.handoff.filters.report import filter_report
-from ekiden.handoff.records.lifecycle import FINAL
+from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records.query import HandoffQuery, correlation_of, find_handoffs, task_of
 from ekiden.handoff.records.records import HandoffRecord, read_handoff
 from ekiden.handoff.records.views import read_views, words_of

@@ -14,8 +14,8 @@ from ekiden.core.handoff import Handoff
 from ekiden.core.handoff_terms import A_PROGRAM
 from ekiden.core.privacy.masking import cover
 from ekiden.core.values import new_id
+from ekiden.handoff.lifecycle import edge_between
 from ekiden.handoff.offers import default_handoff
-from ekiden.handoff.validation import edge_between
 from ekiden.integrations.realtime.agent import RealtimeAgent
 from ekiden.integrations.realtime.events import RealtimeHandoffEvent
 from ekiden.integrations.realtime.handoffs import AgentOffer, make_offer

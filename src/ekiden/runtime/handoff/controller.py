@@ -15,7 +15,7 @@ from ekiden.core.guardrails import GuardrailError
 from ekiden.core.handoff_terms import HandoffTerms, RefusalCode
 from ekiden.core.values import dumps
 from ekiden.handoff.filters.selection import paired
-from ekiden.handoff.validation import check_cycle, check_depth
+from ekiden.handoff.lifecycle import check_cycle, check_depth
 from ekiden.runtime.conversation import (
     filtered,
     filtered_words,

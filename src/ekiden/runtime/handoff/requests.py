@@ -25,8 +25,7 @@ from ekiden.core.faults import fault_point
 from ekiden.core.handoff_terms import Actor
 from ekiden.core.values import NOT_IN_NAMES, check_line, dumps, loads
 from ekiden.handoff import BEST
-from ekiden.handoff.records.requests import Asked, asked_in, removal_of, requests_of
-from ekiden.handoff.validation import (
+from ekiden.handoff.lifecycle import (
     check_capabilities,
     check_cycle,
     check_depth,
@@ -34,6 +33,7 @@ from ekiden.handoff.validation import (
     not_found,
     unavailable,
 )
+from ekiden.handoff.records.requests import Asked, asked_in, removal_of, requests_of
 from ekiden.runtime.conversation import check_condition
 from ekiden.runtime.handoff.acceptance import check_available, joined_chain
 from ekiden.runtime.handoff.controller import carry_out, refuse, store_refusal

@@ -12,7 +12,7 @@ from ekiden.core.errors import HandoffError, HandoffRefused, StaleDocument
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff_terms import RefusalCode
 from ekiden.core.runs import Failed
-from ekiden.handoff.records.lifecycle import Lifecycle
+from ekiden.handoff.lifecycle import Lifecycle
 from ekiden.runtime.conversation import not_undone
 from ekiden.runtime.outcome import describe, finish, log_error, told_outside
 from ekiden.runtime.questions.cancel_question import withdraw_questions

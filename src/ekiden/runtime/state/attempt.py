@@ -11,7 +11,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import Item
 from ekiden.core.handoff import Handoff
 from ekiden.core.handoff_terms import Actor, HandoffContext, HandoffRequest, PolicyName
-from ekiden.handoff.records.lifecycle import Lifecycle
+from ekiden.handoff.lifecycle import Lifecycle
 from ekiden.handoff.records.requests import TriedHandoff
 from ekiden.runtime.state.findings import Finding
 from ekiden.runtime.state.state import RunState

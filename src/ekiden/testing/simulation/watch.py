@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from ekiden.core.errors import EkidenError, LeaseLost, SessionBusy
 from ekiden.core.events import Event
-from ekiden.handoff.records.lifecycle import FINAL, is_legal
+from ekiden.handoff.lifecycle import FINAL, is_legal
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.storage.base import Batch, Claim, Commit, SessionOpening, SessionRow
 from ekiden.storage.memory import MemoryStore

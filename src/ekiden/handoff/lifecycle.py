@@ -1,15 +1,66 @@
-"""May this handoff be made? The checks in their order, each with its code and the way out."""
+"""The lifecycle of a handoff as a table, and the checks before it is made."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
 from ekiden.core.agent import Agent
-from ekiden.core.errors import HandoffRefused
+from ekiden.core.errors import HandoffError, HandoffRefused
 from ekiden.core.handoff import Handoff
+from ekiden.core.handoff_terms import StatusName
 from ekiden.core.text import suggestion
 from ekiden.handoff.offers import default_handoff
+
+MOVES: Final[Mapping[StatusName | None, frozenset[StatusName]]] = {
+    None: frozenset({"initiated"}),
+    "initiated": frozenset({"validating", "failed"}),
+    "validating": frozenset({"transferring", "failed"}),
+    "transferring": frozenset({"completed", "rolled_back"}),
+    "completed": frozenset(),
+    "failed": frozenset(),
+    "rolled_back": frozenset(),
+}
+"""From each status to those that may follow. `failed` means that nothing was touched; once
+something was, in `transferring`, there is only all (`completed`) or nothing (`rolled_back`)."""
+
+FINAL: Final[frozenset[StatusName]] = frozenset(
+    {status for status, following in MOVES.items() if status is not None and not following}
+)
+
+
+class IllegalMove(HandoffError):
+    """A handoff was to take a way that does not exist: a fault in Ekiden, never in a team."""
+
+    code = "handoff.illegal_move"
+
+
+class Lifecycle:
+    """Where one handoff stands, and the moves that are not stored yet."""
+
+    __slots__ = ("fresh", "status")
+
+    def __init__(self, status: StatusName | None = None) -> None:
+        self.status = status
+        self.fresh: list[StatusName] = []
+
+    def move(self, status: StatusName) -> None:
+        """Go on to `status`; `IllegalMove` if the table has no such way."""
+        if status not in MOVES[self.status]:
+            raise IllegalMove(f"a handoff cannot go from {self.status} to {status}")
+        self.status = status
+        self.fresh.append(status)
+
+
+def is_legal(path: list[StatusName]) -> bool:
+    """Whether the moves, from the very first on, follow the table."""
+    before: StatusName | None = None
+    for status in path:
+        if status not in MOVES[before]:
+            return False
+        before = status
+    return True
+
 
 _SHOWN_CHAIN = 12
 
