@@ -4,11 +4,13 @@ from typing import TYPE_CHECKING
 
 from ekiden.core.handoff import Handoff, HandoffInputData, HandoffInputFilter
 from ekiden.core.lazy import lazy_names
-from ekiden.handoff.offers import default_handoff, get_handoffs, resolve_tool_name_collisions
-from ekiden.handoff.prompt import (
+from ekiden.handoff.offers import (
     RECOMMENDED_PROMPT_PREFIX,
+    default_handoff,
+    get_handoffs,
     prompt_with_handoff_instructions,
     received_block,
+    resolve_tool_name_collisions,
 )
 from ekiden.handoff.tool import BEST, PERSON, handoff, make_terms, person
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ekiden.handoff import prompt_with_handoff_instructions, received_block
-from ekiden.handoff.prompt import FENCE, quote
+from ekiden.handoff.offers import FENCE, quote
 from tests.support.cases import each_case
 
 _JSON = st.recursive(
