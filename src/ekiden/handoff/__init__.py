@@ -24,12 +24,6 @@ if TYPE_CHECKING:
         remove_all_tools,
         shorten_tool_outputs,
     )
-    from ekiden.handoff.filters.nest import (
-        HistoryMapper,
-        default_handoff_history_mapper,
-        nest_handoff_history,
-        nest_history,
-    )
     from ekiden.handoff.filters.redaction import redact
     from ekiden.handoff.filters.report import FilterReport
     from ekiden.handoff.filters.summaries import (
@@ -37,7 +31,11 @@ if TYPE_CHECKING:
         summarise_with,
     )
     from ekiden.handoff.filters.transcript import (
+        HistoryMapper,
+        default_handoff_history_mapper,
         get_conversation_history_wrappers,
+        nest_handoff_history,
+        nest_history,
         reset_conversation_history_wrappers,
         set_conversation_history_wrappers,
     )
@@ -90,10 +88,10 @@ __getattr__ = lazy_names(
         "keep_last": "ekiden.handoff.filters.filters",
         "remove_all_tools": "ekiden.handoff.filters.filters",
         "shorten_tool_outputs": "ekiden.handoff.filters.filters",
-        "HistoryMapper": "ekiden.handoff.filters.nest",
-        "default_handoff_history_mapper": "ekiden.handoff.filters.nest",
-        "nest_handoff_history": "ekiden.handoff.filters.nest",
-        "nest_history": "ekiden.handoff.filters.nest",
+        "HistoryMapper": "ekiden.handoff.filters.transcript",
+        "default_handoff_history_mapper": "ekiden.handoff.filters.transcript",
+        "nest_handoff_history": "ekiden.handoff.filters.transcript",
+        "nest_history": "ekiden.handoff.filters.transcript",
         "redact": "ekiden.handoff.filters.redaction",
         "summarise": "ekiden.handoff.filters.summaries",
         "summarise_with": "ekiden.handoff.filters.summaries",

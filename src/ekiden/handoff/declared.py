@@ -30,7 +30,7 @@ def _redact(*kinds: str) -> HandoffFilter:
 
 
 def _nest_history() -> HandoffFilter:
-    from ekiden.handoff.filters.nest import nest_history
+    from ekiden.handoff.filters.transcript import nest_history
 
     return nest_history()
 

@@ -23,7 +23,6 @@ from ekiden.core.conversation.run_items import raw_field
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.handoff import HandoffInputData
 from ekiden.handoff.filters.filters import HandoffFilter, SyncFilter, check_count
-from ekiden.handoff.filters.nest import unnested
 from ekiden.handoff.filters.selection import VisibleItem, units, visible_entries, with_entries
 from ekiden.handoff.filters.summary_text import (
     MIN_CHARS,
@@ -33,7 +32,7 @@ from ekiden.handoff.filters.summary_text import (
     summarise_by_rules,
     summary_message,
 )
-from ekiden.handoff.filters.transcript import render_transcript
+from ekiden.handoff.filters.transcript import render_transcript, unnested
 
 _log = logging.getLogger("ekiden.handoff")
 

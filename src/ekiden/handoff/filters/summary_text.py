@@ -11,8 +11,8 @@ from unicodedata import category
 
 from ekiden.core.conversation.model import Item, is_message, refusal_of, text_of
 from ekiden.core.values import dumps
-from ekiden.handoff.filters.nest import unnested
 from ekiden.handoff.filters.selection import call_key, is_tool_kind
+from ekiden.handoff.filters.transcript import unnested
 
 BY_RULES = "by rules"
 MIN_CHARS = 400
