@@ -32,7 +32,7 @@ from ekiden.handoff import (
     summarise,
 )
 from ekiden.handoff.filters.report import filter_report
-from ekiden.handoff.filters.summary_text import parse_summary
+from ekiden.handoff.filters.summaries import parse_summary
 from ekiden.handoff.filters.transcript import parse_transcript
 
 Make = Callable[..., HandoffInputData]

@@ -10,7 +10,7 @@ from typing import Any
 from ekiden.core.conversation.model import Item, is_message, refusal_of, text_of, to_input_item
 from ekiden.core.values import dumps
 from ekiden.handoff.filters.selection import call_key
-from ekiden.handoff.filters.summary_text import parse_summary
+from ekiden.handoff.filters.summaries import parse_summary
 from ekiden.handoff.filters.transcript import is_transcript
 
 _LOOK_BACK = 64

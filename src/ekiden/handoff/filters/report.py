@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from ekiden.core.conversation.model import Item, is_message
 from ekiden.core.privacy.redaction import redact_text
 from ekiden.handoff.filters.diff import match_items, texts_of
-from ekiden.handoff.filters.summary_text import brief, parse_summary
+from ekiden.handoff.filters.summaries import brief, parse_summary
 from ekiden.handoff.filters.transcript import is_transcript, parse_transcript
 
 Fate: TypeAlias = Literal["kept", "changed", "summarised", "dropped"]
