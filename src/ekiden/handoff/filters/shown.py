@@ -9,8 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from ekiden.core.conversation.model import Item, is_message
 from ekiden.core.events import Event
-from ekiden.handoff.filters.diff import texts_of
-from ekiden.handoff.filters.report import FilterReport, filter_report
+from ekiden.handoff.filters.report import FilterReport, filter_report, texts_of
 from ekiden.sessions import visible_events
 
 Role: TypeAlias = Literal["user", "assistant", "system", "tool", "call", "other"]
