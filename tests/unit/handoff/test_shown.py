@@ -14,8 +14,13 @@ from ekiden.core.conversation.model import (
 )
 from ekiden.core.events import PRIVATE, Event
 from ekiden.handoff import handoff, summarise
-from ekiden.handoff.filters.shown import MOST_SHOWN, role_of, shown_conversation, text_shown
-from ekiden.handoff.records.views import view_before
+from ekiden.handoff.records.views import (
+    MOST_SHOWN,
+    role_of,
+    shown_conversation,
+    text_shown,
+    view_before,
+)
 from ekiden.runtime import Runner
 from ekiden.sessions import Session, is_transfer
 from ekiden.storage.memory import MemoryStore

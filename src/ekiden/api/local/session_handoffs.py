@@ -10,10 +10,16 @@ from typing import Any, Final, TypeAlias
 from ekiden.core.conversation.model import Item
 from ekiden.core.events import Event
 from ekiden.core.values import dumps
-from ekiden.handoff.filters.shown import NOTHING_SHOWN, ShownConversation, shown_conversation
 from ekiden.handoff.records.query import HandoffQuery, open_requests
 from ekiden.handoff.records.records import HandoffRecord, records_of
-from ekiden.handoff.records.views import read_result, view_before, words_of
+from ekiden.handoff.records.views import (
+    NOTHING_SHOWN,
+    ShownConversation,
+    read_result,
+    shown_conversation,
+    view_before,
+    words_of,
+)
 from ekiden.sessions import is_rewind, standing
 from ekiden.storage.base import Store
 
