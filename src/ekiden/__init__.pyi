@@ -292,9 +292,9 @@ from ekiden.runtime.kinds.foreign import foreign_agent as foreign_agent
 from ekiden.runtime.plans.status import plan_state as plan_state
 from ekiden.runtime.supervisor import Supervisor as Supervisor
 from ekiden.sessions import Session as Session
+from ekiden.sessions.conversation import SessionInfo as SessionInfo
 from ekiden.sessions.costs import CostReport as CostReport
 from ekiden.sessions.costs import cost_report as cost_report
-from ekiden.sessions.info import SessionInfo as SessionInfo
 from ekiden.sessions.replica.base import ReplicaPolicy as ReplicaPolicy
 from ekiden.sessions.replica.base import ReplicaReport as ReplicaReport
 from ekiden.sessions.replica.base import SessionReplica as SessionReplica

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
-from ekiden.sessions.info import is_copied, is_model_call
+from ekiden.sessions.conversation import is_copied, is_model_call
 from ekiden.storage.base import EventFilter, SessionRow, Store
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from ekiden.core.conversation.model import Item, read_items, user_message
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
 from ekiden.core.values import check_id, check_line, new_id, priority_number
-from ekiden.sessions.conversation import conversation, said
-from ekiden.sessions.info import SessionInfo, session_info
+from ekiden.sessions.conversation import SessionInfo, conversation, said, session_info
 from ekiden.sessions.progress import has_open_run
 from ekiden.sessions.search import delete_with_texts
 from ekiden.sessions.state import SessionState, state_at, state_of

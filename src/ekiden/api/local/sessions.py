@@ -21,7 +21,7 @@ from ekiden.runtime.history.retention import Pruned, prune_sessions
 from ekiden.runtime.history.session_export import export_session
 from ekiden.runtime.history.session_import import import_session
 from ekiden.sessions import Session, chain_of, conversation
-from ekiden.sessions.info import names_of, session_info, session_record
+from ekiden.sessions.conversation import names_of, session_info, session_record
 from ekiden.sessions.progress import has_open_run, run_number
 from ekiden.sessions.search import SessionHit, search_sessions
 from ekiden.storage.base import SessionFilter, SessionRow, SessionStatus, Store

@@ -27,7 +27,7 @@ from ekiden.runtime.questions.inboxes import read_item
 from ekiden.runtime.state.cursor import Cursor, open_questions
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions import is_transfer, said
-from ekiden.sessions.info import is_model_call
+from ekiden.sessions.conversation import is_model_call
 from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionRow, Store
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ekiden.core.events import Event
 from ekiden.runtime.state.snapshot import stays_here
-from ekiden.sessions.info import session_record
+from ekiden.sessions.conversation import session_record
 from ekiden.storage.base import SessionRow, Store
 from ekiden.storage.values import copy_json
 
