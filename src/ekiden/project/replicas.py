@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ekiden.core.errors import UserError
 from ekiden.core.integrations import integration
-from ekiden.sessions.replica.settings import ReplicaSettings
+from ekiden.sessions.replica.base import ReplicaSettings
 
 if TYPE_CHECKING:
     from ekiden.sessions.replica.base import SessionReplica

@@ -14,8 +14,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.errors.stored_data import ReplicaRefused, ReplicaUnavailable
 from ekiden.core.values import dumps
 from ekiden.integrations.vertex.wire import tidy, user_of, vertex_session_id, wire_events
-from ekiden.sessions.replica.base import ReplicatedEvent, ReplicatedSession
-from ekiden.sessions.replica.settings import NAME
+from ekiden.sessions.replica.base import NAME, ReplicatedEvent, ReplicatedSession
 
 if TYPE_CHECKING:
     import httpx2

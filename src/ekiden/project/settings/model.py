@@ -16,7 +16,7 @@ from ekiden.core.conversation.messages import BusLimits
 from ekiden.inbox.settings import InboxSettings
 from ekiden.project.defaults import DEFAULT_STORE
 from ekiden.routing.settings import RoutingSettings
-from ekiden.sessions.replica.settings import ReplicaSettings
+from ekiden.sessions.replica.base import ReplicaSettings
 from ekiden.sessions.retention import Retention
 from ekiden.tools.settings import ToolSettings
 

@@ -18,8 +18,11 @@ from ekiden.sessions.replica.base import (
     ReplicaReport,
     ReplicatedSession,
     SessionReplica,
+    answered,
+    calls_of,
+    is_news,
+    replicated_event,
 )
-from ekiden.sessions.replica.events import answered, calls_of, is_news, replicated_event
 from ekiden.sessions.replica.progress import DueSession, Progress, ReplicaLeaseLost, ReplicaProgress
 from ekiden.storage.base import SessionRow, Store
 
