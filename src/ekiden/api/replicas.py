@@ -6,7 +6,7 @@ from typing import Protocol
 
 from ekiden.api.called import Called, calls
 from ekiden.api.endpoint import endpoint
-from ekiden.sessions.replica.status import ReplicaStatus
+from ekiden.sessions.replica.progress import ReplicaStatus
 
 
 class Replicas(Protocol):

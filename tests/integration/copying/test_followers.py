@@ -15,7 +15,7 @@ from ekiden.project import open_store
 from ekiden.project.copying import backup_store, copy_store, restore_store
 from ekiden.sessions.replica.base import ReplicatedEvent, ReplicatedSession
 from ekiden.sessions.replica.feed import replicate_sessions
-from ekiden.sessions.replica.status import replica_status
+from ekiden.sessions.replica.progress import replica_status
 from ekiden.storage.base import DocumentWrite, Store
 from ekiden.testing.servers.otlp import OtlpServer
 from ekiden.tracing import OtelFollower, read_trace

@@ -23,8 +23,7 @@ from ekiden.sessions.replica.base import (
     ReplicatedSession,
 )
 from ekiden.sessions.replica.feed import replicate_sessions
-from ekiden.sessions.replica.progress import ReplicaProgress
-from ekiden.sessions.replica.status import replica_status
+from ekiden.sessions.replica.progress import ReplicaProgress, replica_status
 from ekiden.storage.base import Batch, NewSession, SessionOpening, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore

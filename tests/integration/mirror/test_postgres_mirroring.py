@@ -6,7 +6,7 @@ import asyncio
 
 from ekiden.sessions.replica.base import ReplicaPolicy
 from ekiden.sessions.replica.feed import replicate_sessions
-from ekiden.sessions.replica.status import replica_status
+from ekiden.sessions.replica.progress import replica_status
 from ekiden.storage.postgres import PostgresStore
 from tests.integration.mirror.conftest import vertex
 from tests.integration.mirror.talking import talk

@@ -7,7 +7,7 @@ from ekiden.api.local.place import Here
 from ekiden.core.errors import UserError
 from ekiden.core.errors.server import NotServed
 from ekiden.project.replicas import session_replica
-from ekiden.sessions.replica.status import ReplicaStatus, replica_status
+from ekiden.sessions.replica.progress import ReplicaStatus, replica_status
 
 
 class LocalReplicas(api.Replicas):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ekiden.cli.tables import print_pairs
-from ekiden.sessions.replica.status import ReplicaStatus
+from ekiden.sessions.replica.progress import ReplicaStatus
 
 
 def print_status(status: ReplicaStatus) -> None:
