@@ -8,7 +8,6 @@ from ekiden.tools.output import output_of, output_text, to_jsonable
 
 if TYPE_CHECKING:
     from ekiden.tools.builtin import builtin_tools
-    from ekiden.tools.docstrings import DocstringStyle
     from ekiden.tools.function import default_tool_error_function, function_tool
     from ekiden.tools.guardrails import check_input, decision_of, refusal
     from ekiden.tools.registry import (
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
         resolve_tool,
     )
     from ekiden.tools.settings import ToolSettings
+    from ekiden.tools.signature import DocstringStyle
 
 __all__ = [
     "DocstringStyle",
@@ -42,7 +42,7 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "DocstringStyle": "ekiden.tools.docstrings",
+        "DocstringStyle": "ekiden.tools.signature",
         "ToolSettings": "ekiden.tools.settings",
         "builtin_tools": "ekiden.tools.builtin",
         "check_input": "ekiden.tools.guardrails",

@@ -31,8 +31,14 @@ from ekiden.core.tool import (
     check_tool_name,
 )
 from ekiden.tools.cancellation import is_being_cancelled
-from ekiden.tools.docstrings import DocstringStyle, Documentation, read_docstring
-from ekiden.tools.signature import Parameters, read_parameters, without_partial
+from ekiden.tools.signature import (
+    DocstringStyle,
+    Documentation,
+    Parameters,
+    read_docstring,
+    read_parameters,
+    without_partial,
+)
 from ekiden.tools.threads import in_thread
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""How a callable is called: its parameters with their types, and whether it takes the context."""
+"""A function's signature and docstring: parameters, their types and descriptions."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.errors import ModelBehaviorError, UserError
@@ -162,3 +162,44 @@ def _is_context(annotation: Any) -> bool:
 
 def _label(func: Any) -> str:
     return getattr(func, "__qualname__", None) or repr(func)
+
+
+DocstringStyle: TypeAlias = Literal["google", "numpy", "sphinx"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Documentation:
+    """The parts of a docstring that a model is shown."""
+
+    description: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """By name, without the stars of ``*args`` and ``**kwargs``."""
+
+
+def read_docstring(text: str | None, style: DocstringStyle | None = None) -> Documentation:
+    """Take a docstring, as `inspect.getdoc` gives it, apart; `None` finds out which style it is.
+
+    What cannot be read as any style is all description.
+    """
+    if not text or ("\n" not in text and ":" not in text):
+        return Documentation(description=text or "")
+    import docstring_parser as parser
+
+    styles = {
+        "google": parser.DocstringStyle.GOOGLE,
+        "numpy": parser.DocstringStyle.NUMPYDOC,
+        "sphinx": parser.DocstringStyle.REST,
+        None: parser.DocstringStyle.AUTO,
+    }
+    try:
+        # The parser cleans again, and would take the indent of what follows the first line.
+        parsed = parser.parse("\n" + text, styles[style])
+    except parser.ParseError:
+        return Documentation(description=text)
+    described = {
+        name.strip().lstrip("*"): param.description
+        for param in parsed.params
+        if param.description
+        for name in param.arg_name.split(",")
+    }
+    return Documentation(description=(parsed.description or "").strip(), parameters=described)

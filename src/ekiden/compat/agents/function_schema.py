@@ -13,8 +13,7 @@ from pydantic.fields import FieldInfo
 from ekiden.compat.agents.exceptions import ModelBehaviorError, UserError
 from ekiden.compat.agents.strict_schema import ensure_strict_json_schema
 from ekiden.core.context import RunContextWrapper
-from ekiden.tools.docstrings import read_docstring
-from ekiden.tools.signature import without_partial
+from ekiden.tools.signature import read_docstring, without_partial
 
 __all__ = [
     "DocstringStyle",
