@@ -27,7 +27,7 @@ from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Begun, Run
 from ekiden.project.routing import AUTO, parse_address
-from ekiden.tools.text import spelled_out
+from ekiden.tools.output import spelled_out
 
 if TYPE_CHECKING:
     from ekiden.client import AsyncClient

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ekiden.cli.chat.screens.screen import CommandReply, Lines, Quoted, Shape
 from ekiden.cli.views.questions import answer_words, question_line, question_record
 from ekiden.core.questions import InboxItem
-from ekiden.tools.text import spelled_out
+from ekiden.tools.output import spelled_out
 
 
 def waiting_reply(session_id: str, questions: Sequence[InboxItem], reason: str) -> CommandReply:

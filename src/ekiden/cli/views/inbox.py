@@ -19,7 +19,7 @@ from ekiden.core.values import PRIORITIES, dumps, to_json
 from ekiden.inbox import run_due
 from ekiden.inbox.inbox import BulkAnswer
 from ekiden.storage.base import Store
-from ekiden.tools.text import spelled_out
+from ekiden.tools.output import spelled_out
 
 _LONGEST_SUBJECT = 80
 _LONGEST_TEXT = 20_000

@@ -9,7 +9,7 @@ from typing import Any
 from ekiden.cli.output import note
 from ekiden.cli.transcript import shorten
 from ekiden.core.questions import InboxItem
-from ekiden.tools.text import spelled_out
+from ekiden.tools.output import spelled_out
 
 _MOST = 10
 _LONGEST = 200

@@ -13,7 +13,7 @@ from ekiden.core.values import dumps
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import Caller
 from ekiden.server.streams.decisions import VIA, choices, decide
-from ekiden.tools.text import shortened
+from ekiden.tools.output import shortened
 
 _MOST_SHOWN = 4_000
 

@@ -20,7 +20,7 @@ from ekiden.integrations.openai_api.messages import ClientChat, user_texts
 from ekiden.project.service import TenantService
 from ekiden.sessions.conversation import conversation
 from ekiden.sessions.progress import run_number
-from ekiden.tools.text import shortened
+from ekiden.tools.output import shortened
 
 _MARK = re.compile(r"\[ekiden run ([A-Za-z0-9_\-.:@]{1,128}:[0-9]{1,9})\]\s*\Z")
 _COMMAND = re.compile(r"\s*/([^\s/]{1,60})(?:\s+(inb_[0-9a-z]+))?(?:\s+(.*))?\Z", re.DOTALL)

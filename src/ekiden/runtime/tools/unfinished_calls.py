@@ -18,7 +18,7 @@ from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions.progress import Progress
 from ekiden.storage.base import SessionRow, Store
-from ekiden.tools.text import shortened, spelled_out
+from ekiden.tools.output import shortened, spelled_out
 
 NOT_RUN = "not run"
 """How a call ended that was certainly not made."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ekiden.core.values import dumps
-from ekiden.tools.text import shortened, without_hidden
+from ekiden.tools.output import shortened, without_hidden
 
 MAX_RESULT = 100_000
 """Characters of a result."""

@@ -17,7 +17,7 @@ from ekiden.core.current_agent import AGENT_HEADER, AGENT_VARIABLE
 from ekiden.core.errors import McpUnavailable, ToolError
 from ekiden.core.privacy.masking import keep_secret, secrets_of
 from ekiden.tools.mcp.servers import McpServer
-from ekiden.tools.text import shortened, without_hidden
+from ekiden.tools.output import shortened, without_hidden
 from ekiden.tools.threads import in_thread
 
 if TYPE_CHECKING:
