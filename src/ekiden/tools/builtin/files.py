@@ -10,8 +10,16 @@ from pathlib import Path
 
 from ekiden.core.errors import ToolError
 from ekiden.core.text import suggestion
-from ekiden.tools.builtin.folders import HAS_HANDLES, Folder, ResolvedPath, locate
-from ekiden.tools.builtin.guarded import check_content, check_opened, check_reading, check_writing
+from ekiden.tools.builtin.folders import (
+    HAS_HANDLES,
+    Folder,
+    ResolvedPath,
+    check_content,
+    check_opened,
+    check_reading,
+    check_writing,
+    locate,
+)
 from ekiden.tools.settings import FileToolSettings
 
 _LISTED = 100

@@ -17,8 +17,14 @@ from typing import Any
 from ekiden.core.errors import ToolError
 from ekiden.core.text import suggestion
 from ekiden.tools.builtin.files import listing, read_regular
-from ekiden.tools.builtin.folders import HAS_HANDLES, Folder, ResolvedPath, locate
-from ekiden.tools.builtin.guarded import check_content, check_reading
+from ekiden.tools.builtin.folders import (
+    HAS_HANDLES,
+    Folder,
+    ResolvedPath,
+    check_content,
+    check_reading,
+    locate,
+)
 from ekiden.tools.settings import FileToolSettings
 
 _SKIPPED = frozenset({".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__"})
