@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ekiden.core.errors import UnknownTool
-from ekiden.tools.mcp.names import Wish, read_name, tool_name
+from ekiden.tools.mcp.content import Wish, read_name, tool_name
 from tests.support.cases import each_case
 
 NAMES = st.text(max_size=80)

@@ -15,9 +15,15 @@ from ekiden.core.errors import McpUnavailable, ModelBehaviorError, ToolError, Un
 from ekiden.core.profile import Confirmation
 from ekiden.core.tool import FunctionTool
 from ekiden.tools.function import tool_error_in_words
-from ekiden.tools.mcp.content import description_of, is_destructive, schema_of, text_of
+from ekiden.tools.mcp.content import (
+    description_of,
+    is_destructive,
+    read_name,
+    schema_of,
+    text_of,
+    tool_name,
+)
 from ekiden.tools.mcp.link import Link, SessionOver
-from ekiden.tools.mcp.names import read_name, tool_name
 from ekiden.tools.mcp.servers import McpServer
 from ekiden.tools.signature import bad_arguments
 from ekiden.tools.under_way import even_if_cancelled
