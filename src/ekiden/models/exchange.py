@@ -20,9 +20,8 @@ from ekiden.core.conversation import model as core
 from ekiden.core.errors import UserError
 from ekiden.models.answers import Deltas, to_response
 from ekiden.models.failures import Caller, Failure, StreamCut, failure_of
-from ekiden.models.guard import origin
 from ekiden.models.history import Receiver, to_messages
-from ekiden.models.target import Api, Target
+from ekiden.models.registry import Api, Target, origin
 
 _SHORTEST_KEY = 8
 

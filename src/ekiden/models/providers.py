@@ -15,16 +15,19 @@ from weakref import WeakKeyDictionary
 from ekiden.core.aliases import full_model_name
 from ekiden.core.conversation.model import Model, ModelEvent, ModelRequest, ModelResponse
 from ekiden.core.errors import UserError
-from ekiden.models.guard import check_not_blocked, origin
 from ekiden.models.registry import (
     DEFAULT_TIMEOUT_S,
+    Backend,
     ModelOptions,
+    RetryPolicy,
+    Target,
+    check_not_blocked,
     known_providers,
+    origin,
     provider_factory,
     register_provider,
+    target_of,
 )
-from ekiden.models.retry import RetryPolicy
-from ekiden.models.target import Backend, Target, target_of
 
 if TYPE_CHECKING:
     from ekiden.models.exchange import Exchange

@@ -1,15 +1,50 @@
-"""The providers that ``provider:model`` may name, and how to add one."""
+"""Providers: how to add one, where its models are, when to retry, and the switch for tests."""
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
+import os
+import random
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from ekiden.core.conversation.model import Model
 from ekiden.core.errors import UserError
-from ekiden.models.retry import RetryPolicy
+
+Sleep: TypeAlias = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """Exponential back-off with jitter, bounded in number and length."""
+
+    retries: int = 3
+    first_s: float = 0.5
+    """The longest wait before the first retry; it doubles with each."""
+    cap_s: float = 30.0
+    """The longest wait, even if the provider asks for more."""
+    sleep: Sleep = asyncio.sleep
+    """Tests replace it to avoid waiting."""
+    jitter: Callable[[], float] = random.random
+    """A factor from 0 to 1 for a wait."""
+
+    def wait_s(self, failed: int, retry_after: float | None) -> float | None:
+        """The wait after the `failed`-th failure in a row; `None` means give up.
+
+        If a provider asks for a longer wait than `cap_s`, there is no retry: it would only refuse
+        again.
+        """
+        if failed > self.retries:
+            return None
+        if retry_after is not None:
+            return retry_after if retry_after <= self.cap_s else None
+        longest: float = min(self.cap_s, self.first_s * 2 ** (failed - 1))
+        return longest * (0.5 + self.jitter() / 2)
+
 
 DEFAULT_TIMEOUT_S = 120.0
 
@@ -69,3 +104,129 @@ def provider_factory(prefix: str) -> ProviderFactory:
 def known_providers() -> list[str]:
     """Every registered prefix, sorted."""
     return sorted(_factories)
+
+
+_OFF = frozenset({"", "0", "false", "no", "off"})
+
+
+def real_models_blocked() -> bool:
+    """Whether ``EKIDEN_BLOCK_MODELS`` forbids remote models."""
+    return os.environ.get("EKIDEN_BLOCK_MODELS", "").strip().lower() not in _OFF
+
+
+def check_not_blocked(base_url: str) -> None:
+    """`UserError` when remote models are blocked and `base_url` is not on this machine."""
+    if real_models_blocked() and not is_loopback(base_url):
+        raise UserError(
+            f"EKIDEN_BLOCK_MODELS is set, and {origin(base_url)} is not on this machine: "
+            "use ekiden.testing.ScriptedModel or ekiden.testing.servers.openai.OpenAIServer, "
+            "or unset the variable"
+        )
+
+
+def is_loopback(base_url: str) -> bool:
+    """Whether the URL's host is this machine itself."""
+    host = urlsplit(base_url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def origin(base_url: str) -> str:
+    """Host and port of a URL: never a user name, a password or a query."""
+    parts = urlsplit(base_url)
+    host = parts.hostname or ""
+    if ":" in host:
+        host = f"[{host}]"
+    return f"{host}:{parts.port}" if parts.port else host
+
+
+Api: TypeAlias = Literal["openai-responses", "openai-chat", "anthropic", "google"]
+"""A wire format."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """A built-in provider."""
+
+    api: Api
+    url: str
+    """Its default address."""
+    url_variable: str
+    key_variables: tuple[str, ...]
+    """Environment variables, the first that is set counts."""
+    modules: tuple[str, ...]
+    """What must be installed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One model of a provider, with everything that a call needs; equal targets share a pool."""
+
+    api: Api
+    provider: str
+    model: str
+    base_url: str
+    is_official: bool
+    """Whether `base_url` is the provider's own, not a gateway or another server."""
+    api_key: str | None = field(repr=False)
+    key_variable: str
+    timeout_s: float
+    retry: RetryPolicy
+
+    @property
+    def label(self) -> str:
+        return f"{self.provider}:{self.model}"
+
+    @property
+    def source(self) -> str:
+        """Who made an item: reasoning goes back only to the same one."""
+        return self.provider if self.is_official else f"{self.provider}@{origin(self.base_url)}"
+
+
+def target_of(options: ModelOptions, backend: Backend) -> Target:
+    """The target that `options` and the environment mean; `UserError` for a bad URL or no key."""
+    from_environment = os.environ.get(backend.url_variable) or None
+    base_url = check_url(options.base_url or from_environment or backend.url)
+    is_official = origin(base_url) == origin(backend.url)
+    key = options.api_key
+    if not key and (not options.base_url_is_inline or is_official):
+        key = next(filter(None, map(os.environ.get, backend.key_variables)), None)
+    if not key and is_official:
+        raise UserError(
+            f"{options.provider}:{options.model} needs an API key: "
+            f"set {backend.key_variables[0]}, or pass api_key="
+        )
+    return Target(
+        api=backend.api,
+        provider=options.provider,
+        model=options.model,
+        base_url=base_url,
+        is_official=is_official,
+        api_key=key,
+        key_variable=backend.key_variables[0],
+        timeout_s=options.timeout_s,
+        retry=options.retry,
+    )
+
+
+def check_url(url: str) -> str:
+    """`url` without a final slash; `UserError` when it cannot be a base URL or holds a secret."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        parts, host, port = urlsplit(""), None, None
+    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+        raise UserError(
+            "a model's base URL must look like https://host/v1, without a query or a fragment"
+        )
+    if parts.username or parts.password:
+        where = f"{host}:{port}" if port else host
+        raise UserError(
+            f"the base URL for {where} holds a user name or password: pass api_key= instead"
+        )
+    return url.rstrip("/")

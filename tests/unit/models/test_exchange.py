@@ -19,7 +19,7 @@ from ekiden.core.errors import ModelBehaviorError, ModelError, ModelTimeout
 from ekiden.models import ModelOptions
 from ekiden.models.exchange import Exchange
 from ekiden.models.providers import BUILT_IN
-from ekiden.models.target import target_of
+from ekiden.models.registry import target_of
 
 SECRET = "sk-canary-1"
 

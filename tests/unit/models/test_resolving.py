@@ -29,7 +29,7 @@ from ekiden.models import (
     resolve_model,
 )
 from ekiden.models.providers import BUILT_IN
-from ekiden.models.target import Target, target_of
+from ekiden.models.registry import Target, target_of
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from ekiden.integrations.realtime.model import (
 )
 from ekiden.integrations.realtime.model_events import RealtimeModelEvent
 from ekiden.integrations.realtime.wire import Frame, decode, first_frame, frames
-from ekiden.models.guard import check_not_blocked, is_loopback, origin
+from ekiden.models.registry import check_not_blocked, is_loopback, origin
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection

@@ -34,7 +34,7 @@ def _url_fault(model: str) -> str | None:
     _, at, address = model.partition("@http")
     if not at:
         return None
-    from ekiden.models.target import check_url
+    from ekiden.models.registry import check_url
 
     return _refused(check_url, f"http{address}")
 
