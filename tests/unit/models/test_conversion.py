@@ -44,8 +44,7 @@ from ekiden.core.conversation.model import (
 )
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.models.answers import Deltas, to_response
-from ekiden.models.content import assistant_texts
-from ekiden.models.history import Receiver, to_messages
+from ekiden.models.history import Receiver, assistant_texts, to_messages
 from tests.support.cases import each_case
 from tests.support.examples import examples
 
