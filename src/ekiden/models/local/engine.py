@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from ekiden.core.errors import ModelError, UserError
-from ekiden.models.local.cpu import free_cores
 from ekiden.models.local.gguf import GgufInfo, check_gguf
-from ekiden.models.local.settings import LocalSettings
+from ekiden.models.local.settings import LocalSettings, free_cores
 
 BATCH = 64
 """Tokens of a prompt that are evaluated before anybody may stop it: small, to stop soon."""

@@ -1,9 +1,11 @@
-"""How a local model is run."""
+"""How a local model is run, and the processor and memory that it has."""
 
 from __future__ import annotations
 
 import os
+import platform
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from ekiden.core.checks.fields import Checked, Count
@@ -57,3 +59,87 @@ def _number(variable: str) -> int | None:
         return int(text)
     except ValueError as exc:
         raise UserError(f"{variable} is {text!r}, not a whole number") from exc
+
+
+_TELLING = {
+    "avx2": "avx2", "avx512f": "avx512", "amx_tile": "amx", "fma": "fma", "f16c": "f16c",
+    "asimd": "neon", "asimddp": "dotprod", "i8mm": "i8mm", "sve": "sve",
+}  # fmt: skip
+"""The features that make inference faster, as Linux calls them and as people do."""
+
+
+def physical_cores() -> int:
+    """How many cores this process may use, two threads of one core counted once."""
+    allowed = _allowed()
+    cores = {_siblings(cpu) for cpu in allowed}
+    return max(1, min(len(cores), _quota() or len(cores)))
+
+
+def free_cores() -> int:
+    """How many cores are idle now, at least one.
+
+    Threads that wait for each other at every layer are slower than one where they have to share
+    their cores: on two busy cores, two threads took twice as long as one.
+    """
+    cores = physical_cores()
+    try:
+        load = os.getloadavg()[0]
+    except (AttributeError, OSError):
+        load = 0.0
+    return max(1, min(cores, round(cores - load)))
+
+
+def cpu_features() -> list[str]:
+    """Those of the known features that this processor has; empty where it cannot be told."""
+    flags = _cpuinfo_flags()
+    return [name for flag, name in _TELLING.items() if flag in flags]
+
+
+def cpu_name() -> str:
+    """The kind of processor, such as ``aarch64``."""
+    return platform.machine() or "unknown"
+
+
+def memory_bytes() -> int | None:
+    """The memory of the machine, or less where the process is limited; `None` if unknown."""
+    try:
+        installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None
+    limit = _read("/sys/fs/cgroup/memory.max").strip()
+    return min(installed, int(limit)) if limit.isdigit() else installed
+
+
+def _allowed() -> set[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return set(os.sched_getaffinity(0))
+    return set(range(os.cpu_count() or 1))
+
+
+def _siblings(cpu: int) -> str:
+    """The same text for two threads of one core."""
+    base = f"/sys/devices/system/cpu/cpu{cpu}/topology"
+    return _read(f"{base}/thread_siblings_list").strip() or str(cpu)
+
+
+def _quota() -> int | None:
+    """The cores that the control group grants, if it limits them."""
+    quota, _, period = _read("/sys/fs/cgroup/cpu.max").partition(" ")
+    if not (quota.isdigit() and period.strip().isdigit()):
+        return None
+    return max(1, int(quota) // int(period))
+
+
+def _cpuinfo_flags() -> set[str]:
+    for line in _read("/proc/cpuinfo").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip().lower() in ("flags", "features"):
+            return set(value.split())
+    return set()
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

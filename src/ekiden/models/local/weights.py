@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from ekiden.core.errors import UserError
-from ekiden.models.local.cpu import memory_bytes
 from ekiden.models.local.gguf import peek_gguf
+from ekiden.models.local.settings import memory_bytes
 
 _LATER_PIECE = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf", re.IGNORECASE)
 _DEFAULT = "default"
