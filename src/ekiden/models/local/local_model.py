@@ -25,12 +25,14 @@ from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.values import dumps
 from ekiden.models.local.engine import Engine, shared_engine
 from ekiden.models.local.generation import Generation
-from ekiden.models.local.grammar import call_head, call_or_answer, json_of
 from ekiden.models.local.prompt import (
     HELD,
     Message,
     answered_call,
+    call_head,
+    call_or_answer,
     chat_messages,
+    json_of,
     without_echo,
 )
 from ekiden.models.local.settings import LocalSettings

@@ -30,8 +30,7 @@ from typing import Any
 from ekiden.core.conversation.model import ModelRequest, ToolSpec, is_message, text_of
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.models.local.generation import Generation
-from ekiden.models.local.grammar import one_of
-from ekiden.models.local.prompt import chat_messages, one_line, safe
+from ekiden.models.local.prompt import chat_messages, one_line, one_of, safe
 
 _LOOKED_AT = 100
 """Alternatives of the first token whose probability is asked for."""
