@@ -23,8 +23,7 @@ from ekiden.core.conversation.model import (
 )
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.values import dumps
-from ekiden.models.local.engine import Engine, shared_engine
-from ekiden.models.local.generation import Generation
+from ekiden.models.local.engine import Engine, Generation, shared_engine
 from ekiden.models.local.prompt import (
     HELD,
     Message,

@@ -29,7 +29,7 @@ from typing import Any
 
 from ekiden.core.conversation.model import ModelRequest, ToolSpec, is_message, text_of
 from ekiden.core.errors import ModelBehaviorError
-from ekiden.models.local.generation import Generation
+from ekiden.models.local.engine import Generation
 from ekiden.models.local.prompt import chat_messages, one_line, one_of, safe
 
 _LOOKED_AT = 100
