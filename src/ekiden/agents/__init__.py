@@ -16,10 +16,9 @@ from ekiden.core.lazy import lazy_names
 if TYPE_CHECKING:
     from ekiden.agents.agent_file import AgentFile, origin_of, read_agent_file, read_agent_text
     from ekiden.agents.discovery import agent_folders
-    from ekiden.agents.load import LoadedAgents, load_agent_files
+    from ekiden.agents.load import AgentWatcher, LoadedAgents, load_agent_files
     from ekiden.agents.schema import agent_file_schema
     from ekiden.agents.team_checks import check_team
-    from ekiden.agents.watch import AgentWatcher
 
 __all__ = [
     "AgentDefinition",
@@ -45,7 +44,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "AgentFile": "ekiden.agents.agent_file",
-        "AgentWatcher": "ekiden.agents.watch",
+        "AgentWatcher": "ekiden.agents.load",
         "LoadedAgents": "ekiden.agents.load",
         "agent_file_schema": "ekiden.agents.schema",
         "agent_folders": "ekiden.agents.discovery",

@@ -43,7 +43,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(Path(path).name)
         return read_agent_file(path, **options)
 
-    monkeypatch.setattr("ekiden.agents.watch.read_agent_file", read)
+    monkeypatch.setattr("ekiden.agents.load.read_agent_file", read)
     return names
 
 
@@ -54,7 +54,7 @@ def names(watcher: AgentWatcher) -> list[str]:
 def age(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From here on the files were written long ago."""
     now = max(entry.stat().st_ctime_ns for entry in os.scandir(folder))
-    monkeypatch.setattr("ekiden.agents.watch.time.time_ns", lambda: now + 10_000_000_000)
+    monkeypatch.setattr("ekiden.agents.load.time.time_ns", lambda: now + 10_000_000_000)
 
 
 def test_files_that_stay_the_same_are_not_read_again(
@@ -134,7 +134,7 @@ def test_a_change_within_the_clocks_grain_is_noticed(
 ) -> None:
     """The same size, the same file and, for the file system, the same time."""
     monkeypatch.setattr(
-        "ekiden.agents.watch.find_files",
+        "ekiden.agents.load.find_files",
         lambda *given: [each._replace(mark=(1,)) for each in find_files(*given)],
     )
     assert watcher.poll() is not None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.agents import Problem, agent_folders
-from ekiden.agents.watch import AgentWatcher
+from ekiden.agents.load import AgentWatcher
 from ekiden.core.errors import AgentFilesInvalid, EkidenError
 from ekiden.core.handoff import Handoff
 from ekiden.core.handoff_terms import Budget, HandoffTerms, HandoffTrigger

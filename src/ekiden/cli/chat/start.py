@@ -34,7 +34,7 @@ Manner: TypeAlias = Literal["drawn", "typed", "piped", "json"]
 
 _HEAVY = (
     "ekiden.project.settings",
-    "ekiden.agents.watch",
+    "ekiden.agents.load",
     "ekiden.runtime",
     "ekiden.project.project",
     "ekiden.tools.function",
