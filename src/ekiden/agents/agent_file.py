@@ -11,10 +11,10 @@ from itertools import pairwise
 from pathlib import Path
 from unicodedata import normalize
 
+from ekiden.agents.checks import Report
 from ekiden.agents.definition import AgentDefinition, Origin, Problem
 from ekiden.agents.keys.foreign import is_key, is_safety_key, read_foreign
 from ekiden.agents.keys.own import read_own
-from ekiden.agents.report import Report
 from ekiden.agents.yaml.literal import parse_front_matter
 from ekiden.agents.yaml.nodes import Mapping, Scalar
 from ekiden.core.profile import Scope

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ekiden.agents.agent_file import AgentFile, read_agent_file
+from ekiden.agents.checks import shown
 from ekiden.agents.definition import AgentDefinition, Problem, printable
 from ekiden.agents.discovery import AgentFolder, FoundFile, agent_folders, find_files
-from ekiden.agents.report import shown
 from ekiden.agents.team_checks import check_team
 
 

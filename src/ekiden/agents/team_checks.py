@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from ekiden.agents.checks import PERSON
+from ekiden.agents.checks import PERSON, shown
 from ekiden.agents.definition import (
     AgentDefinition,
     HandoffDefinition,
@@ -15,7 +15,6 @@ from ekiden.agents.definition import (
     printable,
 )
 from ekiden.agents.keys.handoffs import BEST
-from ekiden.agents.report import shown
 from ekiden.core.handoff import transfer_tool_name
 from ekiden.core.text import suggestion
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ekiden.agents.checks import Report
 from ekiden.agents.definition import RemoteDefinition
 from ekiden.agents.keys.objects import SECONDS, Entry, Field, Object, Placed
-from ekiden.agents.report import Report
 from ekiden.agents.yaml import nodes
 from ekiden.core.checks.addresses import address_fault, variable_fault
 from ekiden.core.checks.kinds import Text

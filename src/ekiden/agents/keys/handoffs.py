@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from unicodedata import normalize
 
-from ekiden.agents.checks import filter_fault, short_target_fault, target_fault
+from ekiden.agents.checks import Report, filter_fault, short_target_fault, shown, target_fault
 from ekiden.agents.definition import HandoffDefinition
 from ekiden.agents.keys.kinds import INVALID, ConditionText
 from ekiden.agents.keys.objects import (
@@ -22,7 +22,6 @@ from ekiden.agents.keys.objects import (
     Object,
     Placed,
 )
-from ekiden.agents.report import Report, shown
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar
 from ekiden.core.checks.kinds import Choice, Flag, FlagOrWord, Number, Text

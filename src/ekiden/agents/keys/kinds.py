@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
+from ekiden.agents.checks import Report, shown
 from ekiden.agents.definition import WrittenCondition
-from ekiden.agents.report import Report, shown
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar, value_of
 from ekiden.core.checks.kinds import Choice, Flag, FlagOrWord, Number, RefusedValue, Text, wrong

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
-from ekiden.agents.checks import template_fault
+from ekiden.agents.checks import Report, shown, template_fault
 from ekiden.agents.keys.kinds import INVALID, Kind, duplicate_key, read, wrong_type
-from ekiden.agents.report import Report, shown
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar, value_of
 from ekiden.core.checks.kinds import Flag, Number, Text

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 from unicodedata import normalize
 
-from ekiden.agents.checks import model_of
+from ekiden.agents.checks import Report, model_of, shown
 from ekiden.agents.definition import (
     AgentDefinition,
     GuardrailDefinition,
@@ -21,7 +21,6 @@ from ekiden.agents.keys.handoffs import handoff_definition
 from ekiden.agents.keys.objects import Placed
 from ekiden.agents.keys.supervisor import supervisor_definition
 from ekiden.agents.keys.table import AGENT
-from ekiden.agents.report import Report, shown
 from ekiden.agents.yaml import nodes
 from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.handoff_terms import Budget

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from unicodedata import normalize
 
-from ekiden.agents.checks import MAX_NAME, member_fault
+from ekiden.agents.checks import MAX_NAME, Report, member_fault
 from ekiden.agents.definition import Peer, SupervisorDefinition
 from ekiden.agents.keys.objects import (
     BUDGET,
@@ -18,7 +18,6 @@ from ekiden.agents.keys.objects import (
     OnePlaced,
     Placed,
 )
-from ekiden.agents.report import Report
 from ekiden.agents.yaml import nodes
 from ekiden.core.checks.kinds import Number, Text
 from ekiden.core.handoff_terms import Budget

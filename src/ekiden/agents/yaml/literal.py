@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ekiden.agents.checks import Report
 from ekiden.agents.definition import FIRST_LINE
-from ekiden.agents.report import Report
 from ekiden.agents.yaml.errors import YamlFault
 from ekiden.agents.yaml.nodes import Mapping, Node, Scalar
 from ekiden.agents.yaml.quick import quick_yaml, surely_no_yaml

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from ekiden.agents.checks import shown
 from ekiden.agents.definition import AgentDefinition, HandoffDefinition, Problem, printable
-from ekiden.agents.report import shown
 from ekiden.agents.team_checks import ROUTER
 from ekiden.capabilities import missing_capabilities
 from ekiden.core.agent import Agent
