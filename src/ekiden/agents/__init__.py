@@ -16,8 +16,8 @@ from ekiden.core.lazy import lazy_names
 if TYPE_CHECKING:
     from ekiden.agents.agent_file import AgentFile, origin_of, read_agent_file, read_agent_text
     from ekiden.agents.discovery import agent_folders
+    from ekiden.agents.keys.table import agent_file_schema
     from ekiden.agents.load import AgentWatcher, LoadedAgents, load_agent_files
-    from ekiden.agents.schema import agent_file_schema
     from ekiden.agents.team_checks import check_team
 
 __all__ = [
@@ -46,7 +46,7 @@ __getattr__ = lazy_names(
         "AgentFile": "ekiden.agents.agent_file",
         "AgentWatcher": "ekiden.agents.load",
         "LoadedAgents": "ekiden.agents.load",
-        "agent_file_schema": "ekiden.agents.schema",
+        "agent_file_schema": "ekiden.agents.keys.table",
         "agent_folders": "ekiden.agents.discovery",
         "check_team": "ekiden.agents.team_checks",
         "load_agent_files": "ekiden.agents.load",

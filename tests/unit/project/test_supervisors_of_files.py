@@ -10,7 +10,7 @@ import jsonschema_rs
 import pytest
 
 from ekiden.agents import Problem
-from ekiden.agents.schema import agent_file_schema
+from ekiden.agents.keys.table import agent_file_schema
 from ekiden.core.errors import AgentFilesInvalid
 from ekiden.core.handoff_terms import Budget
 from ekiden.core.plan import PlanSettings

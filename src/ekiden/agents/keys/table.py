@@ -1,9 +1,11 @@
-"""Every key of an agent file: what it may be, what it means, what holds without it.
+"""Every key of an agent file: its values, meaning and default; the JSON Schema for editors.
 
 The reader and the JSON Schema both come from this table.
 """
 
 from __future__ import annotations
+
+from typing import Any, get_args
 
 from ekiden.agents.checks import (
     MAX_NAME,
@@ -16,7 +18,6 @@ from ekiden.agents.checks import (
 from ekiden.agents.keys.a2a import A2A
 from ekiden.agents.keys.guardrails import GUARDRAILS
 from ekiden.agents.keys.handoffs import HANDOFFS
-from ekiden.agents.keys.memory import MEMORY
 from ekiden.agents.keys.objects import (
     BUDGET,
     CONFIRMATION,
@@ -33,8 +34,44 @@ from ekiden.agents.keys.objects import (
 from ekiden.agents.keys.supervisor import SUPERVISOR
 from ekiden.core.aliases import INHERIT, MODEL_NAME
 from ekiden.core.checks.kinds import Choice, Flag, Number, Text
-from ekiden.core.profile import LABEL, WANTED, is_label
+from ekiden.core.profile import LABEL, WANTED, MemoryKind, MemoryScope, is_label
 from ekiden.core.text import pattern_fault
+
+MEMORY = Object(
+    Field(name="enabled", kind=Flag(), text="Whether the agent remembers.", default=False),
+    Field(
+        name="type",
+        kind=Choice(tuple(sorted(get_args(MemoryKind), reverse=True))),
+        text="How memories are searched: key_value by words, vector also by meaning.",
+        default="key_value",
+    ),
+    Field(
+        name="backend",
+        kind=Text(),
+        text="The vector back end, such as pinecone; by default the store of the sessions.",
+        example="pinecone",
+    ),
+    Field(
+        name="scope",
+        kind=Choice(get_args(MemoryScope)),
+        text="The owner of the memories: the session's user, or the whole app.",
+        default="user",
+    ),
+    Field(
+        name="top_k",
+        kind=Number(low=1, high=100, whole=True),
+        text="The most memories that a search returns; by default the setting memory.top_k.",
+        example=5,
+    ),
+    Field(
+        name="threshold",
+        kind=Number(low=0, high=1),
+        text="The lowest similarity, from 0 to 1; by default the setting "
+        "memory.similarity_threshold.",
+        example=0.3,
+    ),
+    wanted="a mapping with enabled, type, backend, scope, top_k, threshold",
+)
 
 _MAX_PATTERNS = 100
 _MAX_SESSIONS = 1_000_000
@@ -312,3 +349,18 @@ AGENT = Object(
     ),
     wanted="keys and values, such as name: debugger",
 )
+
+
+def agent_file_schema() -> dict[str, Any]:
+    """JSON Schema 2020-12 for the front matter of an agent file; a new copy each time.
+
+    It is made from the table that the reader uses. The reader also checks what a schema cannot:
+    whether patterns compile, and whether the agents of a team fit together.
+    """
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "urn:ekiden:agent-file",
+        "title": "Ekiden agent",
+        "description": "The front matter of an agent file; the text below it is the instructions.",
+        **AGENT.schema(),
+    }
