@@ -9,8 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ekiden.agents.yaml.errors import YamlFault
-from ekiden.agents.yaml.nodes import Node
+from ekiden.agents.yaml.nodes import Node, YamlFault
 from ekiden.agents.yaml.parser import parse_yaml
 from ekiden.agents.yaml.quick import quick_yaml
 from tests.support.examples import examples

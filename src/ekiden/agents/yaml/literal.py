@@ -17,8 +17,7 @@ from typing import TypeAlias
 
 from ekiden.agents.checks import Report
 from ekiden.agents.definition import FIRST_LINE
-from ekiden.agents.yaml.errors import YamlFault
-from ekiden.agents.yaml.nodes import Mapping, Node, Scalar
+from ekiden.agents.yaml.nodes import Mapping, Node, Scalar, YamlFault
 from ekiden.agents.yaml.quick import quick_yaml, surely_no_yaml
 
 TEXT_KEYS = frozenset({"title", "description", "handoff_description", "handoffDescription"})

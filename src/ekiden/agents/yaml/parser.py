@@ -18,8 +18,17 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.reader import ReaderError
 
-from ekiden.agents.yaml.errors import YamlFault, explained, unclosed
-from ekiden.agents.yaml.nodes import MAX_DEPTH, MAX_NODES, Mapping, Node, Scalar, Sequence
+from ekiden.agents.yaml.nodes import (
+    MAX_DEPTH,
+    MAX_NODES,
+    Mapping,
+    Node,
+    Scalar,
+    Sequence,
+    YamlFault,
+    explained,
+    unclosed,
+)
 
 
 class _Lines:
