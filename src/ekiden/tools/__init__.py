@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from ekiden.core.lazy import lazy_names
-from ekiden.tools.execution import ToolResult, invoke
-from ekiden.tools.output import output_of, output_text, to_jsonable
+from ekiden.tools.execution import invoke
+from ekiden.tools.output import ToolResult, output_of, output_text, to_jsonable
 
 if TYPE_CHECKING:
     from ekiden.tools.builtin import builtin_tools

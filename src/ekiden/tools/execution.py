@@ -1,4 +1,4 @@
-"""Running one call of a tool, and its result."""
+"""Running one call of a tool."""
 
 from __future__ import annotations
 
@@ -13,29 +13,10 @@ from ekiden.core.errors import ToolError, ToolTimeout, error_names
 from ekiden.core.privacy.masking import cover, masked_keys, without_known
 from ekiden.core.tool import FunctionTool
 from ekiden.tools.cancellation import is_being_cancelled
-from ekiden.tools.output import output_of
+from ekiden.tools.output import ToolResult, output_of
 
 if TYPE_CHECKING:
     from ekiden.core.tool_guardrails import GuardrailDecision
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class ToolResult:
-    """The result of a call."""
-
-    output: Any
-    """JSON: the content of the ``function_call_output`` item."""
-    value: Any
-    """What the tool returned; `None` if it failed."""
-    error: str | None = None
-    """Why it failed, for people; the model reads `output`."""
-    guardrails: tuple[GuardrailDecision, ...] = ()
-    """The decisions of the tool's guardrails, in order."""
-    kinds: tuple[str, ...] = ()
-    """The names of the error: its class, its base classes, and its code."""
-    is_run: bool = True
-    """Whether the call was made; not without a required approval."""
 
 
 def invoke(

@@ -28,8 +28,7 @@ from ekiden.core.tool_guardrails import (
     check_guardrails,
 )
 from ekiden.tools.cancellation import is_being_cancelled
-from ekiden.tools.execution import ToolResult
-from ekiden.tools.output import to_jsonable
+from ekiden.tools.output import ToolResult, to_jsonable
 
 _log = logging.getLogger("ekiden.guardrails")
 

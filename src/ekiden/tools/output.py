@@ -8,10 +8,14 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from datetime import date, time
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ekiden.core.conversation.model import Item
 from ekiden.core.values import dumps
+
+if TYPE_CHECKING:
+    from ekiden.core.tool_guardrails import GuardrailDecision
+from dataclasses import dataclass
 
 _PARTS = frozenset({"input_text", "input_image", "input_file"})
 _MAX_DEPTH = 200
@@ -152,3 +156,21 @@ def shortened(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     return f"{text[:limit]} … ({len(text) - limit:,} more characters)"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The result of a call."""
+
+    output: Any
+    """JSON: the content of the ``function_call_output`` item."""
+    value: Any
+    """What the tool returned; `None` if it failed."""
+    error: str | None = None
+    """Why it failed, for people; the model reads `output`."""
+    guardrails: tuple[GuardrailDecision, ...] = ()
+    """The decisions of the tool's guardrails, in order."""
+    kinds: tuple[str, ...] = ()
+    """The names of the error: its class, its base classes, and its code."""
+    is_run: bool = True
+    """Whether the call was made; not without a required approval."""

@@ -24,10 +24,10 @@ from ekiden.tools.under_way import current_call
 _MAX_IDLE = 32
 """More threads than this end when their call does."""
 
-_Job: TypeAlias = Callable[[], None]
+_ThreadJob: TypeAlias = Callable[[], None]
 _Ended: TypeAlias = asyncio.Future[tuple[Any, BaseException | None]]
 
-_idle: list[SimpleQueue[_Job]] = []
+_idle: list[SimpleQueue[_ThreadJob]] = []
 """The doors of the threads that have nothing to do; the one used last is taken first."""
 _numbers = itertools.count(1)
 
@@ -78,7 +78,7 @@ def _settle(ended: _Ended, value: Any, failure: BaseException | None) -> None:
         ended.set_result((value, failure))
 
 
-def _start(job: _Job) -> None:
+def _start(job: _ThreadJob) -> None:
     try:
         door = _idle.pop()
     except IndexError:
@@ -88,7 +88,7 @@ def _start(job: _Job) -> None:
     door.put(job)
 
 
-def _serve(door: SimpleQueue[_Job]) -> None:
+def _serve(door: SimpleQueue[_ThreadJob]) -> None:
     while True:
         job = door.get()
         job()

@@ -24,7 +24,7 @@ _NOT_WITH = (
     "can_tell",
     "can_ask_people",
 )
-_DEFAULT = RemoteDefinition(card="")
+_A2A_DEFAULT = RemoteDefinition(card="")
 
 
 def _header_fault(text: str) -> str | None:
@@ -75,7 +75,7 @@ A2A = Entry(
             name="timeout",
             kind=SECONDS,
             text="The timeout of a task there, in seconds; waiting for people does not count.",
-            default=_DEFAULT.timeout_s,
+            default=_A2A_DEFAULT.timeout_s,
         ),
         wanted="a mapping with card, token_env, header, timeout",
     ),
