@@ -26,7 +26,7 @@ from ekiden.core.errors.collaboration import CollaborationNotFound
 from ekiden.core.handoff_terms import HandoffResult
 from ekiden.core.privacy.masking import cover
 from ekiden.storage.base import Document, DocumentWrite
-from ekiden.tools.cancellation import is_being_cancelled
+from ekiden.tools.under_way import is_being_cancelled
 
 _PAGE = 100
 _GAP_S = 0.02

@@ -36,7 +36,7 @@ from ekiden.routing.verdict import (
     ranking,
     verdict,
 )
-from ekiden.tools.threads import in_thread
+from ekiden.tools.under_way import in_thread
 
 _SHORT = 4_000
 """So many characters take well under a millisecond; longer texts are looked at in a thread."""

@@ -30,7 +30,6 @@ from ekiden.core.tool import (
     ToolErrorFunction,
     check_tool_name,
 )
-from ekiden.tools.cancellation import is_being_cancelled
 from ekiden.tools.signature import (
     DocstringStyle,
     Documentation,
@@ -39,7 +38,7 @@ from ekiden.tools.signature import (
     read_parameters,
     without_partial,
 )
-from ekiden.tools.threads import in_thread
+from ekiden.tools.under_way import in_thread, is_being_cancelled
 
 if TYPE_CHECKING:
     from ekiden.core.tool_guardrails import ToolInputGuardrail, ToolOutputGuardrail

@@ -27,8 +27,8 @@ from ekiden.core.tool_guardrails import (
     ToolOutputGuardrailData,
     check_guardrails,
 )
-from ekiden.tools.cancellation import is_being_cancelled
 from ekiden.tools.output import ToolResult, to_jsonable
+from ekiden.tools.under_way import is_being_cancelled
 
 _log = logging.getLogger("ekiden.guardrails")
 

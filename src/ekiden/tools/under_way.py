@@ -1,4 +1,4 @@
-"""Work that goes on after its caller gave up: threads, and requests that cannot be taken back.
+"""Work that outlives its caller: threads for sync functions, cancellation, calls under way.
 
 Cancelling a call ends the coroutine that waits, not the thread that it waits for. A rollback must
 not undo an effect that is still to come, so every such part of a call is known here until it ends,
@@ -12,13 +12,16 @@ made, by one that does the same and keeps count. A thread that a tool starts by 
 from __future__ import annotations
 
 import asyncio
+import itertools
+import os
 import socket
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor, Future
 from contextlib import suppress
-from contextvars import ContextVar, Token
+from contextvars import ContextVar, Token, copy_context
 from functools import partial
+from queue import SimpleQueue
 from typing import Any, Protocol, TypeAlias, TypeVar
 from weakref import WeakSet
 
@@ -219,3 +222,103 @@ class _Job:
 
     def __del__(self) -> None:
         self._is_over()
+
+
+# Threads for sync functions: one for each call under way, and none that anybody waits for.
+#
+# An event loop's own executor is no place for a function that may hang. It has a few threads, so
+# that some hung calls keep every other call waiting, and the end of the loop waits for all of
+# them. Here a call never queues behind another, and the threads are daemons: neither a loop nor
+# the process waits for a call that was given up.
+
+
+_MAX_IDLE = 32
+"""More threads than this end when their call does."""
+
+_ThreadJob: TypeAlias = Callable[[], None]
+_Ended: TypeAlias = asyncio.Future[tuple[Any, BaseException | None]]
+
+_idle: list[SimpleQueue[_ThreadJob]] = []
+"""The doors of the threads that have nothing to do; the one used last is taken first."""
+_numbers = itertools.count(1)
+
+
+async def in_thread(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What ``func(*args, **kwargs)`` gives or raises, run in a thread with the same context
+    variables.
+
+    A cancelled wait leaves the call alone: a thread cannot be stopped.
+    """
+    loop = asyncio.get_running_loop()
+    ended: _Ended = loop.create_future()
+    call = partial(copy_context().run, func, *args, **kwargs)
+    is_over = None
+    if (under_way := current_call()) is not None:
+        is_over = partial(under_way.end_part, under_way.begin_part())
+    _start(partial(_make, call, loop, ended, is_over))
+    value, failure = await ended
+    if failure is None:
+        return value
+    try:
+        raise failure
+    finally:
+        del failure, ended  # its traceback has this frame: they would keep each other alive
+
+
+def _make(
+    call: Callable[[], Any],
+    loop: asyncio.AbstractEventLoop,
+    ended: _Ended,
+    is_over: Callable[[], None] | None,
+) -> None:
+    value: Any = None
+    failure: BaseException | None = None
+    try:
+        value = call()
+    except BaseException as exc:
+        failure = exc
+    if is_over is not None:
+        is_over()
+    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(_settle, ended, value, failure)
+    del failure, ended
+
+
+def _settle(ended: _Ended, value: Any, failure: BaseException | None) -> None:
+    if not ended.done():
+        ended.set_result((value, failure))
+
+
+def _start(job: _ThreadJob) -> None:
+    try:
+        door = _idle.pop()
+    except IndexError:
+        door = SimpleQueue()
+        name = f"ekiden-tool-{next(_numbers)}"
+        threading.Thread(target=_serve, args=(door,), name=name, daemon=True).start()
+    door.put(job)
+
+
+def _serve(door: SimpleQueue[_ThreadJob]) -> None:
+    while True:
+        job = door.get()
+        job()
+        del job
+        if len(_idle) >= _MAX_IDLE:
+            return
+        _idle.append(door)
+
+
+if hasattr(os, "register_at_fork"):
+    # A child of a fork has none of its parent's threads.
+    os.register_at_fork(after_in_child=_idle.clear)
+
+
+def is_being_cancelled() -> bool:
+    """Whether the running task was asked to stop.
+
+    If not, a `CancelledError` comes from below: something that was awaited is cancelled, as in
+    ``task.cancel(); await task``, and that is a failure like any other.
+    """
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0

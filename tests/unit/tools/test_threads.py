@@ -17,7 +17,7 @@ import pytest
 
 from ekiden import function_tool as make_tool
 from ekiden.tools import ToolResult
-from ekiden.tools.threads import in_thread
+from ekiden.tools.under_way import in_thread
 
 Run = Callable[..., Awaitable[ToolResult]]
 
@@ -139,7 +139,7 @@ async def test_a_failure_is_raised_as_it_is_and_then_forgotten() -> None:
 def test_a_child_of_a_fork_starts_threads_of_its_own() -> None:
     code = (
         "import asyncio, os\n"
-        "from ekiden.tools.threads import in_thread\n"
+        "from ekiden.tools.under_way import in_thread\n"
         "call = lambda: asyncio.run(asyncio.wait_for(in_thread(os.getpid), 60))\n"
         "assert call() == os.getpid()\n"
         "child = os.fork()\n"

@@ -100,7 +100,7 @@ from ekiden.compat.agents.tool_output import (
     ValidToolOutputPydanticModels,
     ValidToolOutputPydanticModelsTypeAdapter,
 )
-from ekiden.tools.threads import in_thread
+from ekiden.tools.under_way import in_thread
 
 __all__ = [
     "DEFAULT_APPROVAL_REJECTION_MESSAGE",

@@ -27,7 +27,7 @@ from ekiden.core.values import dumps
 from ekiden.integrations.a2a.settings import RemoteA2A
 from ekiden.integrations.a2a.view import View, view_from_json
 from ekiden.tools import function_tool
-from ekiden.tools.threads import in_thread
+from ekiden.tools.under_way import in_thread
 
 if TYPE_CHECKING:
     from ekiden.core.tool import FunctionTool

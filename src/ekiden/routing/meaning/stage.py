@@ -11,7 +11,7 @@ from ekiden.core.agent import Agent
 from ekiden.embeddings.base import Embedder
 from ekiden.routing.decision import Stage, StageResult, plain_line
 from ekiden.routing.settings import RoutingSettings
-from ekiden.tools.threads import in_thread
+from ekiden.tools.under_way import in_thread
 
 LEARNING: ContextVar[Callable[[int, int], None] | None] = ContextVar("learning", default=None)
 """Told how many texts of a large team are learnt, and of how many, for whoever waits for it."""

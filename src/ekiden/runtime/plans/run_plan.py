@@ -44,7 +44,7 @@ from ekiden.supervisor import (
     state_of,
     task_words,
 )
-from ekiden.tools.cancellation import is_being_cancelled
+from ekiden.tools.under_way import is_being_cancelled
 
 _MAX_SUBJECT = 120
 

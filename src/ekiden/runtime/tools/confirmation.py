@@ -26,8 +26,8 @@ from ekiden.runtime.state.calls import settled
 from ekiden.runtime.state.cursor import Grant
 from ekiden.runtime.state.state import RunState
 from ekiden.tools import ToolResult
-from ekiden.tools.cancellation import is_being_cancelled
 from ekiden.tools.output import shortened, spelled_out
+from ekiden.tools.under_way import is_being_cancelled
 
 POLICY = "policy"
 """Who approved a call of which a tool's `needs_approval` says that no person is asked."""

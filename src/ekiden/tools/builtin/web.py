@@ -22,7 +22,7 @@ from ekiden.core.errors import ToolError
 from ekiden.tools.builtin.sites import AllowList, ParsedUrl, Resolve, addresses_of, read_url
 from ekiden.tools.output import without_hidden
 from ekiden.tools.settings import HttpToolSettings, WebSearchSettings, config_command
-from ekiden.tools.threads import in_thread
+from ekiden.tools.under_way import in_thread
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_REDIRECTS = 5

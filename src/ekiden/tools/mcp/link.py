@@ -18,7 +18,7 @@ from ekiden.core.errors import McpUnavailable, ToolError
 from ekiden.core.privacy.masking import keep_secret, secrets_of
 from ekiden.tools.mcp.servers import McpServer
 from ekiden.tools.output import shortened, without_hidden
-from ekiden.tools.threads import in_thread
+from ekiden.tools.under_way import in_thread
 
 if TYPE_CHECKING:
     from mcp import Client
