@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
@@ -19,7 +20,7 @@ from ekiden.core.checks.fields import (
 )
 from ekiden.core.context import Parameterized, RunContextWrapper, TContext, ToolContext, TOutput
 from ekiden.core.conversation.model import Model, ModelSettings
-from ekiden.core.errors import ModelBehaviorError, UserError
+from ekiden.core.errors import ModelBehaviorError, UnknownAgent, UserError
 from ekiden.core.handoff import Handoff, transfer_tool_name
 from ekiden.core.handoff_terms import Budget, HandoffRequest
 from ekiden.core.hooks import AgentHooks
@@ -49,10 +50,7 @@ from ekiden.core.values import NOT_IN_NAMES, loads
 if TYPE_CHECKING:
     from ekiden.core.guardrails import HandoffGuardrail, InputGuardrail, OutputGuardrail
     from ekiden.core.plan import PlanSettings
-from collections import deque
-from collections.abc import Iterable, Iterator
 
-from ekiden.core.errors import UnknownAgent
 
 _INPUT = {
     "type": "object",

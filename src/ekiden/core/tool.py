@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
@@ -22,7 +23,7 @@ from ekiden.core.profile import Confirmation, check_title
 
 if TYPE_CHECKING:
     from ekiden.core.tool_guardrails import ToolInputGuardrail, ToolOutputGuardrail
-from copy import deepcopy
+
 
 ToolErrorFunction: TypeAlias = Callable[[RunContextWrapper[Any], Exception], Any]
 """Turns an exception of a tool into the text for the model; sync or async."""

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from ekiden.core.conversation.model import Item, user_message
-from ekiden.core.conversation.quotes import quote
-from ekiden.core.events import Event
-
-if TYPE_CHECKING:
-    from ekiden.core.guardrails import Violation
-    from ekiden.runtime.state.state import RunState
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ekiden.core.conversation.model import text_of
-from ekiden.core.conversation.quotes import is_request
-from ekiden.core.errors import HandoffRefused
-from ekiden.runtime.state.state import RunState
-
-if TYPE_CHECKING:
-    from ekiden.conditions import Evaluation
-from collections.abc import Callable, Iterable
-
 from ekiden.core.agent import Agent
-from ekiden.core.conversation.model import is_message, to_item, to_items
+from ekiden.core.conversation.model import (
+    Item,
+    is_message,
+    text_of,
+    to_item,
+    to_items,
+    user_message,
+)
+from ekiden.core.conversation.quotes import is_request, quote
 from ekiden.core.conversation.run_items import (
     HandoffCallItem,
     HandoffOutputItem,
@@ -36,14 +25,20 @@ from ekiden.core.conversation.run_items import (
     ToolCallItem,
     ToolCallOutputItem,
 )
-from ekiden.core.errors import ModelBehaviorError, UserError
+from ekiden.core.errors import HandoffRefused, ModelBehaviorError, UserError
+from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff, HandoffInputData
 from ekiden.core.values import dumps, loads
 from ekiden.handoff import default_handoff
 from ekiden.runtime.state.attempt import Attempt
 from ekiden.runtime.state.calls import settled
+from ekiden.runtime.state.state import RunState
 from ekiden.sessions import is_transfer
+
+if TYPE_CHECKING:
+    from ekiden.conditions import Evaluation
+    from ekiden.core.guardrails import Violation
 
 _CORRECTION = "Your last answer was not let through. Answer again, in full, without what is wrong:"
 _ROLLED_BACK = (

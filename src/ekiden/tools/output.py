@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import date, time
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
     from ekiden.core.tool_guardrails import GuardrailDecision
-from dataclasses import dataclass
+
 
 _PARTS = frozenset({"input_text", "input_image", "input_file"})
 _MAX_DEPTH = 200

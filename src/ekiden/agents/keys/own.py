@@ -15,11 +15,14 @@ from ekiden.agents.definition import (
     Peer,
     Place,
 )
-from ekiden.agents.keys.a2a import check_remote, remote_definition
-from ekiden.agents.keys.guardrails import guardrail_definition
 from ekiden.agents.keys.handoffs import handoff_definition
 from ekiden.agents.keys.objects import Placed
-from ekiden.agents.keys.supervisor import supervisor_definition
+from ekiden.agents.keys.sections import (
+    check_remote,
+    guardrail_definition,
+    remote_definition,
+    supervisor_definition,
+)
 from ekiden.agents.keys.table import AGENT
 from ekiden.agents.yaml import nodes
 from ekiden.core.conversation.model import ModelSettings

@@ -15,8 +15,8 @@ from typing import Any
 
 from ekiden.agents.checks import Report, shown
 from ekiden.agents.definition import GuardrailDefinition, Place
-from ekiden.agents.keys.guardrails import GUARDRAILS, guardrail_definition
 from ekiden.agents.keys.objects import BUDGET, CONFIRMATION, split_names
+from ekiden.agents.keys.sections import GUARDRAILS, guardrail_definition
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar, value_of
 from ekiden.core.aliases import READ_ONLY_TOOLS, builtin_name, plain_key

@@ -15,8 +15,6 @@ from ekiden.agents.checks import (
     peer_fault,
     role_fault,
 )
-from ekiden.agents.keys.a2a import A2A
-from ekiden.agents.keys.guardrails import GUARDRAILS
 from ekiden.agents.keys.handoffs import HANDOFFS
 from ekiden.agents.keys.objects import (
     BUDGET,
@@ -31,7 +29,7 @@ from ekiden.agents.keys.objects import (
     NamesOr,
     Object,
 )
-from ekiden.agents.keys.supervisor import SUPERVISOR
+from ekiden.agents.keys.sections import A2A, GUARDRAILS, SUPERVISOR
 from ekiden.core.aliases import INHERIT, MODEL_NAME
 from ekiden.core.checks.kinds import Choice, Flag, Number, Text
 from ekiden.core.profile import LABEL, WANTED, MemoryKind, MemoryScope, is_label

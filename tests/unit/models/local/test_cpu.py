@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from ekiden.models.local import cpu
+from ekiden.models.local import settings as cpu
 
 FILES = {
     "/sys/devices/system/cpu/cpu0/topology/thread_siblings_list": "0,2\n",

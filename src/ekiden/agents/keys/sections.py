@@ -1,0 +1,317 @@
+"""The keys inside `a2a`, `guardrails` and `supervisor`, and the definitions they make."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from unicodedata import normalize
+
+from ekiden.agents.checks import MAX_NAME, Report, function_fault, member_fault
+from ekiden.agents.definition import (
+    GuardrailDefinition,
+    Peer,
+    Place,
+    RemoteDefinition,
+    SupervisorDefinition,
+)
+from ekiden.agents.keys.kinds import AnyMapping
+from ekiden.agents.keys.objects import (
+    BUDGET,
+    SECONDS,
+    Entry,
+    Field,
+    FlagOr,
+    Names,
+    Object,
+    OnePlaced,
+    Placed,
+)
+from ekiden.agents.yaml import nodes
+from ekiden.core.checks.addresses import address_fault, variable_fault
+from ekiden.core.checks.kinds import Choice, Number, Text
+from ekiden.core.handoff_terms import Budget
+
+_HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,99}", re.ASCII)
+_NOT_WITH = (
+    "model",
+    "tools",
+    "tool_confirmation",
+    "supervisor",
+    "memory",
+    "can_ask",
+    "can_tell",
+    "can_ask_people",
+)
+_A2A_DEFAULT = RemoteDefinition(card="")
+
+
+def _header_fault(text: str) -> str | None:
+    return None if _HEADER.fullmatch(text) else "write the name of a header, such as X-API-Key"
+
+
+_CARD = Text(
+    what="the address of an agent card, as a text",
+    max_length=2_000,
+    check=address_fault,
+    code="bad_address",
+    in_schema={"pattern": r"^\s*https?://[^\s/]"},
+)
+
+A2A = Entry(
+    inside=Object(
+        Field(
+            name="card",
+            kind=_CARD,
+            text="The address of its agent card; a host alone stands for its well-known one.",
+            required=True,
+            example="https://partner.example",
+        ),
+        Field(
+            name="token_env",
+            kind=Text(
+                what="the name of an environment variable, as a text",
+                check=variable_fault,
+                code="bad_variable",
+                in_schema={"pattern": r"^\s*[A-Za-z_][A-Za-z0-9_]{0,199}\s*$"},
+            ),
+            text="The environment variable that has its token, which is read when it is needed and "
+            "never stored.",
+            example="PARTNER_TOKEN",
+        ),
+        Field(
+            name="header",
+            kind=Text(
+                what="the name of a header, as a text",
+                check=_header_fault,
+                code="bad_header",
+                in_schema={"pattern": r"^\s*[A-Za-z][A-Za-z0-9-]{0,99}\s*$"},
+            ),
+            text="The header that the token is sent in; without it, Authorization: Bearer.",
+            example="X-API-Key",
+        ),
+        Field(
+            name="timeout",
+            kind=SECONDS,
+            text="The timeout of a task there, in seconds; waiting for people does not count.",
+            default=_A2A_DEFAULT.timeout_s,
+        ),
+        wanted="a mapping with card, token_env, header, timeout",
+    ),
+    short="card",
+    kind=_CARD,
+)
+
+
+def remote_definition(placed: Placed | None) -> RemoteDefinition | None:
+    """What `a2a` says; `None` if the agent is here."""
+    if placed is None or "card" not in placed.value:
+        return None
+    values = dict(placed.value)
+    if "timeout" in values:
+        values["timeout_s"] = values.pop("timeout")
+    return RemoteDefinition(**values, line=placed.line, column=placed.column)
+
+
+def check_remote(root: nodes.Mapping, values: Mapping[str, Any], body: str, report: Report) -> None:
+    """Report what an agent that is elsewhere cannot have here."""
+    if "a2a" not in values:
+        return
+    for key, _ in root.entries:
+        name = re.sub("[A-Z]", lambda found: f"_{found.group().lower()}", key.text)
+        if name in _NOT_WITH:
+            report.error(
+                key,
+                "not_with_a2a",
+                f"`{key.text}` is for local agents, and this one is remote (`a2a`); leave one "
+                "of them out",
+            )
+    if body.strip():
+        report.warning(
+            None,
+            "unused_instructions",
+            "the instructions of a remote agent have no reader; leave them out, or write them "
+            "into `description`",
+        )
+
+
+_FUNCTION = Text(check=function_fault, code="bad_function", max_length=500)
+
+GUARDRAILS = Object(
+    Field(
+        name="output_schema",
+        kind=AnyMapping("a JSON Schema as a mapping, such as {type: object}"),
+        text="A JSON Schema (2020-12) that every answer must fit.",
+    ),
+    Field(
+        name="custom_validator",
+        kind=_FUNCTION,
+        text="A function of the answer that gives (valid, error), as module:function.",
+        example="checks:polite",
+    ),
+    Field(
+        name="on_failure",
+        kind=Choice(("reject", "repair", "warn")),
+        text="What happens to a value that does not pass: reject ends the run; repair tells "
+        "its author why and tries again; warn continues, marked.",
+        default="reject",
+    ),
+    Field(
+        name="input_validator",
+        kind=_FUNCTION,
+        text="The same of what the agent is given, before its model is asked.",
+        example="checks:no_homework",
+    ),
+    Field(
+        name="handoff_validator",
+        kind=_FUNCTION,
+        text="The same of what the agent passes on when it hands over, a HandoffRequest.",
+        example="checks:no_cards",
+    ),
+    Field(
+        name="tool_input_validator",
+        kind=_FUNCTION,
+        text="The same of a tool's name and the arguments, before each call of the agent's tools.",
+        example="checks:small_sums",
+    ),
+    Field(
+        name="tool_output_validator",
+        kind=_FUNCTION,
+        text="The same of a tool's name and its output, before the model sees it.",
+        example="checks:no_keys",
+    ),
+    wanted="a mapping with output_schema, custom_validator, on_failure and others",
+)
+
+
+def guardrail_definition(node: nodes.Node, values: Mapping[str, Any]) -> GuardrailDefinition:
+    """What `GUARDRAILS` read of the node."""
+    return GuardrailDefinition(**values, places=dict(_places(node)))
+
+
+def _places(node: nodes.Node) -> Iterator[tuple[str, Place]]:
+    """Where each value stands, by its JSON Pointer from `guardrails`, keys in snake_case."""
+    if not isinstance(node, nodes.Mapping):
+        return
+    names = {key: each.name for each in GUARDRAILS.fields for key in (each.camel, each.name)}
+    waiting = [(f"/{names.get(key.text, key.text)}", inner) for key, inner in node.entries]
+    while waiting:
+        path, inner = waiting.pop()
+        yield path, (inner.line, inner.column)
+        if isinstance(inner, nodes.Mapping):
+            waiting += [(f"{path}/{_part(key.text)}", each) for key, each in inner.entries]
+        elif isinstance(inner, nodes.Sequence):
+            waiting += [(f"{path}/{at}", each) for at, each in enumerate(inner.items)]
+
+
+def _part(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+_MAX_TASKS = 1_000
+_MAX_RETRIES = 100
+_NOT_PEOPLE = {"not": {"pattern": r"(?:^|,)\s*person:"}}
+_NAME = Text(
+    what="the name of an agent, as a text",
+    max_length=MAX_NAME,
+    check=member_fault,
+    code="bad_target",
+    in_schema=_NOT_PEOPLE,
+)
+_DEFAULT = SupervisorDefinition()
+
+
+def _check_members(node: nodes.Mapping, values: Mapping[str, Any], at: str, report: Report) -> None:
+    """Report an empty list; a list of invalid names was reported before."""
+    for key, listed in node.entries:
+        if isinstance(listed, nodes.Sequence):
+            is_empty = not listed.items
+        else:
+            is_empty = isinstance(listed, nodes.Scalar) and not (listed.plain or listed.text)
+        if key.text == "agents" and is_empty:
+            report.error(
+                listed,
+                "no_members",
+                f"`{at}.agents` is empty; name agents, or leave it out for all of them",
+            )
+
+
+SUPERVISOR = FlagOr(
+    inside=Object(
+        Field(
+            name="agents",
+            kind=Names(
+                name=_NAME,
+                wanted="a list of agents, such as [weather, travel]",
+                in_schema=_NOT_PEOPLE,
+            ),
+            text="Who gets tasks; without it, all agents of the project that are no supervisors.",
+            example=["weather", "travel"],
+        ),
+        Field(
+            name="fallback",
+            kind=OnePlaced(_NAME),
+            text="The member that gets tasks that no other can do; by default the setting "
+            "default_agent, if it is a member, else the last member.",
+            example="travel",
+        ),
+        Field(
+            name="concurrency",
+            kind=Number(low=1, high=_MAX_TASKS, whole=True),
+            text="How many tasks are done at the same time, at most.",
+            default=_DEFAULT.concurrency,
+        ),
+        Field(
+            name="timeout",
+            kind=SECONDS,
+            text="Seconds for each attempt of a task; waiting for people does not count.",
+            default=_DEFAULT.timeout_s,
+        ),
+        Field(
+            name="retries",
+            kind=Number(low=0, high=_MAX_RETRIES, whole=True),
+            text="How often a task that failed is tried again.",
+            default=_DEFAULT.retries,
+        ),
+        Field(
+            name="backoff",
+            kind=Number(low=0, high=3_600),
+            text="Seconds before the first of these; each further one waits twice as long.",
+            default=_DEFAULT.backoff_s,
+        ),
+        Field(
+            name="max_tasks",
+            kind=Number(low=1, high=_MAX_TASKS, whole=True),
+            text="A plan with more tasks is refused.",
+            default=_DEFAULT.max_tasks,
+        ),
+        Field(name="budget", kind=BUDGET, text="The most that each task may spend."),
+        wanted="a mapping with agents, fallback, concurrency and others",
+        check=_check_members,
+        rules=[{"not": {"required": ["agents"], "properties": {"agents": {"enum": [[], ""]}}}}],
+    ),
+    wanted="true, false or a mapping with agents, fallback, concurrency and others",
+)
+
+
+def supervisor_definition(
+    said: bool | Mapping[str, Any] | None, *, line: int, column: int
+) -> SupervisorDefinition | None:
+    """What `supervisor` says; `None` if the agent is none."""
+    if said is None or said is False:
+        return None
+    values: dict[str, Any] = {} if said is True else dict(said)
+    for name, new in (("timeout", "timeout_s"), ("backoff", "backoff_s")):
+        if name in values:
+            values[new] = values.pop(name)
+    if "agents" in values:
+        values["agents"] = tuple(map(_peer, values["agents"]))
+    if "fallback" in values:
+        values["fallback"] = _peer(values["fallback"])
+    values["budget"] = Budget(**values["budget"]) if values.get("budget") else None
+    return SupervisorDefinition(**values, line=line, column=column)
+
+
+def _peer(placed: Placed) -> Peer:
+    name, line, column = placed
+    return Peer(name=normalize("NFC", name), line=line, column=column)
