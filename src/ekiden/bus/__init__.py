@@ -3,8 +3,8 @@
 from ekiden.bus.bus import Bus
 from ekiden.bus.client import BusClient
 from ekiden.bus.message_views import MessageRecord
+from ekiden.bus.parts import BusSettings
 from ekiden.bus.serving.service import LATER, Service
-from ekiden.bus.settings import BusSettings
 
 __all__ = [
     "LATER",

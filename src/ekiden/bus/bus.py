@@ -17,8 +17,8 @@ from ekiden.bus.message_views import (
     list_messages,
     read_message,
 )
+from ekiden.bus.parts import BusSettings
 from ekiden.bus.serving.service import Handler, Service
-from ekiden.bus.settings import BusSettings
 from ekiden.bus.waits.deadlocks import Deadlock, deadlocks
 from ekiden.bus.waits.stored import blocked
 from ekiden.core.checks.fields import checked_arguments

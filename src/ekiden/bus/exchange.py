@@ -12,12 +12,11 @@ from typing import Any
 from ekiden.bus.checks import check_agent, check_message, check_sender, own_payload
 from ekiden.bus.delivery import Sending
 from ekiden.bus.message_views import requeue
-from ekiden.bus.parts import BusParts
+from ekiden.bus.parts import BusParts, BusSettings
 from ekiden.bus.presence import OWNER
 from ekiden.bus.queries import BusQueries
 from ekiden.bus.serving.rounds import Rounds
 from ekiden.bus.serving.service import Handler, Service
-from ekiden.bus.settings import BusSettings
 from ekiden.core.conversation.messages import AgentMessage, answer_json
 from ekiden.core.current_agent import acting_here
 from ekiden.core.errors import UserError

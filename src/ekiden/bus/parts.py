@@ -1,20 +1,258 @@
-"""What the parts of a bus share."""
+"""What the parts of a bus share: settings, the store, and writes that are batched."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Collection, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Protocol, Self, TypeAlias
 
-from ekiden.bus.postings import DirectPostings, GroupPostings, Postings
 from ekiden.bus.presence import Presence
-from ekiden.bus.settings import BusSettings
 from ekiden.bus.waits.waiters import Deadlines, Waits
+from ekiden.core.checks.fields import Count, Name, Seconds
+from ekiden.core.conversation.messages import BusLimits
 from ekiden.core.current_agent import inherited_agent
+from ekiden.core.errors import EkidenError, QueueFull, StoreUnavailable
+from ekiden.core.events import Event
+from ekiden.core.questions import DEFAULT_ROLE
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
+from ekiden.storage.messages import MessageSettle, PutReceipt, QueuePut, Settled
+from ekiden.storage.records import Batch
+
+WhenFull: TypeAlias = Literal["wait", "refuse"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BusSettings(BusLimits):
+    """Delivery settings of a bus; use the same for all processes on one store."""
+
+    visibility_s: Seconds = 30.0
+    """A message whose process was killed is delivered again after this time at the latest."""
+    max_attempts: Count = 5
+    """After this many deliveries with a failing handler, a message is dead."""
+    max_deliveries: Count = 20
+    """After this many deliveries without an end, because processes were killed or services closed,
+    a message is dead."""
+    retry_s: Seconds = 1.0
+    """How long a message waits for its retry after the handler raised; doubled with every try."""
+    retry_max_s: Seconds = 60.0
+    on_full: WhenFull = "wait"
+    """Whether senders to a full mailbox wait, up to the message's `timeout_seconds`, or are refused
+    at once."""
+    oldest_every: Count = 8
+    """One in this many deliveries is the oldest message, whatever its priority, so that none
+    starves; 1: always the oldest."""
+    handler_timeout_s: Seconds | None = 3600.0
+    """A handler is cancelled after this time and counts as failed; `None`: no limit."""
+    keep_s: Seconds = 86_400.0
+    """How long a message is kept after its end. Its id is recognised until then."""
+    keep_most: Count = 10_000
+    """How many such messages are kept in memory, by a bus on a `MemoryStore`."""
+    role: Name = DEFAULT_ROLE
+    """The role for an escalation that names none."""
+
+    @classmethod
+    def within(cls, limits: BusLimits) -> Self:
+        """The default settings, with these limits."""
+        return cls(**{each.name: getattr(limits, each.name) for each in fields(BusLimits)})
+
+    def retry_delay_s(self, attempts: int) -> float:
+        """The delay before the next try after this many failed ones."""
+        return float(min(self.retry_s * 2.0 ** min(attempts - 1, 60), self.retry_max_s))
+
+
+# How the bus writes: at once, or together with what others want to write at the same time.
+#
+# A commit on a disk or over a network costs much the same however many messages are in it. So
+# what comes while a write is under way is written together when that is done. When one spoils the
+# write, each is written alone, so that only the offender is refused.
+
+
+_MOST = 512
+"""So many go into one write."""
+
+
+class Postings(Protocol):
+    """Writes messages and their ends."""
+
+    async def put(self, puts: Sequence[QueuePut]) -> Sequence[PutReceipt]:
+        """As `QueueStore.put_messages`. Whoever is cancelled meanwhile does not know whether they
+        are stored, but a settlement that is posted later finds them if they are."""
+        ...
+
+    async def settle(self, settle: MessageSettle, event: Event | None = None) -> Settled:
+        """What came of it; the event is stored with it."""
+        ...
+
+    def reopened(self, keys: Collection[str]) -> None:
+        """These messages have not come to their end after all."""
+        ...
+
+    async def close(self) -> None:
+        """Return when everything is written."""
+        ...
+
+
+class DirectPostings:
+    """For a store in memory, where nothing is gained by waiting for others.
+
+    Of the messages that have come to their end the last `keep_most` are kept.
+    """
+
+    __slots__ = ("_ended", "_keep_most", "_store", "put_now")
+
+    def __init__(self, store: MemoryStore, keep_most: int) -> None:
+        self._store = store
+        self.put_now = store.put_now
+        """Store one message at once; its number, or `None` if there is one of its id."""
+        self._keep_most = keep_most
+        self._ended: deque[str] = deque()
+
+    async def put(self, puts: Sequence[QueuePut]) -> Sequence[PutReceipt]:
+        return await self._store.put_messages(puts)
+
+    async def settle(self, settle: MessageSettle, event: Event | None = None) -> Settled:
+        if event is None:
+            return self.settle_now(settle)
+        written = await self._store.write(Batch(settles=(settle,), events=(event,)))
+        return self._note(settle, written.settled[0])
+
+    def settle_now(self, settle: MessageSettle) -> Settled:
+        """`settle`, at once."""
+        settled = self._store.settle_now(settle)
+        return self._note(settle, settled) if settled == "settled" else settled
+
+    def _note(self, settle: MessageSettle, settled: Settled) -> Settled:
+        if settled == "settled" and settle.state != "dead":
+            self._ended.append(settle.key)
+            if len(self._ended) > self._keep_most:
+                self._store.forget_now(self._ended.popleft())
+        return settled
+
+    def reopened(self, keys: Collection[str]) -> None:
+        self._ended = deque(key for key in self._ended if key not in keys)
+
+    async def close(self) -> None:
+        return
+
+
+class _Posting:
+    """A pending write, and its waiter."""
+
+    __slots__ = ("event", "future", "puts", "settle")
+
+    def __init__(
+        self,
+        future: asyncio.Future[Any],
+        puts: Sequence[QueuePut] = (),
+        settle: MessageSettle | None = None,
+        event: Event | None = None,
+    ) -> None:
+        self.future = future
+        self.puts = puts
+        self.settle = settle
+        self.event = event
+
+
+class GroupPostings:
+    """For a store whose commits take time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[_Posting] = []
+        self._writer: asyncio.Task[None] | None = None
+
+    async def put(self, puts: Sequence[QueuePut]) -> Sequence[PutReceipt]:
+        posting = _Posting(self._loop.create_future(), puts=puts)
+        receipts: Sequence[PutReceipt] = await self._post(posting)
+        return receipts
+
+    async def settle(self, settle: MessageSettle, event: Event | None = None) -> Settled:
+        posting = _Posting(self._loop.create_future(), settle=settle, event=event)
+        settled: Settled = await self._post(posting)
+        return settled
+
+    def reopened(self, keys: Collection[str]) -> None:
+        return
+
+    async def close(self) -> None:
+        while self._writer is not None:
+            await asyncio.wait((self._writer,))
+
+    def _post(self, posting: _Posting) -> asyncio.Future[Any]:
+        self._waiting.append(posting)
+        if self._writer is None:
+            self._writer = self._loop.create_task(self._write(), name="ekiden-bus-writer")
+        return posting.future
+
+    async def _write(self) -> None:
+        """Write until nothing is left. It begins when those who post now have posted."""
+        try:
+            while self._waiting:
+                group, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
+                group = [
+                    each for each in group if each.settle is not None or not each.future.done()
+                ]
+                if group:
+                    await self._write_group(group)
+        finally:
+            self._writer = None
+
+    async def _write_group(self, group: list[_Posting]) -> None:
+        try:
+            await self._write_together(group)
+        except StoreUnavailable as exc:
+            _refuse(group, exc)
+        except EkidenError as exc:
+            if len(group) == 1:
+                _refuse(group, exc)
+            else:
+                await self._write_apart(group)
+        except BaseException as exc:
+            _refuse(group, StoreUnavailable(f"the bus was stopped while it wrote: {exc!r}"))
+            raise
+
+    async def _write_together(self, group: Sequence[_Posting]) -> None:
+        written = await self._store.write(
+            Batch(
+                messages=[put for each in group for put in each.puts],
+                settles=[each.settle for each in group if each.settle is not None],
+                events=[each.event for each in group if each.event is not None],
+            )
+        )
+        receipts, settled = iter(written.receipts), iter(written.settled)
+        for each in group:
+            mine: Any = [next(receipts) for _ in each.puts]
+            if each.settle is not None:
+                mine = next(settled)
+            if not each.future.done():
+                each.future.set_result(mine)
+
+    async def _write_apart(self, group: Iterable[_Posting]) -> None:
+        """One by one; what is for a mailbox that was full just now is not tried."""
+        full: set[tuple[str, int | None]] = set()
+        for each in group:
+            known = [put for put in each.puts if (put.queue, put.bound) in full]
+            if known:
+                _refuse([each], QueueFull(known[0].queue, known[0].bound or 0))
+                continue
+            try:
+                await self._write_together([each])
+            except EkidenError as exc:
+                if isinstance(exc, QueueFull) and len(each.puts) == 1:
+                    full.add((each.puts[0].queue, each.puts[0].bound))
+                _refuse([each], exc)
+
+
+def _refuse(group: Iterable[_Posting], exc: Exception) -> None:
+    for each in group:
+        if not each.future.done():
+            each.future.set_exception(exc)
+
 
 _log = logging.getLogger("ekiden.bus")
 

@@ -11,8 +11,7 @@ from traceback import format_exception
 from typing import Any, TypeVar
 
 from ekiden.bus.checks import LEAVES, own_payload
-from ekiden.bus.parts import BusParts
-from ekiden.bus.postings import DirectPostings
+from ekiden.bus.parts import BusParts, DirectPostings
 from ekiden.bus.serving.delivery import Delivery
 from ekiden.core.conversation.messages import answer_json, error_json, exception_json
 from ekiden.core.errors import StoreUnavailable, UserError
