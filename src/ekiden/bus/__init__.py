@@ -2,7 +2,7 @@
 
 from ekiden.bus.bus import Bus
 from ekiden.bus.client import BusClient
-from ekiden.bus.message_views import MessageRecord
+from ekiden.bus.messages import MessageRecord
 from ekiden.bus.parts import BusSettings
 from ekiden.bus.serving.service import LATER, Service
 

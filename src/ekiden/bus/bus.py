@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Sequence
 from typing import Any, Literal, Self, overload
 
-from ekiden.bus.checks import check_agent
 from ekiden.bus.client import BusClient
 from ekiden.bus.exchange import Broadcast, Exchange
-from ekiden.bus.message_views import (
+from ekiden.bus.messages import (
     MessagePage,
     MessageQuery,
     MessageRecord,
+    check_agent,
     dead_letters,
     depths,
     list_messages,

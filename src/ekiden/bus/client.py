@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
-from ekiden.bus.checks import check_contents
 from ekiden.bus.exchange import Broadcast, Exchange
+from ekiden.bus.messages import check_contents
 from ekiden.core.conversation.messages import DEFAULT_TIMEOUT_S, AgentMessage, MessageType
 from ekiden.core.errors import UserError
 from ekiden.core.questions import Ask, InboxAnswer, InboxItem, Option

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ekiden.bus.checks import LEAVES
+from ekiden.bus.messages import LEAVES
 from ekiden.bus.parts import BusParts
 from ekiden.bus.presence import HELD_S
 from ekiden.bus.serving.delivery import Delivery, current_delivery

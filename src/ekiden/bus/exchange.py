@@ -9,9 +9,8 @@ from hashlib import sha256
 from itertools import count
 from typing import Any
 
-from ekiden.bus.checks import check_agent, check_message, check_sender, own_payload
 from ekiden.bus.delivery import Sending
-from ekiden.bus.message_views import requeue
+from ekiden.bus.messages import check_agent, check_message, check_sender, own_payload, requeue
 from ekiden.bus.parts import BusParts, BusSettings
 from ekiden.bus.presence import OWNER
 from ekiden.bus.queries import BusQueries

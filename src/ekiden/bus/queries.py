@@ -7,8 +7,8 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ekiden.bus.checks import check_message, check_sender
 from ekiden.bus.delivery import Sending
+from ekiden.bus.messages import check_message, check_sender
 from ekiden.bus.parts import BusParts
 from ekiden.bus.presence import OPEN, alone
 from ekiden.bus.serving.delivery import current_delivery

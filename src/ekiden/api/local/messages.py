@@ -8,8 +8,7 @@ from typing import Any, Final, Literal
 from ekiden.api import messages as api
 from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages
-from ekiden.bus.checks import check_message
-from ekiden.bus.message_views import MessageQuery, matching_rows, record_of, requeue
+from ekiden.bus.messages import MessageQuery, check_message, matching_rows, record_of, requeue
 from ekiden.core.agent import Team
 from ekiden.core.conversation.messages import (
     DEFAULT_LIMITS,

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from traceback import format_exception
 from typing import Any, TypeVar
 
-from ekiden.bus.checks import LEAVES, own_payload
+from ekiden.bus.messages import LEAVES, own_payload
 from ekiden.bus.parts import BusParts, DirectPostings
 from ekiden.bus.serving.delivery import Delivery
 from ekiden.core.conversation.messages import answer_json, error_json, exception_json
