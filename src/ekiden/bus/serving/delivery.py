@@ -1,14 +1,29 @@
-"""A message that a service handles, and the queue of those that are not begun."""
+"""Delivered messages: the queue of a service, and their endings: answered, failed, retried."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from heapq import heapify, heappop, heappush
-from typing import Literal, TypeAlias
+from traceback import format_exception
+from typing import Any, Literal, TypeAlias, TypeVar
 
-from ekiden.core.conversation.messages import AgentMessage, agent_queue
-from ekiden.storage.messages import QueueMessage
+from ekiden.bus.messages import LEAVES, own_payload
+from ekiden.bus.parts import BusParts, DirectPostings
+from ekiden.core.conversation.messages import (
+    AgentMessage,
+    agent_queue,
+    answer_json,
+    error_json,
+    exception_json,
+)
+from ekiden.core.errors import StoreUnavailable, UserError
+from ekiden.core.events import Event
+from ekiden.storage.messages import MessageSettle, MessageState, QueueMessage, Settled
+from ekiden.storage.records import Batch, OwnJson
 
 Stage: TypeAlias = Literal["line", "running", "ending", "later", "gone"]
 """`line`: not begun; `running`: with the handler; `ending`: its end is being stored; `later`: to
@@ -140,3 +155,165 @@ class DeliveryQueue:
         self._by_age.clear()
         self._by_priority.clear()
         return left
+
+
+_LATE_S = 0.005
+"""The store's clock may be coarser than ours."""
+
+_log = logging.getLogger("ekiden.bus")
+
+T = TypeVar("T")
+
+
+class Endings:
+    """Stores how the messages of one agent ended, and tells those who wait in this process."""
+
+    __slots__ = ("_agent", "_parts", "hurry", "retries")
+
+    def __init__(self, parts: BusParts, agent: str) -> None:
+        self._parts = parts
+        self._agent = agent
+        self.hurry = False
+        """Do not try again when the store cannot be reached."""
+        self.retries: list[float] = []
+        """When messages that failed may be tried again, a heap in the loop's time."""
+
+    def retried(self, now: float) -> None:
+        """Those that were due by then are looked for."""
+        while self.retries and self.retries[0] <= now:
+            heappop(self.retries)
+
+    def answer_now(self, direct: DirectPostings, delivery: Delivery, result: Any) -> bool:
+        """As `answer`, without giving way; whether that was possible."""
+        message, answer = delivery.message, None
+        if message.type == "query":
+            try:
+                own = own_payload(result, self._parts.settings, "an answer", "")
+            except UserError:
+                return False
+            answer = OwnJson(payload=own) if type(own) in LEAVES else answer_json(own)
+        settle = MessageSettle(key=message.id, state="answered", answer=answer)
+        if direct.settle_now(settle) == "settled":
+            self._parts.waits.end(message.id, "answered", answer)
+            if self._parts.room:
+                self._parts.room.made(self._agent)
+        return True
+
+    async def answer(self, delivery: Delivery, result: Any) -> None:
+        """The handler is done, with this result."""
+        message = delivery.message
+        if message.type != "query":
+            await self._settle(delivery, "answered", None)
+            return
+        try:
+            own = own_payload(
+                result, self._parts.settings, "the answer to message {!r}", message.id
+            )
+        except UserError as exc:
+            await self.fail(delivery, exc)
+            return
+        answer = OwnJson(payload=own) if type(own) in LEAVES else answer_json(own)
+        await self._settle(delivery, "answered", answer)
+
+    async def fail(self, delivery: Delivery, failure: BaseException) -> None:
+        """Tell the asker at once; a message without an asker is retried."""
+        message, settings = delivery.message, self._parts.settings
+        error = exception_json(failure)
+        _log.warning(
+            "%s failed with message %s (%s):\n%s",
+            self._agent,
+            message.id,
+            message.type,
+            _shown(failure),
+        )
+        if message.type == "query":
+            await self._settle(delivery, "failed", error, self._event(delivery, error, "failed"))
+        elif delivery.attempts >= settings.max_attempts:
+            await self._settle(delivery, "dead", error, self._event(delivery, error, "dead"))
+        else:
+            event = self._event(delivery, error, "retried")
+            await self._stored(message.id, lambda: self._parts.store.write(Batch(events=(event,))))
+            delay_s = settings.retry_delay_s(delivery.attempts)
+            heappush(self.retries, self._parts.loop.time() + delay_s + _LATE_S)
+            row = delivery.row(self._parts.owner)
+            await self._stored(
+                message.id, lambda: self._parts.store.release_message(row, delay_s=delay_s)
+            )
+
+    async def _settle(
+        self, delivery: Delivery, state: MessageState, answer: Any, event: Event | None = None
+    ) -> None:
+        """Store how it ended and tell who waits in this process."""
+        key = delivery.message.id
+        settle = MessageSettle(
+            key=key,
+            state=state,
+            answer=answer,
+            by=delivery.row(self._parts.owner) if state in ("dead", "expired") else None,
+        )
+        if await self._post(settle, event) == "settled":
+            self._parts.waits.end(key, state, answer)
+            self._parts.room.made(self._agent)
+
+    async def _post(self, settle: MessageSettle, event: Event | None) -> Settled:
+        return await self._stored(settle.key, lambda: self._parts.postings.settle(settle, event))
+
+    async def _stored(self, key: str, write: Callable[[], Awaitable[T]]) -> T:
+        """Try until the store can be reached, or there is no time."""
+        pause_s = 0.05
+        while True:
+            try:
+                return await write()
+            except StoreUnavailable as exc:
+                if self.hurry:
+                    raise
+                _log.warning("the end of message %s is not stored, trying again: %s", key, exc)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, 5.0)
+
+    async def expire(self, delivery: Delivery) -> None:
+        """Its time was over before it was begun."""
+        await self._settle(delivery, "expired", None)
+
+    async def refuse(self, row: QueueMessage, reason: str) -> None:
+        """Give a message up that cannot be delivered."""
+        _log.error("message %s for %s is given up: %s", row.key, self._agent, reason)
+        if row.key is None:
+            await self._parts.store.ack_message(row)
+            return
+        error = error_json(reason, code="bus.dead")
+        settle = MessageSettle(key=row.key, state="dead", answer=error, by=row)
+        event = _error_event(self._agent, error, {"message_id": row.key, "outcome": "dead"})
+        if await self._post(settle, event) == "settled":
+            self._parts.waits.end(row.key, "dead", error)
+            self._parts.room.made(self._agent)
+
+    def _event(self, delivery: Delivery, error: dict[str, Any], outcome: str) -> Event:
+        message = delivery.message
+        details = {
+            "message_id": message.id,
+            "message_type": message.type,
+            "from_agent": message.from_agent,
+            "subject": message.subject,
+            "attempt": delivery.attempts,
+            "outcome": outcome,
+        }
+        return _error_event(self._agent, error, details)
+
+
+def _shown(failure: BaseException) -> str:
+    """The traceback, as every log takes it."""
+    text = "".join(format_exception(failure)).rstrip()
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _error_event(agent: str, error: dict[str, Any], details: dict[str, Any]) -> Event:
+    return Event(
+        session_id="",
+        seq=0,
+        type="agent_error",
+        at_us=time.time_ns() // 1000,
+        agent=agent,
+        details={**details, "code": error["code"]},
+        error=error["error"],
+    )

@@ -11,8 +11,7 @@ from typing import Any, Final, Self, TypeAlias
 
 from ekiden.bus.parts import BusParts
 from ekiden.bus.presence import HELD_S, IN_FLIGHT_S
-from ekiden.bus.serving.delivery import CURRENT, Delivery, DeliveryQueue
-from ekiden.bus.serving.endings import Endings
+from ekiden.bus.serving.delivery import CURRENT, Delivery, DeliveryQueue, Endings
 from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue, wait_node
 from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import EkidenError, StoreError, StoreUnavailable

@@ -12,7 +12,7 @@ from random import Random
 from types import ModuleType
 from typing import Any
 
-import ekiden.bus.serving.endings
+import ekiden.bus.serving.delivery
 import ekiden.bus.serving.service
 import ekiden.conditions.program
 import ekiden.core.values
@@ -24,7 +24,7 @@ BEGIN_US = 1_700_000_000_000_000
 """When every world begins."""
 
 _READ_TIME: tuple[ModuleType, ...] = (
-    ekiden.bus.serving.endings,
+    ekiden.bus.serving.delivery,
     ekiden.bus.serving.service,
     ekiden.conditions.program,
     ekiden.core.values,
