@@ -9,8 +9,7 @@ from typing import Any
 
 from ekiden.audit.export import EXPORT_FORMAT, Manifest
 from ekiden.audit.findings import BrokenLink, Fault, Verification
-from ekiden.audit.previous import previous_of
-from ekiden.audit.record import hash_of, records_of
+from ekiden.audit.record import hash_of, previous_of, records_of
 from ekiden.audit.walk import UNREADABLE
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import AUDITED

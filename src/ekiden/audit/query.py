@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from ekiden.audit.previous import previous_of
-from ekiden.audit.record import AuditRecord, hash_of, is_audited, records_of
+from ekiden.audit.record import AuditRecord, hash_of, is_audited, previous_of, records_of
 from ekiden.core.checks.fields import Checked
 from ekiden.core.errors import UserError
 from ekiden.core.events import AUDITED, Event, EventType

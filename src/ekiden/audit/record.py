@@ -1,14 +1,16 @@
-"""Audit records: the audited events, as people and programs read them."""
+"""Audit records: audited events as people and programs read them, and the hash before each."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from ekiden.core.events import QUESTIONS, Event, EventType
+from ekiden.core.events import AUDITED, QUESTIONS, Event, EventType
 from ekiden.core.values import Value
-from ekiden.storage.chain import HASH
+from ekiden.storage.base import Journal
+from ekiden.storage.chain import GENESIS, HASH, link
 from ekiden.storage.digests import ITEM_DIGEST
 
 AuditActorKind: TypeAlias = Literal["agent", "person", "system", "program"]
@@ -217,3 +219,54 @@ def _chooser(router: str, details: Mapping[str, Any]) -> AuditActor:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
+
+
+_NEAR = 32
+_MOST = 2000
+_MOST_REMEMBERED = 10_000
+
+
+async def previous_of(
+    store: Journal, events: Sequence[Event], last: dict[str, str] | None = None
+) -> Mapping[str, str]:
+    """By the ids of the events, each audited, the hash before theirs; `GENESIS` for a first one.
+
+    Most often that is the hash of another of `events`, which their own hash proves; for the
+    others the session is read backwards. Whoever asks again and again, from the oldest events to
+    the newest, passes `last`: it remembers the last hash of each session.
+    """
+    last = {} if last is None else last
+    if len(last) > _MOST_REMEMBERED:
+        last.clear()
+    by_session: dict[str, list[Event]] = defaultdict(list)
+    for event in events:
+        by_session[event.session_id].append(event)
+    found: dict[str, str] = {}
+    for session_id, own in by_session.items():
+        candidate = last.get(session_id, GENESIS)
+        for event in sorted(own, key=lambda each: each.seq):
+            if not _follows(candidate, event):
+                candidate = await _read_back(store, event)
+            found[event.event_id] = candidate
+            candidate = hash_of(event) or GENESIS
+        last[session_id] = candidate
+    return found
+
+
+def _follows(previous: str, event: Event) -> bool:
+    try:
+        return link(previous, event) == hash_of(event)
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+async def _read_back(store: Journal, event: Event) -> str:
+    """The hash of the last audited event before this one that has any."""
+    end, size = event.seq - 1, _NEAR
+    while end > 0:
+        begin = max(0, end - size)
+        for each in reversed(await store.events(event.session_id, after=begin, limit=end - begin)):
+            if each.type in AUDITED and each.seq < event.seq and (value := hash_of(each)):
+                return value
+        end, size = begin, min(_MOST, size * 4)
+    return GENESIS

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ekiden.audit import AuditPage, AuditQuery, audit_records, link
-from ekiden.audit.previous import previous_of
+from ekiden.audit.record import previous_of
 from ekiden.core.errors import UserError
 from ekiden.core.events import AUDITED
 from ekiden.storage.base import Store
