@@ -18,7 +18,7 @@ from ekiden.core.conversation.model import (
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Triggers
 from ekiden.models.local import LocalModel, LocalSettings, close_engines, locate
-from ekiden.routing.llm_offer import agent_tool, instructions, request_item
+from ekiden.routing.llm import agent_tool, instructions, request_item
 
 AGENTS = [
     Agent(

@@ -24,7 +24,7 @@ from ekiden.models.local.local_model import sampling, wish_of
 from ekiden.models.local.prompt import answered_call, chat_messages, without_echo
 from ekiden.models.local.settings import LocalSettings
 from ekiden.models.local.tool_choice import is_routing, routing_prompt
-from ekiden.routing.llm_offer import agent_tool, instructions, request_item
+from ekiden.routing.llm import agent_tool, instructions, request_item
 
 LOOK_UP = ToolSpec(
     name="look_up",
