@@ -8,12 +8,13 @@ import pytest
 from ekiden.core.agent import Agent
 from ekiden.core.profile import Triggers
 from ekiden.routing.meaning import learner, texts
-from ekiden.routing.meaning.calibration import (
+from ekiden.routing.meaning.learner import (
     DescribedCalibration,
+    Learner,
     TaughtCalibration,
+    Views,
     calibrate,
 )
-from ekiden.routing.meaning.learner import Learner, Views
 from ekiden.routing.meaning.texts import texts_of
 
 

@@ -17,15 +17,18 @@ from ekiden.embeddings.found import second_encoder
 from ekiden.embeddings.letters import HashingEmbedder
 from ekiden.embeddings.local import MISSING, local_embedder
 from ekiden.routing.decision import Score, StageResult, plain_line
-from ekiden.routing.meaning.calibration import (
+from ekiden.routing.meaning.index import read_index, write_index
+from ekiden.routing.meaning.learner import (
     Calibration,
     DescribedCalibration,
+    Indices,
     Judgement,
+    Learner,
+    Matrix,
     TaughtCalibration,
+    Views,
     calibrate,
 )
-from ekiden.routing.meaning.index import read_index, write_index
-from ekiden.routing.meaning.learner import Indices, Learner, Matrix, Views
 from ekiden.routing.meaning.texts import (
     NOBODYS,
     NOBODYS_WEIGHT,
