@@ -17,7 +17,7 @@ from ekiden.api.streams import AsyncStream
 from ekiden.api.texts import MEMORY_KEY, PLAIN
 from ekiden.core.memory import FoundBy
 from ekiden.core.values import Value
-from ekiden.memory.limits import MAX_CONTENT, MAX_KEY, MAX_TOP_K
+from ekiden.memory.entries import MAX_CONTENT, MAX_KEY, MAX_TOP_K
 
 OfUser: TypeAlias = Annotated[
     str | None,

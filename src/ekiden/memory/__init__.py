@@ -13,9 +13,9 @@ from ekiden.memory.base import (
     RemoteEntry,
     RemoteHit,
 )
+from ekiden.memory.entries import space_of
 from ekiden.memory.memory import Memory
 from ekiden.memory.outbox import Delivery, all_mirrors, deliver
-from ekiden.memory.spaces import space_of
 
 __all__ = [
     "BackendOptions",

@@ -1,13 +1,98 @@
-"""Memories as entries of the store, and back."""
+"""Entries of a memory: the space that each belongs to, its document, and the limits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
+from unicodedata import category
 
+from ekiden.core.errors import UserError
+from ekiden.core.errors.memory import MemoryInvalid, MemoryTooLarge, NoMemory
 from ekiden.core.memory import FoundBy, MemoryRecord
-from ekiden.memory.limits import key_of
+from ekiden.core.profile import MemoryScope
+from ekiden.core.values import dumps, loads
 from ekiden.storage.base import SearchEntry
+
+MAX_KEY = 512
+"""Characters."""
+MAX_CONTENT = 64 * 1024
+"""Bytes, as UTF-8."""
+MAX_METADATA = 16 * 1024
+"""Bytes, as JSON."""
+MAX_TOP_K = 100
+
+_UNFIT = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Kinds of characters that no key has."""
+_REPLACEMENT = "\ufffd"
+
+
+def checked_key(key: object) -> str:
+    """The key, without space around it; `MemoryInvalid`, `MemoryTooLarge`."""
+    if not isinstance(key, str) or not key.strip():
+        raise MemoryInvalid(f"a key must be a text that is not blank, not {key!r:.80}")
+    key = key.strip()
+    if len(key) > MAX_KEY:
+        raise MemoryTooLarge("the key", len(key), limit=MAX_KEY, unit="characters")
+    if not _UNFIT.isdisjoint(map(category, key)):
+        raise MemoryInvalid(f"the key {key[:80]!r} has control characters, or halves of others")
+    return key
+
+
+def checked_content(content: object) -> str:
+    """The content as every store can keep it: half characters and NUL are replaced."""
+    if not isinstance(content, str) or not content.strip():
+        raise MemoryInvalid(f"a memory must be a text that is not blank: {content!r:.80}")
+    content = content.replace("\x00", _REPLACEMENT)
+    try:
+        raw = content.encode()
+    except UnicodeEncodeError:
+        content = "".join(_REPLACEMENT if "\ud800" <= c <= "\udfff" else c for c in content)
+        raw = content.encode()
+    if len(raw) > MAX_CONTENT:
+        raise MemoryTooLarge("the content", len(raw), limit=MAX_CONTENT)
+    return content
+
+
+def checked_metadata(metadata: object) -> dict[str, Any]:
+    """A copy; `MemoryInvalid` unless it is a JSON object."""
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, Mapping):
+        raise MemoryInvalid(f"`metadata` must be a JSON object, not {type(metadata).__name__}")
+    try:
+        text = dumps(dict(metadata))
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise MemoryInvalid(f"`metadata` is not JSON: {exc!s:.200}") from exc
+    size = len(text.encode())
+    if size > MAX_METADATA:
+        raise MemoryTooLarge("`metadata`", size, limit=MAX_METADATA)
+    copied: dict[str, Any] = loads(text)
+    return copied
+
+
+def key_of(content: str) -> str:
+    """The key of a content that was stored without one: the same for the same words."""
+    words = " ".join(content.split())
+    return f"note-{sha256(words.encode()).hexdigest()[:16]}"
+
+
+def checked_top_k(top_k: int) -> int:
+    """`UserError` for what is no number of memories to find."""
+    if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MAX_TOP_K:
+        raise UserError(f"`top_k` must be from 1 to {MAX_TOP_K}, not {top_k!r:.40}")
+    return top_k
+
+
+def checked_threshold(threshold: float | None) -> float | None:
+    """`UserError` for what is no nearness."""
+    if threshold is None:
+        return None
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float):
+        raise UserError(f"`threshold` must be a number from 0 to 1, not {threshold!r:.40}")
+    if not 0 <= threshold <= 1:
+        raise UserError(f"`threshold` must be from 0 to 1, not {threshold!r:.40}")
+    return float(threshold)
 
 
 def entry_of(
@@ -57,3 +142,36 @@ def _listed(value: object) -> list[Any]:
 
 def _storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\x00", " ")
+
+
+DEFAULT_APP = "ekiden"
+"""Where no app is named; the command's settings say the same."""
+
+
+def space_of(scope: MemoryScope, *, app: str | None, user: str | None) -> str:
+    """The space of the user's memories in the app, or of the app's own; `NoMemory` without a user.
+
+    Without a name, the app is ``ekiden``, the default of the command's settings: so `ekiden memory`
+    finds what a program's agents remember.
+
+    All agents that work for a user in an app share their memories. An id counts exactly as written,
+    including case: the name is a hash of all parts, each with its length, so no id can collide with
+    another part.
+    """
+    app = app or DEFAULT_APP
+    if scope == "user":
+        if not user:
+            raise NoMemory(
+                "nothing can be remembered or recalled: this memory is a user's, and the session "
+                "has no user (`Session(user_id=…)`, `--user`, or the setting `user`)"
+            )
+        return f"memory.user.{_hash(app, user)}"
+    return f"memory.app.{_hash(app)}"
+
+
+def _hash(*parts: str) -> str:
+    digest = sha256()
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:%b;" % (len(raw), raw))
+    return digest.hexdigest()

@@ -14,16 +14,18 @@ from ekiden.core.memory import MemoryRecord, Recall
 from ekiden.core.profile import MemorySettings
 from ekiden.embeddings.base import Embedder
 from ekiden.memory.backends import backend, elsewhere
-from ekiden.memory.entries import entry_of, memory_record
-from ekiden.memory.fusion import fused
-from ekiden.memory.limits import (
+from ekiden.memory.entries import (
     checked_content,
     checked_key,
     checked_metadata,
     checked_threshold,
     checked_top_k,
+    entry_of,
     key_of,
+    memory_record,
+    space_of,
 )
+from ekiden.memory.fusion import fused
 from ekiden.memory.meanings import default_embedder, model_of, renew, vectors_of
 from ekiden.memory.outbox import (
     Delivery,
@@ -36,7 +38,6 @@ from ekiden.memory.outbox import (
     refused_by,
 )
 from ekiden.memory.remote_copy import SEARCH_TIMEOUT_S, RemoteCopy, remote_copy_of
-from ekiden.memory.spaces import space_of
 from ekiden.storage.base import SearchHit, Store
 
 NEARNESS = 0.2
