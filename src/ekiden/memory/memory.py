@@ -25,8 +25,6 @@ from ekiden.memory.entries import (
     memory_record,
     space_of,
 )
-from ekiden.memory.fusion import fused
-from ekiden.memory.meanings import default_embedder, model_of, renew, vectors_of
 from ekiden.memory.outbox import (
     Delivery,
     add_mirror,
@@ -38,6 +36,7 @@ from ekiden.memory.outbox import (
     refused_by,
 )
 from ekiden.memory.remote_copy import SEARCH_TIMEOUT_S, RemoteCopy, remote_copy_of
+from ekiden.memory.search import default_embedder, fused, model_of, renew, vectors_of
 from ekiden.storage.base import SearchHit, Store
 
 NEARNESS = 0.2

@@ -16,9 +16,9 @@ from ekiden.core.profile import MemorySettings
 from ekiden.embeddings.letters import HashingEmbedder
 from ekiden.memory import Memory, MemoryBackend, RemoteHit, backend, lanes, register_backend
 from ekiden.memory import meanings as timing
-from ekiden.memory.lanes import Lane, Resting
 from ekiden.memory.outbox import queue_of, refused_by, unreadable_for
 from ekiden.memory.remote_copy import remote_copy_of
+from ekiden.memory.search import Lane, Resting
 from ekiden.storage.base import QueuePut, Store
 from tests.unit.memory.conftest import Shelf
 

@@ -214,7 +214,7 @@ async def test_wrong_numbers_are_refused(quick_store: Store, top_k: Any, thresho
 async def test_memories_of_another_embedder_are_embedded_anew_and_never_compared(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ekiden.memory.meanings._RENEWAL_S", 60.0)  # However busy the machine is.
+    monkeypatch.setattr("ekiden.memory.search._RENEWAL_S", 60.0)  # However busy the machine is.
     old = Memory(store, user="u", settings=VECTOR, embedder=HashingEmbedder(64))
     for number in range(70):
         await old.store(f"k{number:02}", f"blue {number}")
