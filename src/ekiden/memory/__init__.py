@@ -1,17 +1,15 @@
 """Long-term memory of agents, across sessions."""
 
-from ekiden.memory.backends import (
-    backend,
-    close_backends,
-    elsewhere,
-    known_backends,
-    register_backend,
-)
 from ekiden.memory.base import (
     BackendOptions,
     MemoryBackend,
     RemoteEntry,
     RemoteHit,
+    backend,
+    close_backends,
+    elsewhere,
+    known_backends,
+    register_backend,
 )
 from ekiden.memory.entries import space_of
 from ekiden.memory.memory import Memory

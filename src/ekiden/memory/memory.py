@@ -13,7 +13,7 @@ from ekiden.core.errors.memory import BackendUnavailable
 from ekiden.core.memory import MemoryRecord, Recall
 from ekiden.core.profile import MemorySettings
 from ekiden.embeddings.base import Embedder
-from ekiden.memory.backends import backend, elsewhere
+from ekiden.memory.base import backend, elsewhere
 from ekiden.memory.entries import (
     checked_content,
     checked_key,
