@@ -9,8 +9,7 @@ from typing import Final
 
 from ekiden.core.events import Event, SeenRun
 from ekiden.tracing.building.builder import SpanBuilder
-from ekiden.tracing.building.facts import part
-from ekiden.tracing.building.parts import CostOf
+from ekiden.tracing.building.parts import CostOf, part
 from ekiden.tracing.ids import (
     TRACEPARENT,
     TraceContext,

@@ -13,8 +13,7 @@ from ekiden.core.events import Event
 from ekiden.storage.base import SessionRow, Store
 from ekiden.storage.records import is_copied
 from ekiden.tracing.building.builder import SpanBuilder
-from ekiden.tracing.building.facts import part
-from ekiden.tracing.building.parts import CostOf
+from ekiden.tracing.building.parts import CostOf, part
 from ekiden.tracing.ids import (
     TRACEPARENT,
     TraceContext,

@@ -19,7 +19,9 @@ from typing import Any, Final
 
 from ekiden.core.conversation.model import Usage
 from ekiden.core.events import PRIVATE, Event, EventType
-from ekiden.tracing.building.facts import (
+from ekiden.tracing.building.parts import (
+    CostOf,
+    Part,
     is_rewind,
     is_transfer,
     part,
@@ -28,7 +30,6 @@ from ekiden.tracing.building.facts import (
     tokens_of,
     usage_of,
 )
-from ekiden.tracing.building.parts import CostOf, Part
 from ekiden.tracing.building.questions import take_answer, take_inbox, take_question, take_task
 from ekiden.tracing.building.scene import Scene
 from ekiden.tracing.ids import TraceContext, trace_id_of

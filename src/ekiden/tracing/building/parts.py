@@ -1,11 +1,12 @@
-"""Spans while they are made: what is known of them by the events so far."""
+"""Spans under construction, and the facts and words that events tell about them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
 
 from ekiden.core.conversation.model import Usage
+from ekiden.core.events import PRIVATE, Event
 from ekiden.tracing.spans import NO_TOKENS, NOTHING, Span, SpanKind, SpanStatus, Tokens
 
 CostOf: TypeAlias = Callable[[str, Usage, int], float | None]
@@ -119,3 +120,135 @@ class Part:
             first_seq=self.first,
             last_seq=self.last,
         )
+
+
+# What events tell, in two parts: facts, and words of people, models and tools.
+#
+# Facts are known by name; whatever is not known is taken for words. So an export without content
+# cannot leak what somebody puts into an event tomorrow.
+
+
+_FACTS: Final = frozenset(
+    {
+        "agent", "allowed", "always", "approved", "arguments_hash", "at", "attempt", "begins_run",
+        "behavior", "budget", "by", "call_id", "cause", "change", "closes", "code", "compensation",
+        "confidence", "correlation", "edited", "elapsed_ms", "filter", "fired", "for", "from",
+        "guardrail", "handoff", "id", "item", "json", "keeps", "kind", "limit", "method", "model",
+        "moves", "not_compensated", "not_restored", "not_run", "outcome", "phase", "place",
+        "policy", "priority", "published", "rejected", "request", "requested", "response_id",
+        "result", "rewound", "role", "rollback_failed", "status", "strategy", "success", "task",
+        "task_id", "to", "tool", "tools", "type", "undoes", "used", "warning",
+    }
+)  # fmt: skip
+
+_PARTS: Final[Mapping[str, frozenset[str]]] = {
+    "asks": frozenset({"id", "to", "session"}),
+    "tells": frozenset({"id", "to", "session"}),
+    "answer": frozenset({"id", "from", "state", "by", "via", "at_us", "always"}),
+    "message": frozenset({"id", "type", "from_agent", "to_agent", "correlation_id", "priority"}),
+    "trigger": frozenset({"type", "also"}),
+    "tasks": frozenset({"task_id", "agent", "depends_on"}),
+    "guardrails": frozenset({"type", "guardrail", "result", "behavior"}),
+    "candidates": frozenset({"agent", "score", "confidence", "method"}),
+}
+"""Details that are objects, or lists of objects, and what of them are facts."""
+
+_LEFT_OUT: Final = frozenset({"hash", "usage", PRIVATE})
+"""What stands elsewhere, or is of no interest here."""
+_LONGEST_NAME: Final = 200
+
+
+def split_details(details: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The facts and the words of an event's details."""
+    facts: dict[str, Any] = {}
+    words: dict[str, Any] = {}
+    for name, value in details.items():
+        if name in _FACTS:
+            facts[name] = value
+        elif name in _LEFT_OUT:
+            continue
+        elif name in _PARTS:
+            _split_part(name, value, facts, words)
+        else:
+            words[name] = value
+    return facts, words
+
+
+def _split_part(name: str, value: Any, facts: dict[str, Any], words: dict[str, Any]) -> None:
+    known = _PARTS[name]
+    if isinstance(value, Mapping):
+        facts[name] = {key: each for key, each in value.items() if key in known}
+        rest = {key: each for key, each in value.items() if key not in known and each is not None}
+        if rest:
+            words[name] = rest
+    elif isinstance(value, list) and all(isinstance(each, Mapping) for each in value):
+        facts[name] = [{key: each[key] for key in each if key in known} for each in value]
+        if any(key not in known for each in value for key in each):
+            words[name] = value
+    else:
+        words[name] = value
+
+
+def usage_of(details: Mapping[str, Any]) -> Usage | None:
+    """What a model call used, as its event tells; `None` if it tells nothing that makes sense."""
+    told = details.get("usage")
+    if not isinstance(told, Mapping):
+        return None
+    counts = {name: _count(told.get(name)) for name in Usage.__slots__ if name != "cost"}
+    cost = told.get("cost")
+    is_known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e15
+    counts["requests"] = counts["requests"] or 1
+    return Usage(**counts, cost=float(cost or 0.0) if is_known else 0.0)
+
+
+def tokens_of(usage: Usage | None) -> Tokens:
+    """The same, as spans have it; one call if nothing is told of it."""
+    if usage is None:
+        return NO_TOKENS
+    return Tokens(
+        usage.requests,
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.tokens,
+        usage.cached_tokens,
+        usage.reasoning_tokens,
+    )
+
+
+def is_transfer(event: Event, details: Mapping[str, Any]) -> bool:
+    """Whether the event gave the conversation to another agent."""
+    if event.type != "handoff" or not details:
+        return False
+    moves = details.get("moves")
+    if not isinstance(moves, list):  # written before handoffs had moves
+        return details.get("status") == "completed"
+    return "transferring" in moves and "rolled_back" not in moves
+
+
+def is_rewind(event: Event, details: Mapping[str, Any]) -> bool:
+    """Whether the event took the session back to an earlier one."""
+    return (
+        event.type == "message" and event.step is None and not event.items and "rewound" in details
+    )
+
+
+def text(value: Any, default: str = "") -> str:
+    """A short text of an event, whatever stands there; on one line."""
+    if not isinstance(value, str) or not value:
+        return default
+    if len(value) <= _LONGEST_NAME and value.isprintable():
+        return value.strip() or default
+    if len(value) > _LONGEST_NAME:
+        value = value[: _LONGEST_NAME - 1] + "…"
+    return " ".join(value.split()) or default
+
+
+def part(value: Any) -> Mapping[str, Any]:
+    """An object of an event; an empty one if something else stands there."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
+        return 0
+    return int(value)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ekiden.core.events import Event
-from ekiden.tracing.building.facts import part, split_details, text
-from ekiden.tracing.building.parts import Part
+from ekiden.tracing.building.parts import Part, part, split_details, text
 from ekiden.tracing.building.scene import Scene
 from ekiden.tracing.ids import session_span_id
 

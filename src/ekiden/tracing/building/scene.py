@@ -7,8 +7,7 @@ from typing import Any
 
 from ekiden.core.conversation.model import Item
 from ekiden.core.events import PRIVATE, Event
-from ekiden.tracing.building.facts import is_rewind, split_details, text
-from ekiden.tracing.building.parts import CostOf, Part
+from ekiden.tracing.building.parts import CostOf, Part, is_rewind, split_details, text
 from ekiden.tracing.ids import TraceContext, session_span_id, span_id_of
 from ekiden.tracing.spans import NOTHING, Span, SpanKind
 
