@@ -326,6 +326,7 @@ from ekiden.tracing.exports import export_jsonl as export_jsonl
 from ekiden.tracing.exports import export_openai as export_openai
 from ekiden.tracing.exports import trace_events as trace_events
 from ekiden.tracing.logs import setup_logging as setup_logging
+from ekiden.tracing.lookup import Trace as Trace
 from ekiden.tracing.lookup import read_trace as read_trace
 from ekiden.tracing.otel.exporter import export_otlp as export_otlp
 from ekiden.tracing.otel.follower import OtelFollower as OtelFollower
@@ -336,7 +337,6 @@ from ekiden.tracing.registry import flush_traces as flush_traces
 from ekiden.tracing.registry import set_trace_processors as set_trace_processors
 from ekiden.tracing.registry import set_tracing_disabled as set_tracing_disabled
 from ekiden.tracing.spans import Span as Span
-from ekiden.tracing.tree import Trace as Trace
 
 __version__: str
 from ekiden.integrations.process import HttpAgent as HttpAgent

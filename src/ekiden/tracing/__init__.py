@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ekiden.tracing.ids import TraceContext, parse_traceparent
     from ekiden.tracing.log_context import log_fields
     from ekiden.tracing.logs import ContextFilter, JsonFormatter, TextFormatter, setup_logging
-    from ekiden.tracing.lookup import read_trace
+    from ekiden.tracing.lookup import Node, Trace, read_trace
     from ekiden.tracing.otel.exporter import export_otlp
     from ekiden.tracing.otel.follower import FollowPolicy, OtelFollower
     from ekiden.tracing.otel.processor import add_otel_processor
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         trace_processors,
     )
     from ekiden.tracing.spans import Span, SpanKind, Tokens
-    from ekiden.tracing.tree import Node, Trace
 
 __all__ = [
     "ContextFilter",
@@ -71,7 +70,7 @@ __getattr__ = lazy_names(
         "CostOf": "ekiden.tracing.building.parts",
         "FollowPolicy": "ekiden.tracing.otel.follower",
         "JsonFormatter": "ekiden.tracing.logs",
-        "Node": "ekiden.tracing.tree",
+        "Node": "ekiden.tracing.lookup",
         "OtelFollower": "ekiden.tracing.otel.follower",
         "RunTrace": "ekiden.tracing.processors",
         "Span": "ekiden.tracing.spans",
@@ -79,7 +78,7 @@ __getattr__ = lazy_names(
         "SpanKind": "ekiden.tracing.spans",
         "TextFormatter": "ekiden.tracing.logs",
         "Tokens": "ekiden.tracing.spans",
-        "Trace": "ekiden.tracing.tree",
+        "Trace": "ekiden.tracing.lookup",
         "TraceContext": "ekiden.tracing.ids",
         "TraceDispatcher": "ekiden.tracing.dispatch",
         "TracingProcessor": "ekiden.tracing.processors",

@@ -10,10 +10,9 @@ from ekiden.core.events import PRIVATE, Event
 from ekiden.core.values import dumps
 from ekiden.storage.base import Store
 from ekiden.tracing.building.parts import split_details
-from ekiden.tracing.lookup import TracedSession, traced_sessions
+from ekiden.tracing.lookup import Trace, TracedSession, traced_sessions
 from ekiden.tracing.redaction import KEYS, exported, redacted_value, without_content
 from ekiden.tracing.spans import Span
-from ekiden.tracing.tree import Trace
 
 
 def export_jsonl(
