@@ -7,7 +7,7 @@ from ekiden.audit.walk import UNREADABLE, why_unreadable
 from ekiden.storage.base import Store
 from ekiden.storage.digests import HEAD, UNCOVERED, EventDigest, content_of, head_text, linked
 
-_PAGE = 1000
+_EVENTS_PAGE = 1000
 
 
 class Coverage:
@@ -37,7 +37,7 @@ class Coverage:
             await self._arrive()
 
     async def _read_on(self) -> None:
-        size = _PAGE
+        size = _EVENTS_PAGE
         while True:
             try:
                 page = await self._store.digests(self._session_id, after=self._seq, limit=size)

@@ -16,7 +16,7 @@ _OPEN, _CLOSED, _ORDER = "inbox.open", "inbox.done", "inbox.order"
 _CLOSED_ORDER = "2/"
 """Closed items come behind this in the order; an id has no slash."""
 _ENDS = frozenset({"answered", "expired", "cancelled"})
-_PAGE = 500
+_ITEMS_PAGE = 500
 
 
 async def check_decisions(store: Store, found: Verification) -> None:
@@ -77,7 +77,7 @@ class _Endings:
 
     async def _read_on(self) -> None:
         self._last = self._last or 0
-        while page := await self._store.events("", after=self._last, limit=_PAGE):
+        while page := await self._store.events("", after=self._last, limit=_ITEMS_PAGE):
             for event in page:
                 self._add(event)
             self._last = page[-1].seq
@@ -96,7 +96,7 @@ class _Endings:
 
 async def _documents(store: Store, collection: str) -> AsyncIterator[Document]:
     after = ""
-    while page := await store.list_documents(collection, after=after, limit=_PAGE):
+    while page := await store.list_documents(collection, after=after, limit=_ITEMS_PAGE):
         for document in page:
             yield document
         after = page[-1].key

@@ -14,8 +14,8 @@ import pytest
 from ekiden.core.errors import UserError
 from ekiden.core.profile import MemorySettings
 from ekiden.embeddings.letters import HashingEmbedder
-from ekiden.memory import Memory, MemoryBackend, RemoteHit, backend, lanes, register_backend
-from ekiden.memory import meanings as timing
+from ekiden.memory import Memory, MemoryBackend, RemoteHit, backend, register_backend
+from ekiden.memory import search as timing
 from ekiden.memory.outbox import queue_of, refused_by, unreadable_for
 from ekiden.memory.remote_copy import remote_copy_of
 from ekiden.memory.search import Lane, Resting
@@ -98,7 +98,7 @@ async def test_an_embedder_that_hangs_keeps_nobody_else_and_is_left_alone(
     quick_store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(timing, "EMBED_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(lanes, "_by_name", {})
+    monkeypatch.setattr(timing, "_by_name", {})
     embedder = Hanging(threading.Event())
     memory = Memory(quick_store, user="u", settings=VECTOR, embedder=embedder)
     try:
