@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from ekiden.tracing.log_context import log_fields
     from ekiden.tracing.logs import ContextFilter, JsonFormatter, TextFormatter, setup_logging
     from ekiden.tracing.lookup import Node, Trace, read_trace
-    from ekiden.tracing.otel.exporter import export_otlp
+    from ekiden.tracing.otel.exporter import add_otel_processor, export_otlp
     from ekiden.tracing.otel.follower import FollowPolicy, OtelFollower
-    from ekiden.tracing.otel.processor import add_otel_processor
     from ekiden.tracing.processors import RunTrace, TracingProcessor
     from ekiden.tracing.redaction import for_export
     from ekiden.tracing.registry import (
@@ -83,7 +82,7 @@ __getattr__ = lazy_names(
         "TraceDispatcher": "ekiden.tracing.dispatch",
         "TracingProcessor": "ekiden.tracing.processors",
         "Viewer": "ekiden.tracing.dispatch",
-        "add_otel_processor": "ekiden.tracing.otel.processor",
+        "add_otel_processor": "ekiden.tracing.otel.exporter",
         "add_trace_processor": "ekiden.tracing.registry",
         "export_jsonl": "ekiden.tracing.exports",
         "export_openai": "ekiden.tracing.exports",
