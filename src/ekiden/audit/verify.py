@@ -1,4 +1,4 @@
-"""Finding out whether what is stored is what was written."""
+"""Verification: whether the stored events and decisions are the ones that were written."""
 
 from __future__ import annotations
 
@@ -7,12 +7,237 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from ekiden.audit.against import ExportComparison
-from ekiden.audit.coverage import Coverage
-from ekiden.audit.decisions import check_decisions
-from ekiden.audit.findings import BrokenLink, Verification
+from ekiden.audit.findings import BrokenLink, Fault, Verification
+from ekiden.audit.record import details_of
 from ekiden.audit.walk import UNREADABLE, Walk, why_unreadable
-from ekiden.storage.base import SessionRow, Store
+from ekiden.core.events import Event
+from ekiden.storage.base import Document, SessionRow, Store
 from ekiden.storage.chain import ChainHead
+from ekiden.storage.digests import (
+    HEAD,
+    ITEM_DIGEST,
+    UNCOVERED,
+    EventDigest,
+    content_of,
+    head_text,
+    json_digest,
+    linked,
+)
+
+_EVENTS_PAGE = 1000
+
+
+class Coverage:
+    """The events of one session, or with an empty id of none, in order.
+
+    `broken` is the first place that does not fit; nothing behind it is looked at.
+    """
+
+    def __init__(self, store: Store, session_id: str, *, last: int | None = None) -> None:
+        """Of a session, events above `last` are left to the next verification."""
+        self.covered = 0
+        self.uncovered = 0
+        self.broken: BrokenLink | None = None
+        self._store = store
+        self._session_id = session_id
+        self._last = last
+        self._seq = 0
+        self._open: list[EventDigest] = []
+        """Those behind the last digest."""
+        self._head = ""
+        """Of no session: the body that the document of the head has after the last digest."""
+
+    async def run(self) -> None:
+        """Look at everything, or up to the first broken place."""
+        await self._read_on()
+        if self.broken is None and not self._session_id:
+            await self._arrive()
+
+    async def _read_on(self) -> None:
+        size = _EVENTS_PAGE
+        while True:
+            try:
+                page = await self._store.digests(self._session_id, after=self._seq, limit=size)
+            except UNREADABLE as exc:
+                if size > 1:
+                    size = 1
+                    continue
+                return self._break(
+                    "unreadable", self._seq + 1, f"it cannot be read ({why_unreadable(exc)})"
+                )
+            for each in page:
+                if self._last is not None and each.seq > self._last:
+                    return self._check_none_left()
+                self._follow(each)
+                if self.broken is not None:
+                    return None
+            if len(page) < size:
+                return self._check_none_left()
+
+    def _follow(self, each: EventDigest) -> None:
+        self._seq = each.seq
+        if each.commit == UNCOVERED:
+            self._check_none_left()
+            self.uncovered += 1
+            return
+        self._open.append(each)
+        if each.commit is None:
+            return
+        number, _, digest = each.commit.partition(":")
+        size = len(self._open)
+        first = self._open[0].seq
+        content = content_of(event.own for event in self._open)
+        expected = content if self._session_id else linked(self._head, content)
+        if (number, digest) != (str(size), expected):
+            which = "it is" if size == 1 else f"the events {first} to {each.seq} are"
+            self._break("changed", first, f"{which} not what was written{self._or_before()}")
+            return
+        self.covered += size
+        self._head = head_text(digest)
+        self._open = []
+
+    def _or_before(self) -> str:
+        return "" if self._session_id else ", or one before was taken away"
+
+    def _check_none_left(self) -> None:
+        """Each commit ends with its digest."""
+        if self._open and self.broken is None:
+            self._break("no_digest", self._open[0].seq, "the digest of its commit is missing")
+
+    async def _arrive(self) -> None:
+        """The document must have the digest of the last event; more may have come meanwhile."""
+        while True:
+            try:
+                found = await self._store.get_document(*HEAD)
+            except UNREADABLE as exc:
+                told = f"the head of this chain cannot be read ({why_unreadable(exc)})"
+                return self._break("unreadable", self._seq, told)
+            body = "" if found is None else head_text(str(found.body))
+            if body == self._head:
+                return None
+            before = self._seq
+            await self._read_on()
+            if self.broken is not None:
+                return None
+            if self._seq == before:
+                break
+        if not body:
+            return self._break("no_head", self._seq, "the store has lost the head of this chain")
+        told = "records after it were taken away, or the head of the chain was changed"
+        return self._break("wrong_head", self._seq, told)
+
+    def _break(self, fault: Fault, seq: int, message: str) -> None:
+        record_id = f"{self._session_id}/{seq}"
+        self.broken = BrokenLink(
+            record_id=record_id,
+            session_id=self._session_id,
+            fault=fault,
+            message=f"{record_id}: {message}",
+            at_us=0,
+        )
+
+
+_OPEN, _CLOSED, _ORDER = "inbox.open", "inbox.done", "inbox.order"
+"""The collections of the inbox."""
+_CLOSED_ORDER = "2/"
+"""Closed items come behind this in the order; an id has no slash."""
+_ENDS = frozenset({"answered", "expired", "cancelled"})
+_ITEMS_PAGE = 500
+
+
+async def check_decisions(store: Store, found: Verification) -> None:
+    """Report the first item that is not as the event of its end says; count the others.
+
+    Deleting closed items is part of retention: the event keeps what was decided. Items that an
+    earlier version closed have no digest.
+    """
+    try:
+        await _check(store, found)
+    except UNREADABLE as exc:
+        found.report(
+            _broken(
+                None,
+                "unreadable",
+                f"an inbox item, or its event, is damaged ({why_unreadable(exc)})",
+            )
+        )
+
+
+async def _check(store: Store, found: Verification) -> None:
+    endings = _Endings(store)
+    for collection in (_CLOSED, _ORDER, _OPEN):
+        async for document in _documents(store, collection):
+            item_id = document.key.rpartition("/")[2]
+            is_closed = collection == _CLOSED or document.key.startswith(_CLOSED_ORDER)
+            ending = await endings.of(item_id, must_be=is_closed)
+            if ending is None and is_closed:
+                told = (
+                    f"no event closed the inbox item {item_id}: the event was taken away, or the "
+                    "item was put in"
+                )
+                found.report(_broken(None, "added", told))
+                return
+            expected = None if ending is None else details_of(ending).get(ITEM_DIGEST)
+            if not isinstance(expected, str):
+                continue
+            if json_digest(document.body) != expected:
+                told = f"the inbox item {item_id} is not as it was when it was closed"
+                found.report(_broken(ending, "changed", told))
+                return
+            found.decisions += collection == _CLOSED
+
+
+class _Endings:
+    """By the ids of items, the events that closed them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._events: dict[str, Event] = {}
+        self._last: int | None = None
+
+    async def of(self, item_id: str, *, must_be: bool) -> Event | None:
+        """The event that closed the item; if there `must_be` one, also if it came meanwhile."""
+        if self._last is None or (must_be and item_id not in self._events):
+            await self._read_on()
+        return self._events.get(item_id)
+
+    async def _read_on(self) -> None:
+        self._last = self._last or 0
+        while page := await self._store.events("", after=self._last, limit=_ITEMS_PAGE):
+            for event in page:
+                self._add(event)
+            self._last = page[-1].seq
+
+    def _add(self, event: Event) -> None:
+        details = details_of(event)
+        change = details.get("change")
+        if event.type != "inbox" or not isinstance(change, str):
+            return
+        if change in _ENDS:
+            self._events[str(details.get("item"))] = event
+        elif change == "posted":
+            # The id of an item that was deleted may be used again.
+            self._events.pop(str(details.get("item")), None)
+
+
+async def _documents(store: Store, collection: str) -> AsyncIterator[Document]:
+    after = ""
+    while page := await store.list_documents(collection, after=after, limit=_ITEMS_PAGE):
+        for document in page:
+            yield document
+        after = page[-1].key
+
+
+def _broken(event: Event | None, fault: Fault, message: str) -> BrokenLink:
+    record_id = "" if event is None else event.event_id
+    return BrokenLink(
+        record_id=record_id,
+        session_id="",
+        fault=fault,
+        message=f"{record_id}: {message}" if record_id else message,
+        at_us=0 if event is None else event.at_us,
+    )
+
 
 _PAGE = 100
 
