@@ -11,12 +11,12 @@ from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
 from ekiden.api.texts import ONE_LINE, PARTY, PLAIN, SAID, SESSION_ID
-from ekiden.collaboration.protocol.moves import Phase
 from ekiden.collaboration.protocol.record import (
     AgreedTerms,
     Bid,
     CollaborationOutcome,
     Pattern,
+    Phase,
     Terms,
 )
 from ekiden.core.values import Value

@@ -13,8 +13,7 @@ from ekiden.collaboration.ledger import Ledger
 from ekiden.collaboration.lookup import CollaborationReader
 from ekiden.collaboration.message_checks import MessageChecker
 from ekiden.collaboration.party import Party
-from ekiden.collaboration.protocol.moves import Phase
-from ekiden.collaboration.protocol.record import Collaboration
+from ekiden.collaboration.protocol.record import Collaboration, Phase
 from ekiden.collaboration.reception import Incoming, Otherwise, Reception, Respond
 from ekiden.collaboration.settings import CollaborationSettings
 from ekiden.collaboration.upkeep import cleanup, expire_due

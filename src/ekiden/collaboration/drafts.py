@@ -8,8 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from ekiden.collaboration.ledger import Ledger
-from ekiden.collaboration.protocol.moves import MOVES, Move
-from ekiden.collaboration.protocol.record import Collaboration, ProtocolMessage, Terms
+from ekiden.collaboration.protocol.record import MOVES, Collaboration, Move, ProtocolMessage, Terms
 from ekiden.collaboration.protocol.wire import agent_name, canonical, terms_digest, to_agent_message
 from ekiden.core.conversation.messages import AgentMessage, MessageType
 from ekiden.core.errors import UserError

@@ -17,8 +17,7 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from ekiden.collaboration.ledger import EXECUTIONS, Ledger, Step
-from ekiden.collaboration.protocol.moves import SYSTEM
-from ekiden.collaboration.protocol.record import Collaboration
+from ekiden.collaboration.protocol.record import SYSTEM, Collaboration
 from ekiden.collaboration.protocol.rules import follow, started
 from ekiden.collaboration.protocol.wire import canonical
 from ekiden.core.errors import EkidenError, StaleDocument, StoreUnavailable

@@ -9,8 +9,7 @@ from random import random
 from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
-from ekiden.collaboration.protocol.moves import SYSTEM, Move
-from ekiden.collaboration.protocol.record import Collaboration, ProtocolMessage
+from ekiden.collaboration.protocol.record import SYSTEM, Collaboration, Move, ProtocolMessage
 from ekiden.collaboration.protocol.rules import follow
 from ekiden.collaboration.protocol.signatures import Signer
 from ekiden.collaboration.protocol.stored import COLLABORATIONS, read_record, record_write

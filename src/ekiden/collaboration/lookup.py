@@ -7,8 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from ekiden.collaboration.ledger import Ledger
-from ekiden.collaboration.protocol.moves import Phase
-from ekiden.collaboration.protocol.record import Collaboration
+from ekiden.collaboration.protocol.record import Collaboration, Phase
 from ekiden.collaboration.protocol.stored import COLLABORATIONS, read_record
 from ekiden.core.errors import UserError
 from ekiden.core.errors.collaboration import CollaborationUnreadable

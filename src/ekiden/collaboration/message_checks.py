@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from ekiden.collaboration.ledger import Ledger, Step
-from ekiden.collaboration.protocol.moves import MOVES
-from ekiden.collaboration.protocol.record import Collaboration, ProtocolMessage
+from ekiden.collaboration.protocol.record import MOVES, Collaboration, ProtocolMessage
 from ekiden.collaboration.protocol.rules import begin, follow
 from ekiden.collaboration.protocol.wire import from_agent_message
 from ekiden.core.conversation.messages import AgentMessage

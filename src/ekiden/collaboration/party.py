@@ -17,8 +17,7 @@ from ekiden.collaboration.drafts import (
 from ekiden.collaboration.ledger import Ledger
 from ekiden.collaboration.lookup import CollaborationReader
 from ekiden.collaboration.message_checks import MessageChecker, check_actor
-from ekiden.collaboration.protocol.moves import Move, Phase
-from ekiden.collaboration.protocol.record import Collaboration, Terms
+from ekiden.collaboration.protocol.record import Collaboration, Move, Phase, Terms
 from ekiden.collaboration.protocol.wire import agent_name
 from ekiden.core.conversation.messages import MessageType
 from ekiden.core.errors import UserError

@@ -10,8 +10,7 @@ from ekiden.collaboration.bids import BidFunction
 from ekiden.collaboration.ledger import Ledger
 from ekiden.collaboration.message_checks import MessageChecker
 from ekiden.collaboration.party import Party
-from ekiden.collaboration.protocol.moves import Move
-from ekiden.collaboration.protocol.record import Collaboration, ProtocolMessage
+from ekiden.collaboration.protocol.record import Collaboration, Move, ProtocolMessage
 from ekiden.collaboration.protocol.wire import copy_id, from_agent_message, is_protocol
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors import UserError

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ekiden.collaboration import Collaboration, CollaborationSettings
 from ekiden.collaboration.ledger import EXECUTIONS
-from ekiden.collaboration.protocol.moves import SYSTEM
+from ekiden.collaboration.protocol.record import SYSTEM
 from ekiden.core.errors.collaboration import CollaborationError, MessageExpired, MessageReplayed
 from tests.support.examples import examples
 from tests.unit.collaboration.offices import Office, Recorder, path

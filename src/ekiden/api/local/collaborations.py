@@ -10,7 +10,7 @@ from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages
 from ekiden.bus import Bus, BusSettings
 from ekiden.collaboration import Collaboration, Collaborations, Party
-from ekiden.collaboration.protocol.moves import Phase
+from ekiden.collaboration.protocol.record import Phase
 from ekiden.core.values import from_json
 
 

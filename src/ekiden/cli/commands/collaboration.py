@@ -11,7 +11,7 @@ from ekiden.cli.ids import collaboration_id
 from ekiden.cli.list_options import LISTING, Listing
 from ekiden.cli.options import JsonOption
 from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
-from ekiden.collaboration.protocol.moves import Phase
+from ekiden.collaboration.protocol.record import Phase
 
 if TYPE_CHECKING:
     from ekiden.api.collaborations import CollaborationDetails

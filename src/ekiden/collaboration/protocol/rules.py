@@ -11,14 +11,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from ekiden.collaboration.protocol.moves import MOVES, SYSTEM, WAYS, Move, Phase
 from ekiden.collaboration.protocol.record import (
+    MOVES,
+    SYSTEM,
+    WAYS,
     AgreedTerms,
     Bid,
     BidState,
     Collaboration,
     CollaborationOutcome,
+    Move,
     Pattern,
+    Phase,
     ProtocolMessage,
     Terms,
 )

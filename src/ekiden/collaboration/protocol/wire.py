@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, Final, TypeAlias
 
-from ekiden.collaboration.protocol.moves import MOVES, SYSTEM, Move
-from ekiden.collaboration.protocol.record import ProtocolMessage
+from ekiden.collaboration.protocol.record import MOVES, SYSTEM, Move, ProtocolMessage
 from ekiden.core.conversation.messages import AgentMessage, MessageType
 from ekiden.core.errors import UserError
 from ekiden.core.errors.collaboration import MessageMalformed
