@@ -11,8 +11,7 @@ from weakref import WeakValueDictionary
 
 from ekiden.collaboration.protocol.record import SYSTEM, Collaboration, Move, ProtocolMessage
 from ekiden.collaboration.protocol.rules import follow
-from ekiden.collaboration.protocol.signatures import Signer
-from ekiden.collaboration.protocol.stored import COLLABORATIONS, read_record, record_write
+from ekiden.collaboration.protocol.stored import COLLABORATIONS, Signer, read_record, record_write
 from ekiden.collaboration.protocol.wire import is_id, to_agent_message
 from ekiden.collaboration.settings import CollaborationSettings
 from ekiden.core.conversation.messages import Letter, agent_queue

@@ -17,7 +17,7 @@ from ekiden.collaboration import (
 from ekiden.collaboration.drafts import Drafts
 from ekiden.collaboration.ledger import Ledger
 from ekiden.collaboration.protocol.record import WAYS
-from ekiden.collaboration.protocol.signatures import Signer
+from ekiden.collaboration.protocol.stored import Signer
 from ekiden.collaboration.protocol.wire import from_agent_message, to_agent_message
 from ekiden.core.conversation.messages import AgentMessage, Letter, agent_queue
 from ekiden.core.events import Event
