@@ -3,13 +3,13 @@
 from ekiden.collaboration.bids import Offer, capability_bid, matcher_bid
 from ekiden.collaboration.collaborations import Collaborations
 from ekiden.collaboration.execution import Executor
+from ekiden.collaboration.ledger import CollaborationSettings
 from ekiden.collaboration.party import Party
 from ekiden.collaboration.protocol.record import (
     Collaboration,
     Terms,
 )
 from ekiden.collaboration.reception import Incoming
-from ekiden.collaboration.settings import CollaborationSettings
 from ekiden.collaboration.tools import negotiation_tools
 from ekiden.collaboration.upkeep import run_due
 

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ekiden.collaboration.bids import BidFunction, capability_bid
 from ekiden.collaboration.execution import Executions, Executor
-from ekiden.collaboration.ledger import Ledger
-from ekiden.collaboration.lookup import CollaborationReader
+from ekiden.collaboration.ledger import CollaborationReader, CollaborationSettings, Ledger
 from ekiden.collaboration.message_checks import MessageChecker
 from ekiden.collaboration.party import Party
 from ekiden.collaboration.protocol.record import Collaboration, Phase
 from ekiden.collaboration.reception import Incoming, Otherwise, Reception, Respond
-from ekiden.collaboration.settings import CollaborationSettings
 from ekiden.collaboration.upkeep import cleanup, expire_due
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors import UserError

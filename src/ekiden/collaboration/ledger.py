@@ -1,27 +1,61 @@
-"""Where collaborations are kept: every change is one transaction, and follows on what was read."""
+"""Where collaborations are stored, found and awaited; every change is one transaction."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import random
 from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
-from ekiden.collaboration.protocol.record import SYSTEM, Collaboration, Move, ProtocolMessage
+from ekiden.collaboration.protocol.record import SYSTEM, Collaboration, Move, Phase, ProtocolMessage
 from ekiden.collaboration.protocol.rules import follow
 from ekiden.collaboration.protocol.stored import COLLABORATIONS, Signer, read_record, record_write
 from ekiden.collaboration.protocol.wire import is_id, to_agent_message
-from ekiden.collaboration.settings import CollaborationSettings
+from ekiden.core.checks.fields import Checked, Count, Seconds
 from ekiden.core.conversation.messages import Letter, agent_queue
-from ekiden.core.errors import EkidenError, QueueFull, StaleDocument
-from ekiden.core.errors.collaboration import CollaborationBusy, CollaborationNotFound
+from ekiden.core.errors import EkidenError, QueueFull, StaleDocument, UserError
+from ekiden.core.errors.collaboration import (
+    CollaborationBusy,
+    CollaborationNotFound,
+    CollaborationUnreadable,
+)
 from ekiden.core.errors.messages import MailboxFull
 from ekiden.core.events import Event
 from ekiden.core.values import new_id
 from ekiden.storage.base import Batch, DocumentWrite, QueuePut, Store
 from ekiden.storage.timers import Timer, timer_removal, timer_write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollaborationSettings(Checked):
+    """Settings of collaborations. Times are in seconds, on the store's clock.
+
+    For example::
+
+        Collaborations(bus, settings=CollaborationSettings(max_rounds=3, negotiation_s=60))
+    """
+
+    max_rounds: Count = 5
+    """The most proposals, including the first."""
+    bids_s: Seconds = 30.0
+    """How long bids are collected."""
+    negotiation_s: Seconds = 300.0
+    """How long a negotiation or an answer to a request may take; after that it expires."""
+    lifetime_s: Seconds = 86_400.0
+    """The longest time from the start of a collaboration to its completion."""
+    max_participants: Count = 256
+    max_message_bytes: Count = 65_536
+    """The largest message, as JSON text; larger ones are refused."""
+    lease_s: Seconds = 30.0
+    """How long an executor may be silent before another one takes over."""
+    max_attempts: Count = 5
+    """How often an unfinished execution is started before it counts as failed."""
+    concurrency: Count = 16
+    """Concurrent executions of one `Collaborations`."""
+
 
 TIMER: Final = "collaboration"
 EXECUTIONS: Final = "collaborations.execution"
@@ -278,3 +312,83 @@ def _executions(before: Collaboration | None, after: Collaboration) -> list[Docu
     if after.is_closed and before.phase in ("agreement", "execution"):
         return [DocumentWrite(collection=EXECUTIONS, key=after.id, body=None)]
     return []
+
+
+_log = logging.getLogger("ekiden.collaboration")
+
+_PAGE = 100
+_LOOK_S = 1.0
+"""Changes are hints: so often it is looked without one."""
+
+
+class CollaborationReader:
+    """Reads collaborations as they stand: those whose time is over are expired by looking."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def list(
+        self,
+        *,
+        agent: str | None = None,
+        phases: Sequence[Phase] | None = None,
+        after: str = "",
+        limit: int = _PAGE,
+    ) -> Sequence[Collaboration]:
+        """By id, which is by age: those behind `after`, of one agent and in some phases.
+
+        What cannot be read is left out, with a warning in the log.
+        """
+        if limit < 1:
+            raise UserError(f"`limit` is 1 or more, not {limit!r:.40}")
+        found: list[Collaboration] = []
+        store = self._ledger.store
+        while True:
+            documents = await store.list_documents(COLLABORATIONS, after=after, limit=_PAGE)
+            for document in documents:
+                after = document.key
+                try:
+                    record = read_record(document)
+                except CollaborationUnreadable as exc:
+                    _log.warning("%s; it is left out", exc)
+                    continue
+                if agent is not None and agent not in record.participants:
+                    continue
+                now_us = await store.now_us()
+                if record.due_us is not None and record.due_us <= now_us:
+                    record = await self._ledger.look(record.id)
+                if phases is None or record.phase in phases:
+                    found.append(record)
+                if len(found) == limit:
+                    return found
+            if len(documents) < _PAGE:
+                return found
+
+    async def wait_for(
+        self,
+        collaboration_id: str,
+        until: Callable[[Collaboration], bool] | None,
+        *,
+        timeout_s: float,
+    ) -> Collaboration:
+        """Until the condition holds or it is closed; `TimeoutError`."""
+        async with asyncio.timeout(timeout_s):
+            while True:
+                found = await self._ledger.look(collaboration_id)
+                if found.is_closed or (until is not None and until(found)):
+                    return found
+                await self._ledger.store.wait_for_change(_LOOK_S)
+
+    async def collected(self, record: Collaboration) -> Collaboration:
+        """A call when all have answered, or its deadline is over."""
+        while record.phase == "discovery" and record.unanswered:
+            left_s = (record.deadline_us - await self._ledger.store.now_us()) / 1e6
+            if left_s <= 0:
+                break
+            await self._ledger.store.wait_for_change(min(left_s, _LOOK_S))
+            record = await self._ledger.look(record.id)
+        return record
+
+    async def moment_us(self, in_s: float) -> int:
+        """The time in so many seconds, on the store's clock."""
+        return await self._ledger.store.now_us() + int(in_s * 1e6)

@@ -14,8 +14,7 @@ from ekiden.collaboration.drafts import (
     short_text,
     some_text,
 )
-from ekiden.collaboration.ledger import Ledger
-from ekiden.collaboration.lookup import CollaborationReader
+from ekiden.collaboration.ledger import CollaborationReader, Ledger
 from ekiden.collaboration.message_checks import MessageChecker, check_actor
 from ekiden.collaboration.protocol.record import Collaboration, Move, Phase, Terms
 from ekiden.collaboration.protocol.wire import agent_name

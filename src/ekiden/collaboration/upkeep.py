@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from ekiden.collaboration.ledger import TIMER, Ledger
+from ekiden.collaboration.ledger import TIMER, CollaborationSettings, Ledger
 from ekiden.collaboration.protocol.record import Collaboration
 from ekiden.collaboration.protocol.stored import COLLABORATIONS, read_record
-from ekiden.collaboration.settings import CollaborationSettings
 from ekiden.core.errors import StaleDocument
 from ekiden.core.errors.collaboration import CollaborationError
 from ekiden.storage.base import DocumentWrite, Store
