@@ -1,7 +1,7 @@
 """The collaboration protocol: agents find each other, negotiate, agree and do the work."""
 
 from ekiden.collaboration.bids import Offer, capability_bid, matcher_bid
-from ekiden.collaboration.collaborations import Collaborations
+from ekiden.collaboration.collaborations import Collaborations, run_due
 from ekiden.collaboration.execution import Executor
 from ekiden.collaboration.ledger import CollaborationSettings
 from ekiden.collaboration.party import Party
@@ -11,7 +11,6 @@ from ekiden.collaboration.protocol.record import (
 )
 from ekiden.collaboration.reception import Incoming
 from ekiden.collaboration.tools import negotiation_tools
-from ekiden.collaboration.upkeep import run_due
 
 __all__ = [
     "Collaboration",
