@@ -1,6 +1,5 @@
 """The collaboration protocol: agents find each other, negotiate, agree and do the work."""
 
-from ekiden.collaboration.bids import Offer, capability_bid, matcher_bid
 from ekiden.collaboration.collaborations import Collaborations, run_due
 from ekiden.collaboration.execution import Executor
 from ekiden.collaboration.ledger import CollaborationSettings
@@ -9,7 +8,7 @@ from ekiden.collaboration.protocol.record import (
     Collaboration,
     Terms,
 )
-from ekiden.collaboration.reception import Incoming
+from ekiden.collaboration.reception import Incoming, Offer, capability_bid, matcher_bid
 from ekiden.collaboration.tools import negotiation_tools
 
 __all__ = [

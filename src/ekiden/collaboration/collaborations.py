@@ -8,14 +8,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ekiden.collaboration.bids import BidFunction, capability_bid
 from ekiden.collaboration.execution import Executions, Executor
 from ekiden.collaboration.ledger import TIMER, CollaborationReader, CollaborationSettings, Ledger
 from ekiden.collaboration.message_checks import MessageChecker
 from ekiden.collaboration.party import Party
 from ekiden.collaboration.protocol.record import Collaboration, Phase
 from ekiden.collaboration.protocol.stored import COLLABORATIONS, read_record
-from ekiden.collaboration.reception import Incoming, Otherwise, Reception, Respond
+from ekiden.collaboration.reception import (
+    BidFunction,
+    Incoming,
+    Otherwise,
+    Reception,
+    Respond,
+    capability_bid,
+)
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.errors import StaleDocument, UserError
 from ekiden.core.errors.collaboration import CollaborationError

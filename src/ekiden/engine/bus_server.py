@@ -55,7 +55,7 @@ class OwnAnswers:
     def bid(self, agent: Agent[Any]) -> Callable[[Collaboration], Awaitable[Offer | None]]:
         """What the agent bids for a call: its score, half of which it loses when it is full."""
         from ekiden.collaboration import Offer
-        from ekiden.collaboration.bids import capability_bid
+        from ekiden.collaboration.reception import capability_bid
 
         matched = capability_bid(agent)
 
