@@ -203,7 +203,7 @@ IN_RUNTIME = (
     Mutation(
         name="last-person-wins",
         area="inbox",
-        file="inbox/documents.py",
+        file="inbox/items.py",
         text=(
             "        DocumentWrite(collection=OPEN, key=after.id, body=None,"
             " expected_version=before.version),\n"

@@ -16,8 +16,15 @@ from ekiden.core.questions import InboxAnswer, InboxItem
 from ekiden.core.values import Value
 from ekiden.inbox.answers import Reply, answered, in_bulk, person, refuse_agents
 from ekiden.inbox.changes import Decide, all_of, change_item, read_current, run_due
-from ekiden.inbox.documents import Writes, fingerprint, ids_with, post_writes, read_item
-from ekiden.inbox.items import check_name, prepared
+from ekiden.inbox.items import (
+    Writes,
+    check_name,
+    fingerprint,
+    ids_with,
+    post_writes,
+    prepared,
+    read_item,
+)
 from ekiden.inbox.life import Change, closed
 from ekiden.inbox.notifications import change_event, closed_error, time_text
 from ekiden.inbox.query import InboxPage, InboxQuery, find_items

@@ -11,8 +11,7 @@ from ekiden.core.checks.fields import Checked
 from ekiden.core.errors import UserError
 from ekiden.core.questions import InboxItem, InboxKind, InboxStatus
 from ekiden.core.values import dumps
-from ekiden.inbox.documents import DONE_ORDER, OPEN_ORDER, ORDER, as_item
-from ekiden.inbox.items import folded
+from ekiden.inbox.items import DONE_ORDER, OPEN_ORDER, ORDER, as_item, folded
 from ekiden.inbox.life import due_changes, is_snoozed
 from ekiden.storage.base import DocumentStore
 

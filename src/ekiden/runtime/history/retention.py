@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 from ekiden.core.errors import SessionBusy, SessionNotFound, UserError
 from ekiden.core.values import Value
-from ekiden.inbox.documents import DONE, as_item, order_key
-from ekiden.inbox.documents import ORDER as INBOX_ORDER
+from ekiden.inbox.items import DONE, as_item, order_key
+from ekiden.inbox.items import ORDER as INBOX_ORDER
 from ekiden.runtime.history.deletion import ASKED_IN, remove_session
 from ekiden.runtime.questions.cancel_question import is_left
 from ekiden.runtime.state.cursor import open_questions

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from ekiden.audit import verify_audit
 from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.events import Event
-from ekiden.inbox.documents import OPEN
+from ekiden.inbox.items import OPEN
 from ekiden.runtime.tools.unfinished_calls import BROKEN_OFF
 from ekiden.sessions import conversation
 from ekiden.storage.base import MessageFilter

@@ -10,7 +10,7 @@ from typing import Any
 
 from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import ModelRequest
-from ekiden.inbox.documents import DONE
+from ekiden.inbox.items import DONE
 from ekiden.runtime import Rollback
 from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.storage.base import MessageFilter
