@@ -1,7 +1,8 @@
 """Names of capabilities, made comparable.
 
 Case, full-width and other compatibility forms, and the kind and number of spaces, underscores and
-hyphens do not count: ``Code-Review``, ``code_review`` and ``ＣＯＤＥ　ＲＥＶＩＥＷ`` are one name.
+hyphens do not count: ``Code-Review``, ``code_review`` and ``ＣＯＤＥ　ＲＥＶＩＥＷ`` are
+one name.
 """
 
 from __future__ import annotations
