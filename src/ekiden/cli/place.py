@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ekiden.api.settings import Settings
     from ekiden.client import AsyncClient
     from ekiden.client.ekiden import Ekiden
-    from ekiden.hub.retry import OnOutage
+    from ekiden.hub.reader import OnOutage
 
 _SERVER: Final = "EKIDEN_SERVER"
 _SERVER_OPTION: Final = "--server"

@@ -6,10 +6,8 @@ from typing import Self
 from weakref import WeakSet
 
 from ekiden.core.errors import UserError
-from ekiden.hub.reader import LiveReader
-from ekiden.hub.retry import OnOutage, StoreRetry
+from ekiden.hub.reader import EVERYTHING, EventFeed, LiveReader, OnOutage, StoreRetry, Subscription
 from ekiden.hub.stream import EventStream
-from ekiden.hub.subscription import EVERYTHING, EventFeed, Subscription
 
 _LONGEST_ID = 200
 

@@ -1,4 +1,4 @@
-"""The one task of a hub that reads the feed as it grows, for all who are up to date.
+"""Reads the events of a store for subscribers, live, and retries while it is away.
 
 The reader gives nobody events: it keeps a window of the last ones. Each stream takes from it what
 comes after its own place, or asks the store if its place is not in the window (any more). So a slow
@@ -16,12 +16,153 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, TypeVar
 
-from ekiden.core.errors import StoreUnavailable
-from ekiden.hub.retry import StoreRetry
-from ekiden.hub.subscription import EventFeed, HubEvent
+from ekiden.core.errors import StoreUnavailable, UserError
+from ekiden.core.events import Event, EventType
 from ekiden.storage.base import EventPage
+
+T = TypeVar("T")
+OnOutage: TypeAlias = Callable[[StoreUnavailable | None], None]
+"""Called with the error when an outage begins, and with `None` when it is over."""
+
+_LONGEST_S = 5.0
+
+
+class StoreRetry:
+    """Shared by everybody who reads one store, so that an outage is told once."""
+
+    def __init__(self, *, first_s: float, tell: OnOutage | None) -> None:
+        self._first_s = first_s
+        self._tell = tell
+        self._out = False
+
+    async def insist(
+        self, call: Callable[[], Awaitable[T]], pause: Callable[[float], Awaitable[bool]]
+    ) -> T | None:
+        """What `call` gives as soon as the store can be reached; `None` if `pause` says to stop.
+
+        Each pause is twice as long as the one before. Other errors are raised.
+        """
+        wait_s = self._first_s
+        while True:
+            began_out = self._out
+            try:
+                result = await call()
+            except StoreUnavailable as exc:
+                self._failed(exc)
+            else:
+                if began_out:  # What was under way when another call failed proves nothing.
+                    self._worked()
+                return result
+            if not await pause(wait_s):
+                return None
+            wait_s = min(2 * wait_s, _LONGEST_S)
+
+    def _failed(self, exc: StoreUnavailable) -> None:
+        if not self._out:
+            self._out = True
+            if self._tell is not None:
+                self._tell(exc)
+
+    def _worked(self) -> None:
+        if self._out:
+            self._out = False
+            if self._tell is not None:
+                self._tell(None)
+
+
+_PARTIES = ("from", "to", "from_agent", "to_agent")
+"""What an event's details call the agents that it is between."""
+
+
+class EventFeed(Protocol):
+    """The part of a `Store` that the hub needs."""
+
+    async def feed(self, *, after: str | None = None, limit: int = 100) -> EventPage:
+        """As `Journal.feed`."""
+        ...
+
+    async def feed_end(self) -> str:
+        """As `Journal.feed_end`."""
+        ...
+
+    async def wait_for_change(self, timeout_s: float) -> None:
+        """As `LeaseStore.wait_for_change`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubEvent:
+    """An event, with its position among all events of the store."""
+
+    id: str
+    """A subscription after this id gets exactly the later events; opaque, and valid in every
+    process that uses the store."""
+    event: Event
+
+    def to_json(self) -> dict[str, Any]:
+        """The event as JSON, with its `id`."""
+        return {"id": self.id, **self.event.to_json()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """A filter for events: all parts must match; `None` matches all.
+
+    For example::
+
+        Subscription(agents=["billing"], types=["handoff", "agent_error"])
+    """
+
+    sessions: Collection[str] | None = None
+    """Events of these sessions, and events about one of them."""
+    agents: Collection[str] | None = None
+    """Events of these agents, and handoffs and messages from and to them."""
+    types: Collection[EventType] | None = None
+    inbox: bool = False
+    """Only inbox items and their changes."""
+
+    def __post_init__(self) -> None:
+        for name in ("sessions", "agents", "types"):
+            given = getattr(self, name)
+            if given is None:
+                continue
+            if isinstance(given, str | bytes):
+                raise UserError(f"`{name}` of a subscription is a list of texts, not {given!r:.40}")
+            object.__setattr__(self, name, frozenset(given))
+
+    def matches(self, event: Event) -> bool:
+        """Whether the event matches."""
+        return (
+            (self.types is None or event.type in self.types)
+            and (not self.inbox or event.type == "inbox")
+            and (self.sessions is None or _session(event) in self.sessions)
+            and (self.agents is None or any(name in self.agents for name in _agents(event)))
+        )
+
+
+EVERYTHING = Subscription()
+
+
+def _session(event: Event) -> str:
+    if event.session_id or not event.details:
+        return event.session_id
+    about = event.details.get("session_id") or event.details.get("task")
+    return about if isinstance(about, str) else ""
+
+
+def _agents(event: Event) -> Iterator[str]:
+    if event.agent is not None:
+        yield event.agent
+    details = event.details or {}
+    for party in _PARTIES:
+        name = details.get(party)
+        if isinstance(name, str):
+            yield name
+
 
 PAGE = 100
 _WINDOW = 500

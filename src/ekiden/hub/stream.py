@@ -7,9 +7,15 @@ from collections import deque
 from typing import Self
 
 from ekiden.core.errors import UserError
-from ekiden.hub.reader import LiveReader, events_of, read_page
-from ekiden.hub.retry import StoreRetry
-from ekiden.hub.subscription import EventFeed, HubEvent, Subscription
+from ekiden.hub.reader import (
+    EventFeed,
+    HubEvent,
+    LiveReader,
+    StoreRetry,
+    Subscription,
+    events_of,
+    read_page,
+)
 
 
 class EventStream:

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ekiden.core.events import Event
-from ekiden.hub.reader import Window
-from ekiden.hub.subscription import HubEvent
+from ekiden.hub.reader import HubEvent, Window
 
 SAID = Event(session_id="s", seq=1, type="message", at_us=1)
 

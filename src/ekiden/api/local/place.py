@@ -17,7 +17,7 @@ from ekiden.project.tenants import DEFAULT_TENANT, tenant_app
 
 if TYPE_CHECKING:
     from ekiden.core.agent import Team
-    from ekiden.hub.retry import OnOutage
+    from ekiden.hub.reader import OnOutage
     from ekiden.project.project import Project
     from ekiden.project.runs.runs import Runs
     from ekiden.runtime import RunConfig
