@@ -11,7 +11,7 @@ from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
 from ekiden.api.texts import CAPABILITIES, ONE_LINE, PLAIN, SAID
 from ekiden.bus.waits.deadlocks import Deadlock
-from ekiden.capabilities.match import Match
+from ekiden.capabilities.declared import Match
 from ekiden.core.conversation.messages import BlockingContext, BlockingStatus
 from ekiden.core.foreign import Durability
 from ekiden.core.profile import Capability, Scope, Triggers

@@ -7,9 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import fsum, inf
 from typing import TYPE_CHECKING, Any, Self
 
-from ekiden.capabilities.holdings import Holders, Holdings
-from ekiden.capabilities.match import SUREST_FIRST, Fit, Match
-from ekiden.capabilities.names import Requirement, requirements, several
+from ekiden.capabilities.declared import (
+    SUREST_FIRST,
+    Fit,
+    Holders,
+    Holdings,
+    Match,
+    Requirement,
+    requirements,
+    several,
+)
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UnknownAgent, UserError
 from ekiden.core.profile import Capability

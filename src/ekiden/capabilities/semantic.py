@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ekiden.capabilities.holdings import Held, Holders
-from ekiden.capabilities.names import folded
+from ekiden.capabilities.declared import Held, Holders, folded
 from ekiden.core.profile import Capability
 from ekiden.embeddings.base import Embedder
 

@@ -352,6 +352,6 @@ def _bid_of(record: Collaboration, bidder: str) -> str:
 
 
 def _names(required: Iterable[str]) -> list[str]:
-    from ekiden.capabilities.names import requirements
+    from ekiden.capabilities.declared import requirements
 
     return [each.text for each in requirements(required)]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ekiden.capabilities import missing_capabilities
-from ekiden.capabilities.names import folded
+from ekiden.capabilities.declared import folded
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Capability
 from tests.support.cases import each_case

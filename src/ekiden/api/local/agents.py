@@ -13,7 +13,7 @@ from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages
 from ekiden.bus.waits.deadlocks import Deadlock, deadlocks
 from ekiden.bus.waits.stored import blocked
-from ekiden.capabilities.match import Match
+from ekiden.capabilities.declared import Match
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.messages import BlockingContext
 from ekiden.core.errors.server import RequestInvalid

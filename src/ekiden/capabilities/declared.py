@@ -1,0 +1,267 @@
+"""Capabilities: comparable names, who has which, how well they match, which are missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
+from unicodedata import normalize
+
+from ekiden.core.errors import UserError
+from ekiden.core.profile import Capability
+from ekiden.core.values import Value
+
+# Names of capabilities, made comparable.
+#
+# Case, full-width and other compatibility forms, and the kind and number of spaces, underscores
+# and hyphens do not count.
+#
+# ``Code-Review``, ``code_review`` and ``ＣＯＤＥ ＲＥＶＩＥＷ`` are one name.
+
+
+T = TypeVar("T")
+
+TAG = "tag:"
+"""Before a required name: only a tag of that name will do."""
+
+_LONG = 1_000
+"""Of a longer name the form is not looked at: normalising takes time with the square of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """One thing that is required."""
+
+    text: str
+    """As it was asked for."""
+    key: str
+    """The folded name, or the folded tag."""
+    tag_only: bool = False
+
+
+def requirements(required: Iterable[str]) -> tuple[Requirement, ...]:
+    """What is required, in the order asked, each once.
+
+    `UserError` for something that is no name, and for one text where several belong.
+    """
+    found: dict[tuple[str, bool], Requirement] = {}
+    for name in several(required, "required capabilities"):
+        each = _requirement(name)
+        found.setdefault((each.key, each.tag_only), each)
+    return tuple(found.values())
+
+
+def several(given: Iterable[T], what: str) -> Iterable[T]:
+    """`given` as it is; `UserError` for a single text, which would be taken letter by letter."""
+    if isinstance(given, str):
+        raise UserError(f"{what} are a list of names, not one text: write [{given!r:.80}]")
+    return given
+
+
+def folded(name: str) -> str:
+    """The form in which names and tags are compared; it is empty only for an empty text."""
+    if name.isascii():
+        plain = name.lower()
+    elif len(name) > _LONG:
+        plain = name.casefold()
+    else:
+        plain = normalize("NFKC", normalize("NFKC", name).casefold())
+    return _separators().sub(" ", plain).strip() or name.strip()
+
+
+def checked(name: object, what: str) -> str:
+    """The folded form; `UserError` for what is not a text or is empty."""
+    key = folded(name) if isinstance(name, str) else ""
+    if not key:
+        raise UserError(f"{what} is a text that is not empty, not {name!r:.80}")
+    return key
+
+
+def _requirement(name: str) -> Requirement:
+    key = checked(name, "a required capability")
+    if not key.startswith(TAG):
+        return Requirement(text=name.strip(), key=key)
+    tag = checked(key.removeprefix(TAG), f"what follows {TAG!r} in a required capability")
+    return Requirement(text=name.strip(), key=tag, tag_only=True)
+
+
+@cache
+def _separators() -> re.Pattern[str]:
+    return re.compile(r"[\s_\-\u2010-\u2015\u2212]+")
+
+
+By: TypeAlias = Literal["name", "tag", "meaning"]
+"""How a capability was found to be the required one."""
+SUREST_FIRST: Final[tuple[By, ...]] = ("name", "tag", "meaning")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit(Value):
+    """One required capability that an agent has.
+
+    For example::
+
+        for fit in match.fits:
+            print(fit.required, "is met by", fit.capability, "found by", fit.by)
+    """
+
+    required: str
+    """As requested."""
+    capability: str
+    """The name of the agent's capability that meets it."""
+    proficiency: float
+    """Of the agent in that capability."""
+    by: By
+    similarity: float | None = None
+    """By meaning: the similarity of the two, up to 1."""
+
+    @property
+    def score(self) -> float:
+        """Its weight, 0 to 1: the proficiency, times the similarity for a match by meaning."""
+        return self.proficiency * (1.0 if self.similarity is None else self.similarity)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match(Value):
+    """How well an agent fits the requirements.
+
+    For example::
+
+        for match in matcher.find(["refunds", "invoices"]):
+            print(match.agent, match.score, match.missing)
+    """
+
+    agent: str
+    score: float
+    """0 to 1: the mean of the fits' scores over all requirements; a missing one counts 0."""
+    matched: tuple[str, ...] = ()
+    """The required names that it has, in the requested order."""
+    missing: tuple[str, ...] = ()
+    """The required names that it lacks, in the requested order."""
+    by: By = "name"
+    """The least certain method by which one of them was found."""
+    fits: tuple[Fit, ...] = ()
+    """The fits, in the requested order."""
+    available: bool = True
+    load: float = 0.0
+    """Its workload, in the caller's unit."""
+
+
+class Held(NamedTuple):
+    """A capability that meets a requirement, and how."""
+
+    score: float
+    """What it counts, 0 to 1."""
+    capability: Capability
+    by: By
+    similarity: float | None = None
+
+
+Holders: TypeAlias = Mapping[str, Held]
+"""By agent: the best that it has for one requirement."""
+
+
+class Holdings:
+    """An index from folded names and tags to those who have them."""
+
+    def __init__(self) -> None:
+        self.capabilities: dict[str, tuple[Capability, ...]] = {}
+        """By agent, as registered."""
+        self._by_name: dict[str, dict[str, Held]] = {}
+        self._by_tag: dict[str, dict[str, Held]] = {}
+        self._keys: dict[str, tuple[Collection[str], Collection[str]]] = {}
+        """By agent: under which names and tags it stands in the index."""
+
+    def put(self, agent: str, capabilities: Iterable[Capability]) -> None:
+        """Let `agent` have these and no others; on a `UserError` nothing has changed."""
+        held = tuple(capabilities)
+        by_name: dict[str, Held] = {}
+        by_tag: dict[str, Held] = {}
+        for each in held:
+            grade = _grade(agent, each)
+            what = f"the name of a capability of agent {agent!r}"
+            _keep_best(by_name, checked(each.name, what), Held(grade, each, "name"))
+            what = f"a tag of capability {each.name!r} of agent {agent!r}"
+            for tag in several(each.tags, f"tags of capability {each.name!r} of agent {agent!r}"):
+                _keep_best(by_tag, checked(tag, what), Held(grade, each, "tag"))
+        self.remove(agent)
+        self.capabilities[agent] = held
+        self._keys[agent] = tuple(by_name), tuple(by_tag)
+        _add(self._by_name, agent, by_name)
+        _add(self._by_tag, agent, by_tag)
+
+    def remove(self, agent: str) -> None:
+        """Forget `agent`, if it is known."""
+        self.capabilities.pop(agent, None)
+        names, tags = self._keys.pop(agent, ((), ()))
+        _drop(self._by_name, agent, names)
+        _drop(self._by_tag, agent, tags)
+
+    def holders(self, requirement: Requirement) -> Holders:
+        """Those who have it: by name, and else by tag."""
+        tagged = self._by_tag.get(requirement.key, {})
+        named = {} if requirement.tag_only else self._by_name.get(requirement.key, {})
+        return {**tagged, **named} if tagged and named else named or tagged
+
+
+def _grade(agent: str, capability: Capability) -> float:
+    if not isinstance(capability, Capability):
+        raise UserError(
+            f"agent {agent!r} has {capability!r:.80} among its capabilities: give Capability "
+            "objects"
+        )
+    grade = capability.proficiency
+    if isinstance(grade, bool) or not isinstance(grade, int | float) or not 0 <= grade <= 1:
+        raise UserError(
+            f"the proficiency of capability {capability.name!r:.80} of agent {agent!r} is a number "
+            f"from 0 to 1, not {grade!r:.80}"
+        )
+    return float(grade)
+
+
+def _keep_best(found: dict[str, Held], key: str, held: Held) -> None:
+    """Of equals the one whose name is first, so that the order given does not count."""
+    best = found.get(key)
+    if best is None or (-held.score, held.capability.name) < (-best.score, best.capability.name):
+        found[key] = held
+
+
+def _add(index: dict[str, dict[str, Held]], agent: str, held: Mapping[str, Held]) -> None:
+    for key, each in held.items():
+        index.setdefault(key, {})[agent] = each
+
+
+def _drop(index: dict[str, dict[str, Held]], agent: str, keys: Iterable[str]) -> None:
+    for key in keys:
+        holders = index[key]
+        del holders[agent]
+        if not holders:
+            del index[key]
+
+
+def missing_capabilities(
+    required: Iterable[str], capabilities: Iterable[Capability]
+) -> tuple[str, ...]:
+    """The names in `required` that none of `capabilities` has as its name or among its tags.
+
+    They are returned as given, in order and each once; ``tag:name`` is met by a tag only.
+    Proficiency does not count, and meaning is not compared. `UserError` for an empty name, and for
+    one text instead of several::
+
+        missing_capabilities(["refunds", "tag:money", "visa"], billing.capabilities)  # ("visa",)
+    """
+    wanted = requirements(required)
+    if not wanted:
+        return ()
+    held: set[str] = set()
+    tags: set[str] = set()
+    for each in capabilities:
+        held.add(folded(each.name))
+        tags.update(map(folded, each.tags))
+    return tuple(
+        each.text
+        for each in wanted
+        if each.key not in tags and (each.tag_only or each.key not in held)
+    )
