@@ -45,10 +45,10 @@ from functools import lru_cache
 from typing import Any
 
 from ekiden.conditions.evaluation import ConditionSource, Evaluation
-from ekiden.conditions.faults import fault
 from ekiden.conditions.nodes import names_in, parts_of
 from ekiden.conditions.parser import parse
 from ekiden.conditions.program import UNSEEN, Code, ConditionRun, program
+from ekiden.conditions.tokens import fault
 from ekiden.conditions.values import NoValue, is_true
 from ekiden.core.errors import ConditionError
 

@@ -21,9 +21,7 @@ from collections.abc import Callable, Mapping
 from json import dumps
 from typing import Any, Final, Literal
 
-from ekiden.conditions.faults import fault
 from ekiden.conditions.functions import FUNCTIONS, matcher
-from ekiden.conditions.messages import unexpected, value_expected
 from ekiden.conditions.nodes import (
     Arithmetic,
     Call,
@@ -38,7 +36,7 @@ from ekiden.conditions.nodes import (
     Not,
 )
 from ekiden.conditions.operators import COMPARISONS
-from ekiden.conditions.tokens import Token, tokens_of
+from ekiden.conditions.tokens import Token, fault, tokens_of, unexpected, value_expected
 from ekiden.conditions.values import NUMBERS, Step, kind_of
 from ekiden.core.errors import ConditionError
 from ekiden.core.text import suggestion

@@ -1,4 +1,4 @@
-"""A condition's text as words, numbers, texts and signs, each with its place."""
+"""A condition's text as tokens with places, and messages for what does not parse."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final, Literal, TypeAlias
-from unicodedata import normalize
+from unicodedata import category, east_asian_width, normalize
 
 from ekiden.conditions.values import MAX_NUMBER
+from ekiden.core.errors import ConditionError
 
 Kind: TypeAlias = Literal["word", "number", "text", "sign", "bad", "end"]
 
@@ -191,3 +192,126 @@ def _text_at(text: str, at: int) -> Token:
         advice = f"the text that begins here has no {quote} at its end"
         return Token("bad", quote, at, len(text), advice)
     return Token("text", text[at : end + 1], at, end + 1, "".join(parts))
+
+
+_INDENT = "    "
+_BEFORE = 48
+_AFTER = 24
+"""So many characters of a long condition are shown on either side of the fault."""
+
+
+def fault(text: str, position: int, problem: str) -> ConditionError:
+    """The error for what is wrong at `position` of `text`; `problem` names the way out."""
+    return ConditionError(problem, text=text, position=position, excerpt=_excerpt(text, position))
+
+
+def _excerpt(text: str, position: int) -> str:
+    """The line of the fault, and below it a caret that stands under it on a terminal."""
+    begin = text.rfind("\n", 0, position) + 1
+    end = text.find("\n", position)
+    end = len(text) if end < 0 else end
+    first, last = max(begin, position - _BEFORE), min(end, position + _AFTER)
+    before = ("…" if first > begin else "") + _printable(text[first:position])
+    after = _printable(text[position:last]) + ("…" if last < end else "")
+    return f"{_INDENT}{before}{after}\n{_INDENT}{' ' * _width(before)}^"
+
+
+def _printable(text: str) -> str:
+    return "".join(each if each.isprintable() else _stand_in(each) for each in text)
+
+
+def _stand_in(character: str) -> str:
+    return " " if character.isspace() else "\ufffd"
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal `text` takes."""
+    return sum(_columns(each) for each in text)
+
+
+def _columns(character: str) -> int:
+    if category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if east_asian_width(character) in ("W", "F") else 1
+
+
+_OPERATOR_WORDS = frozenset({"and", "or", "in"})
+_NO_WORDS: Final[Mapping[str, str]] = {
+    "is": "write == (and != for 'is not')",
+    "if": "there is no if … else in conditions; put and, or between parts",
+    "else": "there is no if … else in conditions; put and, or between parts",
+    "for": "there are no loops in conditions; write in, contains(…), any_of(…) or all_of(…)",
+    "lambda": "there are no functions of one's own in conditions",
+    "await": "a condition cannot wait; leave this out",
+    "async": "a condition cannot wait; leave this out",
+    "yield": "a condition gives one value; leave this out",
+    "import": "a condition cannot import anything",
+    "eq": "write ==",
+    "ne": "write !=",
+    "lt": "write <",
+    "gt": "write >",
+    "xor": "write != between two parts in parentheses",
+}
+_ASKED_FIRST = frozenset({"if", "else", "for", "is", "lambda", "await", "async", "yield", "import"})
+_SPELLED: Final[Mapping[str, str]] = {
+    **{word: word for word in ("and", "or", "not", "in", "true", "false", "null")},
+    "none": "null",
+}
+
+
+def unexpected(token: Token, before: Token) -> str:
+    """Why `token` cannot stand after `before`, where the expression could have ended."""
+    if token.kind == "bad":
+        return str(token.value)
+    if token.kind == "word":
+        return _unexpected_word(token.written)
+    if token.kind == "number" and token.written.startswith("."):
+        return f"write items[{token.written[1:]}] for the item of a list"
+    if token.kind in ("number", "text"):
+        return "an operator is missing before this, such as == or and"
+    if token.written in (")", "]"):
+        return f"there is no {'(' if token.written == ')' else '['} for this {token.written}"
+    if token.written == ",":
+        return "a comma separates the items of a list; put the list into [ ]"
+    if token.written == "(":
+        return "only functions can be called; an operator is missing before this"
+    return f"only fields can be gone into, not into {before.written[:20]}"
+
+
+def _unexpected_word(word: str) -> str:
+    if word in _NO_WORDS:
+        return _NO_WORDS[word]
+    spelled = _SPELLED.get(word.casefold())
+    if word == "not":
+        return "write not in, or put and before not"
+    if spelled in ("and", "or", "in") and spelled != word:
+        return f"write {spelled}"
+    return f"an operator is missing before {word[:80]}, such as == or and"
+
+
+def value_expected(token: Token, before: Token | None) -> str | None:
+    """Why no value can begin with `token`, which follows `before`; `None` if one can."""
+    if token.kind == "bad":
+        return str(token.value)
+    if token.kind == "end":
+        after = "" if before is None else f" after {before.written[:20]}"
+        return f"a value is missing{after}"
+    if token.kind == "word":
+        return _no_name(token.written)
+    if token.written == "+":
+        return "leave out the + before a number"
+    after = "" if before is None else f" between {before.written[:20]} and {token.written}"
+    return f"a value is missing{after or f' before {token.written}'}"
+
+
+def _no_name(word: str) -> str | None:
+    if word in _ASKED_FIRST:
+        return _NO_WORDS[word]
+    if word == "not":
+        return "put parentheses around this: (not x)"
+    if word in _OPERATOR_WORDS:
+        return f"a value is missing before {word}"
+    spelled = _SPELLED.get(word.casefold())
+    if spelled is not None and spelled != word:
+        return f"write {spelled}"
+    return None
