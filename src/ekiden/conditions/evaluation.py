@@ -17,8 +17,15 @@ from ekiden.conditions.nodes import (
     Not,
 )
 from ekiden.conditions.program import UNSEEN
-from ekiden.conditions.trace_values import MAX_LINE, line, short_text, shortened
-from ekiden.conditions.values import UNCHANGING, NoValue, is_true
+from ekiden.conditions.values import (
+    MAX_LINE,
+    UNCHANGING,
+    NoValue,
+    is_true,
+    line,
+    short_text,
+    shortened,
+)
 from ekiden.core.values import dumps
 
 _MAX_ENTRIES: Final = 40

@@ -25,7 +25,6 @@ from ekiden.conditions.nodes import (
     Not,
 )
 from ekiden.conditions.operators import ARITHMETIC, COMPARISONS, Operator
-from ekiden.conditions.trace_values import shortened
 from ekiden.conditions.values import (
     ABSENT,
     SIMPLE,
@@ -35,6 +34,7 @@ from ekiden.conditions.values import (
     is_true,
     kind_of,
     known,
+    shortened,
     step_into,
 )
 
