@@ -1,16 +1,121 @@
-"""One answer made of the results of several tasks."""
+"""Combines the results of tasks into one answer: quotes them, and reads a model's reply."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
-from ekiden.core.conversation.model import Item, ModelRequest, user_message
+from ekiden.core.conversation.model import (
+    Item,
+    ModelRequest,
+    ModelResponse,
+    is_message,
+    refusal_of,
+    text_of,
+    to_item,
+    user_message,
+)
 from ekiden.core.conversation.quotes import quote
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.plan import AgentResult, AgentTask, AskModel, MultiAgentState, TaskDecomposition
-from ekiden.supervisor.fencing import cut, fenced, shares, shown
-from ekiden.supervisor.replies import answer_text
+from ekiden.core.values import dumps
+
+_TICKS = re.compile("`+")
+
+
+def fenced(text: str) -> str:
+    """`text` between two lines of backticks, more of them than it has anywhere in a row."""
+    longest = max(map(len, _TICKS.findall(text)), default=0)
+    fence = "`" * max(longest + 1, 3)
+    return f"{fence}\n{text}\n{fence}"
+
+
+def shown(data: Any) -> str:
+    """The data of a result as text: a string as it is, the rest as JSON."""
+    if isinstance(data, str):
+        return data
+    try:
+        return dumps(data)
+    except (TypeError, ValueError, RecursionError):
+        return str(data)
+
+
+def cut(text: str, room: int) -> str:
+    """The first `room` characters, and how many were left out."""
+    if len(text) <= room:
+        return text
+    return f"{text[:room]} … ({len(text) - room} more characters left out)"
+
+
+def shares(texts: Sequence[str], room: int) -> list[int]:
+    """How much of `room` each text gets: what the short ones leave, the long ones share."""
+    given = [0] * len(texts)
+    left = room
+    by_length = sorted(range(len(texts)), key=lambda each: len(texts[each]))
+    for done, each in enumerate(by_length):
+        given[each] = min(len(texts[each]), left // (len(texts) - done))
+        left -= given[each]
+    return given
+
+
+MAX_ANSWER_CHARS = 200_000
+_FENCE = re.compile(r"[ \t]*(`{3,})[^`]*")
+
+
+class ReplyNotJson(Exception):
+    """Why an answer is not the JSON that was asked for."""
+
+
+def answer_text(response: ModelResponse) -> tuple[str, str | None]:
+    """What the model said, and its refusal if it refused."""
+    said: list[str] = []
+    refusal: str | None = None
+    for each in response.output:
+        item = to_item(each)
+        if is_message(item):
+            said.append(text_of(item))
+            refusal = refusal_of(item) if refusal is None else refusal
+    return "\n".join(part for part in said if part).strip(), refusal
+
+
+def json_in(text: str) -> Any:
+    """The JSON that `text` is, or that stands in the one fence in it; `ReplyNotJson` otherwise."""
+    if not text:
+        raise ReplyNotJson("the answer is empty")
+    if len(text) > MAX_ANSWER_CHARS:
+        raise ReplyNotJson(f"the answer has {len(text):,} characters, at most {MAX_ANSWER_CHARS:,}")
+    blocks = [] if text[0] in "{[" else _fenced_blocks(text)
+    if len(blocks) > 1:
+        raise ReplyNotJson("the answer has several fences; give the JSON alone")
+    try:
+        return json.loads(blocks[0] if blocks else text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as exc:
+        raise ReplyNotJson(f"the answer is not JSON: {str(exc)[:200]}") from exc
+
+
+def _fenced_blocks(text: str) -> list[str]:
+    """What stands between lines of three or more backticks."""
+    blocks: list[str] = []
+    inside: list[str] | None = None
+    fence = ""
+    for line in text.splitlines():
+        found = _FENCE.fullmatch(line)
+        if inside is None and found is not None:
+            inside, fence = [], found[1]
+        elif inside is not None and line.strip() == fence:
+            blocks.append("\n".join(inside))
+            inside = None
+        elif inside is not None:
+            inside.append(line)
+    return blocks
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not a number in JSON")
+
 
 _MAX_RESULTS_CHARS = 60_000
 _MAX_REQUEST_CHARS = 20_000

@@ -23,8 +23,8 @@ from ekiden.core.conversation.quotes import quote
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.plan import AgentTask, AskModel, Member, TaskDecomposition
 from ekiden.core.values import dumps
+from ekiden.supervisor.aggregate import ReplyNotJson, answer_text, json_in
 from ekiden.supervisor.members import fallback_of
-from ekiden.supervisor.replies import ReplyNotJson, answer_text, json_in
 
 _ID = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 _TASK_KEYS = ("id", "agent", "description", "parameters", "depends_on")

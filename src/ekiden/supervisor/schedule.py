@@ -22,7 +22,7 @@ from ekiden.core.plan import (
     TaskDecomposition,
 )
 from ekiden.core.values import dumps
-from ekiden.supervisor.fencing import cut, fenced, shares, shown
+from ekiden.supervisor.aggregate import cut, fenced, shares, shown
 
 _MAX_RESULTS_CHARS = 40_000
 """All results together that the agent of one task is given."""

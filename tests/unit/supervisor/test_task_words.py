@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ekiden.core.plan import AgentResult, AgentTask, TaskDecomposition
 from ekiden.supervisor import task_words
-from ekiden.supervisor.fencing import cut, fenced, shares, shown
+from ekiden.supervisor.aggregate import cut, fenced, shares, shown
 
 FIRST = AgentTask(agent="weather", description="The weather\nin Kyoto", task_id="t1")
 SECOND = AgentTask(
