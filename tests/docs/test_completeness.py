@@ -22,7 +22,7 @@ from ekiden.core.errors import server as server_errors
 from ekiden.core.errors import stored_data as stored_data_errors
 from ekiden.core.events import EventType
 from ekiden.core.values import dumps
-from ekiden.guardrails import errors as guardrail_making_errors
+from ekiden.guardrails import schemas as guardrail_making_errors
 from ekiden.project.settings import SETTINGS, SettingsProblem
 from ekiden.runtime import Limits, RunConfig
 from ekiden.testing.faults import fault_points

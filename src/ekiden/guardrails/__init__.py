@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ekiden.core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ekiden.guardrails.errors import GuardrailUnusable, SchemaUnusable
     from ekiden.guardrails.schema import schema_guardrail
+    from ekiden.guardrails.schemas import GuardrailUnusable, SchemaUnusable
     from ekiden.guardrails.validators import (
         handoff_validator_guardrail,
         input_validator_guardrail,
@@ -31,8 +31,8 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "GuardrailUnusable": "ekiden.guardrails.errors",
-        "SchemaUnusable": "ekiden.guardrails.errors",
+        "GuardrailUnusable": "ekiden.guardrails.schemas",
+        "SchemaUnusable": "ekiden.guardrails.schemas",
         "handoff_validator_guardrail": "ekiden.guardrails.validators",
         "input_validator_guardrail": "ekiden.guardrails.validators",
         "schema_guardrail": "ekiden.guardrails.schema",

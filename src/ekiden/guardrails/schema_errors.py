@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ekiden.core.guardrails import Violation
-from ekiden.guardrails.expansion import LISTS, NAMED, SINGLE
-from ekiden.guardrails.pointers import pointer
-from ekiden.guardrails.schemas import VALUE, options
+from ekiden.guardrails.schemas import LISTS, NAMED, SINGLE, VALUE, options, pointer
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError

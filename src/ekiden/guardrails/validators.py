@@ -33,7 +33,7 @@ from ekiden.core.tool_guardrails import (
     ToolOutputGuardrail,
     ToolOutputGuardrailData,
 )
-from ekiden.guardrails.errors import GuardrailUnusable
+from ekiden.guardrails.schemas import GuardrailUnusable
 
 Validator: TypeAlias = Callable[..., Any]
 """Gives `bool`, or a pair of it and what is wrong: a text, a `Violation`, some of them, or `None`;
