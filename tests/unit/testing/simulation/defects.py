@@ -186,7 +186,7 @@ def _submitted_into_the_void(patch: pytest.MonkeyPatch) -> None:
     async def submit(*args: Any) -> int:
         return 1
 
-    patch.setattr(sys.modules["ekiden.engine.submit"], "store_message", submit)
+    patch.setattr(sys.modules["ekiden.engine.worker"], "store_message", submit)
 
 
 def _every_delivery_is_a_session(patch: pytest.MonkeyPatch) -> None:
