@@ -11,7 +11,7 @@ from ekiden.core.profile import check_labels
 from ekiden.engine.background import background_work
 from ekiden.engine.fleet import Fleet
 from ekiden.engine.housekeeping import Timekeeping
-from ekiden.engine.served_agents import served_agents
+from ekiden.engine.registry import served_agents
 from ekiden.engine.stops import StopHere
 from ekiden.engine.store_worker import Audience, StoreWorker, once_reachable
 from ekiden.runtime import RunConfig, RunOptions

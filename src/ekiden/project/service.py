@@ -17,7 +17,7 @@ from ekiden.core.privacy.masking import cover
 from ekiden.core.profile import check_labels
 from ekiden.engine import Worker
 from ekiden.engine.collaborations import Agreeing
-from ekiden.engine.served_agents import runnable
+from ekiden.engine.registry import runnable
 from ekiden.hub import EventHub, SessionTails
 from ekiden.inbox import Inbox
 from ekiden.project.keys import Keys

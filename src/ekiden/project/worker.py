@@ -14,7 +14,7 @@ from ekiden.core.profile import check_labels
 from ekiden.engine.background import background_work
 from ekiden.engine.collaborations import Agreeing
 from ekiden.engine.fleet import Fleet, ServedStores
-from ekiden.engine.served_agents import served_agents
+from ekiden.engine.registry import served_agents
 from ekiden.engine.store_worker import StoreWorker, once_reachable
 from ekiden.project.keys import Keys
 from ekiden.project.project import Project

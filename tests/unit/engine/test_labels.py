@@ -11,8 +11,7 @@ import pytest
 from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import UnknownAgent, UserError
 from ekiden.engine import Worker, submit
-from ekiden.engine.registry import list_workers, unserved
-from ekiden.engine.served_agents import needs_of, served_agents
+from ekiden.engine.registry import list_workers, needs_of, served_agents, unserved
 from ekiden.runtime import CodeContext
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

@@ -10,7 +10,7 @@ from temporalio.client import Client
 from ekiden.core.agent import Agent, Team
 from ekiden.core.profile import check_labels
 from ekiden.engine.background import background_work
-from ekiden.engine.served_agents import served_agents
+from ekiden.engine.registry import served_agents
 from ekiden.engine.store_worker import Audience, StoreWorker, once_reachable
 from ekiden.integrations.temporal.connection import TemporalAddress
 from ekiden.integrations.temporal.fleet import TemporalFleet
