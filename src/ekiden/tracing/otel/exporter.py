@@ -29,10 +29,8 @@ from ekiden.tracing.spans import Span, SpanKind
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
     from opentelemetry.trace import SpanContext
-if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import SpanProcessor
 
 
 CAPTURE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
