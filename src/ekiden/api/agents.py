@@ -13,10 +13,10 @@ from ekiden.api.texts import CAPABILITIES, ONE_LINE, PLAIN, SAID
 from ekiden.bus.waits.deadlocks import Deadlock
 from ekiden.capabilities.declared import Match
 from ekiden.core.conversation.messages import BlockingContext, BlockingStatus
+from ekiden.core.documents import Value, left_out
 from ekiden.core.foreign import Durability
 from ekiden.core.profile import Capability, Scope, Triggers
 from ekiden.core.roles import RouteCause
-from ekiden.core.values import Value, left_out
 from ekiden.routing.decision import Method, Strategy
 
 

@@ -13,7 +13,7 @@ from ekiden.api.streams import AsyncStream
 from ekiden.api.texts import ADDRESSED, PLAIN, SESSION_ID, Moment
 from ekiden.audit.findings import Fault
 from ekiden.audit.record import AuditActor
-from ekiden.core.values import Value, named
+from ekiden.core.documents import Value, named
 
 AuditedType: TypeAlias = Literal["handoff", "route", "tool_confirmation", "inbox", "guardrail"]
 HandoffMove: TypeAlias = Literal[

@@ -19,7 +19,7 @@ from ekiden.collaboration.protocol.record import (
     Phase,
     Terms,
 )
-from ekiden.core.values import Value
+from ekiden.core.documents import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

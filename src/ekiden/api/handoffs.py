@@ -11,9 +11,9 @@ from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
 from ekiden.api.runs import ITEM, LimitOptions
 from ekiden.api.texts import EVENT_CURSOR, ONE_LINE, PERSON, PLAIN, SAID, SESSION_ID, Moment
+from ekiden.core.documents import Value, left_out
 from ekiden.core.handoff_terms import ActorKind, PolicyName, StatusName
 from ekiden.core.runs import Run, RunError
-from ekiden.core.values import Value, left_out
 from ekiden.handoff.records.records import was_made
 
 SessionStanding: TypeAlias = Literal["running", "waiting", "ready", "idle"]

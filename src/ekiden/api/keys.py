@@ -10,7 +10,7 @@ from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Scope, Told, endpoint
 from ekiden.api.pages import Pages
 from ekiden.api.texts import KEY_NAME, PLAIN, TENANT
-from ekiden.core.values import Value
+from ekiden.core.documents import Value
 
 KeyStatus: TypeAlias = Literal["active", "expired", "revoked"]
 KeyId: TypeAlias = Annotated[

@@ -15,8 +15,8 @@ from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
 from ekiden.api.streams import AsyncStream
 from ekiden.api.texts import MEMORY_KEY, PLAIN
+from ekiden.core.documents import Value
 from ekiden.core.memory import FoundBy
-from ekiden.core.values import Value
 from ekiden.memory.entries import MAX_CONTENT, MAX_KEY, MAX_TOP_K
 
 OfUser: TypeAlias = Annotated[

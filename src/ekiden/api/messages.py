@@ -10,7 +10,8 @@ from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
 from ekiden.api.texts import ONE_LINE, PLAIN
-from ekiden.core.values import Priority, Value, left_out
+from ekiden.core.documents import Value, left_out
+from ekiden.core.values import Priority
 from ekiden.storage.messages import MessageState
 
 MessageId: TypeAlias = Annotated[

@@ -10,8 +10,8 @@ from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
 from ekiden.api.texts import EVENT_CURSOR, PLAIN, SAID, SESSION_ID, Moment
+from ekiden.core.documents import Value
 from ekiden.core.plan import AgentResult, AgentTask, PlanPhase
-from ekiden.core.values import Value
 from ekiden.project.plan_preview import PlanPreview
 
 TaskStatus: TypeAlias = Literal["pending", "running", "done", "failed", "stopped"]

@@ -12,8 +12,8 @@ from ekiden.api.pages import Pages
 from ekiden.api.session_states import SessionState
 from ekiden.api.state import SessionId
 from ekiden.api.texts import MOST_EVENTS, PLAIN, SESSION_ID, Moment
+from ekiden.core.documents import Value, left_out, to_json
 from ekiden.core.events import Event, EventType
-from ekiden.core.values import Value, left_out, to_json
 from ekiden.runtime.history.fork import Rewind
 from ekiden.runtime.history.retention import Pruned
 from ekiden.sessions.search import SessionHit

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
 from ekiden.api.called import Called, calls
 from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.texts import ADDRESSED, MOST_EVENTS, PLAIN, SESSION_ID
-from ekiden.core.values import Value, dumps
+from ekiden.core.documents import Value
+from ekiden.core.values import dumps
 from ekiden.runtime.history.session_state import SharedVariable
 from ekiden.sessions.scopes import MAX_NAME, MAX_VARIABLES
 from ekiden.sessions.state import SessionState

@@ -11,7 +11,7 @@ from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
 from ekiden.api.state import SessionId
 from ekiden.api.streams import AsyncStream
-from ekiden.core.values import Value, left_out
+from ekiden.core.documents import Value, left_out
 from ekiden.tracing.spans import SpanKind, SpanStatus
 
 Children: TypeAlias = Annotated[bool, Told("Include the sessions that answered it, at any depth.")]

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from ekiden.api.called import Called, calls
 from ekiden.api.endpoint import endpoint
-from ekiden.core.values import Value
+from ekiden.core.documents import Value
 from ekiden.engine.registry import Unserved, WorkerRecord
 
 

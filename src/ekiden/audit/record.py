@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from ekiden.core.documents import Value
 from ekiden.core.events import AUDITED, QUESTIONS, Event, EventType
-from ekiden.core.values import Value
 from ekiden.storage.base import Journal
 from ekiden.storage.chain import GENESIS, HASH, link
 from ekiden.storage.digests import ITEM_DIGEST

@@ -9,9 +9,9 @@ from functools import cache
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 from unicodedata import normalize
 
+from ekiden.core.documents import Value
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Capability
-from ekiden.core.values import Value
 
 # Names of capabilities, made comparable.
 #

@@ -51,7 +51,7 @@ class Listing:
         self, found: Pages[T], table: Callable[[Sequence[T]], Table], *, none: str
     ) -> Sequence[T]:
         """Print a page, or `none`, and print on standard error where the next one begins."""
-        from ekiden.core.values import to_json
+        from ekiden.core.documents import to_json
 
         wanted = self.limit or (None if self.json_lines else self.usual)
         if self.json_lines and wanted is None:

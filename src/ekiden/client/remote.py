@@ -22,7 +22,8 @@ from ekiden.api.pages import Page, Pages
 from ekiden.api.streams import AsyncStream
 from ekiden.client.paths import part
 from ekiden.client.wire import Wire
-from ekiden.core.values import from_json, loads
+from ekiden.core.documents import from_json
+from ekiden.core.values import loads
 
 _WAITS: Final = ("wait_s", "timeout_s")
 """Parameters that tell how long the server may wait before it answers."""

@@ -23,11 +23,12 @@ from ekiden.client.paths import part
 from ekiden.client.sse import SseMessage, SseReader
 from ekiden.client.wire import Wire
 from ekiden.core.conversation.model import ModelDelta
+from ekiden.core.documents import from_json
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import ServerStopping, TooManyRequests
 from ekiden.core.events import Event
 from ekiden.core.runs import Begun, Run
-from ekiden.core.values import from_json, loads
+from ekiden.core.values import loads
 
 _IN_ITS_WAY = (ServerUnavailable, ServerStopping, TooManyRequests)
 

@@ -12,9 +12,10 @@ from ekiden.collaboration.protocol.record import Collaboration
 from ekiden.collaboration.protocol.wire import agent_name
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.conversation.quotes import quote
+from ekiden.core.documents import to_json
 from ekiden.core.errors import EkidenError, ToolError, UserError
 from ekiden.core.tool import FunctionTool
-from ekiden.core.values import loads, to_json
+from ekiden.core.values import loads
 from ekiden.tools.function import default_tool_error_function, function_tool
 
 _MAX_CHARS = 20_000

@@ -12,9 +12,10 @@ from uuid import uuid4
 
 from ekiden.core.checks.fields import Amount, Count, Seconds, WholeAmount, check_fields
 from ekiden.core.conversation.model import ModelRequest, ModelResponse
+from ekiden.core.documents import Value, to_json
 from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.handoff_terms import Budget
-from ekiden.core.values import Value, dumps, to_json
+from ekiden.core.values import dumps
 
 PlanPhase: TypeAlias = Literal[
     "init", "decomposed", "executing", "aggregating", "completed", "failed"

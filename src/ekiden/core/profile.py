@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from ekiden.core.checks.fields import Checked, Name, Seconds, Text, check_fields
 from ekiden.core.checks.kinds import Allowed
+from ekiden.core.documents import Value
 from ekiden.core.errors import UserError
 from ekiden.core.text import pattern_fault
-from ekiden.core.values import Value
 
 LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?"
 WANTED: Final = (

@@ -8,9 +8,10 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from ekiden.core.checks.fields import Name, Seconds
 from ekiden.core.conversation.messages import DEFAULT_TIMEOUT_S
+from ekiden.core.documents import Value, from_json, to_json
 from ekiden.core.errors import UserError
 from ekiden.core.handoff_terms import Budget
-from ekiden.core.values import Priority, Value, from_json, new_id, priority_number, to_json
+from ekiden.core.values import Priority, new_id, priority_number
 
 InboxKind: TypeAlias = Literal[
     "confirmation", "approval", "escalation", "routing", "rollback_failed", "handoff"

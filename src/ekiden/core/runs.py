@@ -8,8 +8,8 @@ from typing import Any, Final, Generic, Literal, TypeAlias
 
 from ekiden.core.context import TOutput
 from ekiden.core.conversation.model import Usage
+from ekiden.core.documents import Value, written
 from ekiden.core.errors.server import RunNotFound
-from ekiden.core.values import Value, written
 
 LimitName: TypeAlias = Literal["turns", "tokens", "seconds", "money"]
 LimitScope: TypeAlias = Literal["run", "agent", "handoff", "tenant"]

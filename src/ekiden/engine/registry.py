@@ -15,9 +15,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, TypeAlias
 
 from ekiden.core.agent import Team
+from ekiden.core.documents import Value
 from ekiden.core.errors import EkidenError, StoreError, UserError
 from ekiden.core.profile import check_labels
-from ekiden.core.values import Value, new_id
+from ekiden.core.values import new_id
 from ekiden.engine.store_worker import StoreWorker
 from ekiden.runtime.state.leases import owner_name
 from ekiden.storage.base import Document, DocumentStore, DocumentWrite, SessionFilter, Store

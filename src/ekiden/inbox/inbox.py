@@ -10,10 +10,10 @@ from typing import Any
 
 from ekiden.core.checks.fields import checked_arguments
 from ekiden.core.current_agent import acting_agent
+from ekiden.core.documents import Value
 from ekiden.core.errors import EkidenError, StaleDocument, UserError
 from ekiden.core.errors.messages import InboxAnswerInvalid, InboxItemClosed
 from ekiden.core.questions import InboxAnswer, InboxItem
-from ekiden.core.values import Value
 from ekiden.inbox.answers import Reply, answered, in_bulk, person, refuse_agents
 from ekiden.inbox.changes import Decide, all_of, change_item, read_current, run_due
 from ekiden.inbox.items import (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.core.conversation.messages import answer_json, error_json
+from ekiden.core.documents import to_json
 from ekiden.core.errors.messages import InboxItemClosed
 from ekiden.core.events import Event
 from ekiden.core.privacy.masking import masked_keys
 from ekiden.core.questions import NOBODY, InboxItem
-from ekiden.core.values import to_json
 from ekiden.inbox.life import Change
 from ekiden.storage.base import MessageSettle
 from ekiden.storage.digests import ITEM_DIGEST, json_digest

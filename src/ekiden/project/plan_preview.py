@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import Model, ModelRequest, ModelResponse
+from ekiden.core.documents import Value, left_out
 from ekiden.core.errors import ModelBehaviorError, ModelTimeout, UserError
 from ekiden.core.plan import AgentTask, AskModel, PlanSettings, TaskDecomposition
-from ekiden.core.values import Value, left_out
 from ekiden.models.demo import is_demo
 from ekiden.supervisor import decomposer_of, members_of
 

@@ -32,8 +32,9 @@ from ekiden.api.endpoint import (
 from ekiden.api.local.place import Here
 from ekiden.api.pages import PAGE
 from ekiden.api.texts import MOMENT, TIMES, Moment
+from ekiden.core.documents import to_json
 from ekiden.core.errors.server import IdempotencyConflict, RequestTooLarge
-from ekiden.core.values import dumps, to_json
+from ekiden.core.values import dumps
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import Caller, TheCaller, needs
 from ekiden.server.answers import JsonLines, answer, json_lines

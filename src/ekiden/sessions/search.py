@@ -15,9 +15,9 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from ekiden.core.conversation.model import is_message, text_of
+from ekiden.core.documents import Value
 from ekiden.core.errors import SessionNotFound, StaleDocument, UserError
 from ekiden.core.events import Event
-from ekiden.core.values import Value
 from ekiden.sessions.conversation import is_draft, said
 from ekiden.storage.base import DocumentWrite, SearchEntry, SearchHit, SessionRow, Store
 

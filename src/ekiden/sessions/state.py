@@ -18,8 +18,8 @@ from typing import Any, Literal, TypeAlias
 
 from ekiden.core.conversation.model import text_of
 from ekiden.core.conversation.quotes import is_request
+from ekiden.core.documents import Value, to_json
 from ekiden.core.events import Event
-from ekiden.core.values import Value, to_json
 from ekiden.sessions.conversation import is_rewind, is_transfer, rewound
 from ekiden.storage.base import SessionRow
 from ekiden.storage.values import copy_json

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ekiden.client.ekiden import Ekiden
+from ekiden.core.documents import to_json
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.errors.server import AuditRecordNotFound, RequestInvalid
-from ekiden.core.values import to_json
 from ekiden.project import open_store
 from tests.support.sqlite import execute
 from tests.unit.audit.written import story, write

@@ -8,9 +8,9 @@ import pytest
 
 from ekiden.api.memory import MemoryEntry
 from ekiden.client.ekiden import Ekiden
+from ekiden.core.documents import to_json
 from ekiden.core.errors.memory import MemoryInvalid, MemoryNotFound
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.core.values import to_json
 
 KEYS = ["a", "a/b", "颜色", "?&#%", "..", "日本 語", "📦"]
 

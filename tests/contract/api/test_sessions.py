@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from ekiden.client.ekiden import Ekiden
+from ekiden.core.documents import to_json
 from ekiden.core.errors import SessionExists, SessionNotFound, UserError
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.errors.stored_data import SessionImportInvalid
-from ekiden.core.values import dumps, to_json
+from ekiden.core.values import dumps
 from ekiden.project import open_store
 from ekiden.storage.base import NewSession
 from tests.contract.api.conftest import Begin

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from ekiden.client.ekiden import Ekiden
+from ekiden.core.documents import to_json
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.errors.server import NotServed, PreconditionFailed, RequestInvalid
 from ekiden.core.errors.stored_data import StaleState
-from ekiden.core.values import to_json
 from tests.contract.api.conftest import Begin
 
 USER = "团队/用户 7?"

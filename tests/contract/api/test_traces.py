@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ekiden.client.ekiden import Ekiden
+from ekiden.core.documents import to_json
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.core.values import to_json
 from tests.contract.api.conftest import Begin
 
 

@@ -15,9 +15,10 @@ from ekiden.bus.waits.deadlocks import (
     find_present,
 )
 from ekiden.core.conversation.messages import AgentMessage, error_of
+from ekiden.core.documents import from_json, to_json
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import DeadlockError
-from ekiden.core.values import dumps, from_json, to_json
+from ekiden.core.values import dumps
 from ekiden.storage.base import MessageFilter, MessageSettle, NewSession, QueuePut
 from ekiden.storage.memory import MemoryStore
 from tests.unit.bus.asked import ask, open_waits, query, states

@@ -11,9 +11,10 @@ import pytest
 from ekiden import Agent
 from ekiden.capabilities import CapabilityMatcher, Fit, Match
 from ekiden.core.agent import Team
+from ekiden.core.documents import to_json
 from ekiden.core.errors import UnknownAgent, UserError
 from ekiden.core.profile import Capability
-from ekiden.core.values import dumps, to_json
+from ekiden.core.values import dumps
 
 
 def skill(name: str, proficiency: float = 1.0, *tags: str) -> Capability:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ekiden import MemoryStore
 from ekiden.api.local.agents import presences
 from ekiden.core.conversation.messages import BlockingContext, BlockingStatus
-from ekiden.core.values import to_json
+from ekiden.core.documents import to_json
 from ekiden.storage.base import NewSession
 
 

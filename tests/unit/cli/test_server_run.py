@@ -16,10 +16,10 @@ from ekiden.cli.run.at_server import RemoteResult, ServerRun
 from ekiden.cli.run.follow import WaitPolicy, Watch
 from ekiden.cli.run.observer import RunView, problem_of
 from ekiden.client import AsyncClient
+from ekiden.core.documents import from_json
 from ekiden.core.errors import SessionBusy
 from ekiden.core.errors.server import Forbidden
 from ekiden.core.runs import Run
-from ekiden.core.values import from_json
 from tests.support.cases import each_case
 from tests.support.gates import OpenGate
 from tests.support.relay_team import relay_team

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ekiden.core.agent import Agent
+from ekiden.core.documents import to_json
 from ekiden.core.errors import UserError
 from ekiden.core.plan import (
     AgentResult,
@@ -18,7 +19,6 @@ from ekiden.core.plan import (
     PlanSettings,
     TaskDecomposition,
 )
-from ekiden.core.values import to_json
 from tests.support.cases import each_case
 
 

@@ -9,8 +9,8 @@ from urllib.parse import quote
 import pytest
 
 from ekiden.bus.waits.deadlocks import DEADLOCKS, Deadlock, DeadlockAsk
+from ekiden.core.documents import to_json
 from ekiden.core.questions import InboxItem
-from ekiden.core.values import to_json
 from ekiden.storage.base import DocumentWrite, NewSession
 from tests.unit.server.counters import counter
 from tests.unit.server.desks import Served, problem

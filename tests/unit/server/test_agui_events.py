@@ -9,10 +9,10 @@ from ag_ui.core import Event as AguiEvent
 from pydantic import TypeAdapter
 
 from ekiden.core.conversation.model import ModelDelta, function_call, function_output
+from ekiden.core.documents import from_json
 from ekiden.core.events import Event, EventType
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Run
-from ekiden.core.values import from_json
 from ekiden.integrations.agui.events import AguiEvents
 from ekiden.integrations.agui.interrupts import interrupt
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ekiden.core.current_agent import AGENT_HEADER
+from ekiden.core.documents import from_json, to_json
 from ekiden.core.runs import Run
-from ekiden.core.values import from_json, to_json
 from tests.unit.server.counters import counter, done
 from tests.unit.server.desks import As, Served, problem
 

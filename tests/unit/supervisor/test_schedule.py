@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ekiden.core.agent import Agent
+from ekiden.core.documents import to_json
 from ekiden.core.errors import UserError
 from ekiden.core.plan import AgentResult, AgentTask, PlanSettings, TaskDecomposition
-from ekiden.core.values import to_json
 from ekiden.supervisor import Schedule, next_tasks, retry_delay_s, state_of
 
 

@@ -16,8 +16,8 @@ from ekiden.bus.waits.stored import blocked
 from ekiden.capabilities.declared import Match
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.messages import BlockingContext
+from ekiden.core.documents import from_json
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.core.values import from_json
 from ekiden.project.project import Project
 from ekiden.project.routing import AUTO, capable, decide, parse_address, parse_names
 from ekiden.routing.decision import RouteDecision, Score, Strategy

@@ -21,8 +21,8 @@ from ekiden.audit import (
     verify_audit,
 )
 from ekiden.audit.export import export_lines
+from ekiden.core.documents import from_json
 from ekiden.core.errors.server import AuditRecordNotFound, TookTooLong
-from ekiden.core.values import from_json
 from ekiden.storage.base import Store
 
 _MOST_LOOKED_AT: Final = 10_000

@@ -11,7 +11,7 @@ from ekiden.api.pages import Page, Pages
 from ekiden.bus import Bus, BusSettings
 from ekiden.collaboration import Collaboration, Collaborations, Party
 from ekiden.collaboration.protocol.record import Phase
-from ekiden.core.values import from_json
+from ekiden.core.documents import from_json
 
 
 class LocalCollaborations(api.Collaborations):

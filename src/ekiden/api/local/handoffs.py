@@ -15,6 +15,7 @@ from ekiden.api.runs import LimitOptions, limits_of
 from ekiden.audit import find_records
 from ekiden.core.conversation.model import Item, is_message, read_items, text_of
 from ekiden.core.conversation.quotes import as_caller_data
+from ekiden.core.documents import from_json, to_json
 from ekiden.core.errors import (
     HandoffNotFound,
     HandoffSettled,
@@ -31,7 +32,6 @@ from ekiden.core.handoff_terms import (
     PolicyName,
 )
 from ekiden.core.runs import ACTIVE, Run, RunError, run_id_of
-from ekiden.core.values import from_json, to_json
 from ekiden.handoff.filters.report import filter_report
 from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records.query import HandoffQuery, correlation_of, find_handoffs, task_of

@@ -18,9 +18,9 @@ from ekiden.bus.waits.stored import (
     waits_of,
 )
 from ekiden.core.conversation.messages import VictimPolicy, check_policy, deadlock_json
+from ekiden.core.documents import Value, from_json, named, to_json
 from ekiden.core.errors import StaleDocument
 from ekiden.core.events import Event
-from ekiden.core.values import Value, from_json, named, to_json
 from ekiden.storage.base import Batch, DocumentWrite, MessageFilter, MessageSettle, Store
 
 DEADLOCKS = "bus.deadlocks"

@@ -13,7 +13,7 @@ from ekiden.cli.exits import Exit
 from ekiden.cli.ids import session_id
 from ekiden.cli.tables import Id, Moment
 from ekiden.cli.views.sessions import CHAIN_HEADERS, chain_line, chain_rows
-from ekiden.core.values import to_json
+from ekiden.core.documents import to_json
 
 if TYPE_CHECKING:
     from ekiden.cli.chat.server_talk import RemoteChat

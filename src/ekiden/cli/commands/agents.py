@@ -165,7 +165,7 @@ async def agents_show(
     """Show everything about an agent, including its transfer tools and its file."""
     from ekiden.cli.tables import print_pairs
     from ekiden.cli.views.agents import detail_pairs
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     async with place.open(as_json=as_json) as ekiden:
         found = await ekiden.agents.get(name)
@@ -242,7 +242,7 @@ async def agents_match(
     The exit code is 5 when no agent reaches --min-score.
     """
     from ekiden.cli.views.agents import match_table, nobody
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
     from ekiden.project.routing import parse_names
 
     required = parse_names(capabilities)

@@ -90,8 +90,8 @@ async def audit_show(
     from ekiden.cli.output import emit, say
     from ekiden.cli.tables import print_pairs
     from ekiden.cli.views.audit import record_pairs
+    from ekiden.core.documents import to_json
     from ekiden.core.errors.server import AuditRecordNotFound
-    from ekiden.core.values import to_json
 
     if not record:
         raise NoRecord(record)
@@ -127,7 +127,7 @@ async def audit_verify(
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit, export_lines
     from ekiden.cli.views.audit import ProgressLine, print_verification
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     progress = ProgressLine(as_json=as_json)
     with ExitStack() as files:

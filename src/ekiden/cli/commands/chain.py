@@ -25,7 +25,7 @@ async def chain(
 ) -> None:
     """Show a session's handoffs and their reasons."""
     from ekiden.cli.views.sessions import print_chain
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:
         chosen = await session_or_newest(ekiden, session)

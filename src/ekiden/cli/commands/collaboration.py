@@ -86,7 +86,7 @@ async def collaboration_show(
     """Show a collaboration's state and messages."""
     from ekiden.cli.output import emit
     from ekiden.cli.views.collaborations import print_collaboration
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:
         collaboration = await collaboration_id(ekiden, collaboration)

@@ -79,7 +79,7 @@ def config_set(
     covered = redacted(change.name, change.value)
     origin, fault = _who_decides(change.name)
     if as_json:
-        from ekiden.core.values import to_json
+        from ekiden.core.documents import to_json
 
         record = to_json(origin)
         emit({"key": change.name, "value": covered, **_result(change), "origin": record})

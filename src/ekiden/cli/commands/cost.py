@@ -49,7 +49,7 @@ async def cost(
     """
     from ekiden.cli.options import moment
     from ekiden.cli.views.costs import print_costs
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     start = moment(since, option="--since")
     if len(set(by)) < len(by):

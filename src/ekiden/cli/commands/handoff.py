@@ -191,7 +191,7 @@ async def handoff_show(
     """Show everything about a handoff: status changes, origin, reason, and what the agent saw."""
     from ekiden.cli.output import emit
     from ekiden.cli.views.handoffs import print_details
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:
         details = await ekiden.handoffs.get(await handoff_id(ekiden, handoff))
@@ -213,8 +213,8 @@ async def handoff_cancel(
     """Roll back an unconfirmed handoff, or withdraw a request."""
     from ekiden.api.handoffs import CancelledHandoff
     from ekiden.cli.run.handoffs import plain_text, report_cancel
+    from ekiden.core.documents import from_json
     from ekiden.core.errors import HandoffSettled
-    from ekiden.core.values import from_json
 
     plain_text(reason, "--reason")
     async with place.work(by=by, as_json=as_json) as (ekiden, _):

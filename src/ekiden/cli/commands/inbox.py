@@ -78,7 +78,7 @@ async def inbox_show(
     from ekiden.cli.inbox_prompt import find_item
     from ekiden.cli.output import emit
     from ekiden.cli.views.inbox import print_item
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     async with place.open(is_shared=True) as ekiden:
         found = await find_item(ekiden.inbox, item)

@@ -52,7 +52,7 @@ async def keys_create(
     Once a key exists, every caller needs one.
     """
     from ekiden.cli.options import ahead
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     if not scope:
         raise UsageError("name the key's scopes: --scope read, run, answer, history or admin")
@@ -90,7 +90,7 @@ async def keys_revoke(
     as_json: JsonOption = False,
 ) -> None:
     """Revoke a key for good; servers refuse it within about a second."""
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     async with place.open(kept="keys") as ekiden:
         key = await key_id(ekiden, key)

@@ -83,7 +83,7 @@ async def memory_show(
 ) -> None:
     """Show one memory."""
     from ekiden.cli.views.memory import memory_pairs
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     name = _whose(user, shared)
     async with place.open(app=app) as ekiden:
@@ -128,7 +128,7 @@ async def memory_search(
 ) -> None:
     """Search memories, best match first, like the agents' tool recall."""
     from ekiden.cli.views.memory import found_table
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     name = _whose(user, shared)
     async with place.open(app=app, embeds=meaning) as ekiden:
@@ -161,7 +161,7 @@ async def memory_store(
     as_json: JsonOption = False,
 ) -> None:
     """Store a memory; it replaces one with the same key."""
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     facts, name = _json_object(metadata), _whose(user, shared)
     async with place.open(create=True, app=app) as ekiden:
@@ -209,7 +209,7 @@ async def memory_export(
     as_json: JsonOption = False,
 ) -> None:
     """Write all memories as JSON lines, with or without --json."""
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     name, count = _whose(user, shared), 0
     async with (
@@ -240,7 +240,7 @@ async def memory_clear(
     as_json: JsonOption = False,
 ) -> None:
     """Delete all memories of a user, or of the whole app."""
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     name, count = _whose(user, shared), 0
     async with place.open(app=app) as ekiden:
@@ -259,7 +259,7 @@ async def memory_sync(*, place: Place = HERE, as_json: JsonOption = False) -> in
     """Send pending memory changes to the back ends."""
     from ekiden.cli.exits import Exit
     from ekiden.cli.views.memory import print_deliveries
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
     from ekiden.memory import close_backends
 
     async with place.open(embeds=True) as ekiden:

@@ -61,7 +61,7 @@ async def message_show(
     """Show a message and its delivery."""
     from ekiden.cli.output import emit
     from ekiden.cli.views.messages import print_message
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:
         found = await ekiden.messages.get(await message_id(ekiden, message))
@@ -108,7 +108,7 @@ async def message_send(
     from ekiden.cli.output import complain, emit, note, say
     from ekiden.cli.requests import one_argument, read_text
     from ekiden.cli.views.messages import answer_text
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     one_argument(text, more)
     payload = json_or_text(read_text(text))
@@ -145,7 +145,7 @@ async def message_requeue(
 ) -> None:
     """Deliver dead or expired messages again; others are skipped."""
     from ekiden.cli.output import emit, say
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:
         ids = [await message_id(ekiden, each) for each in (message, *messages)]

@@ -79,9 +79,9 @@ async def mirror_status(*, place: Place = HERE, as_json: JsonOption = False) -> 
     """Show the replication progress; the mirror itself is not queried."""
     from ekiden.cli.output import emit
     from ekiden.cli.views.replicas import print_status
+    from ekiden.core.documents import to_json
     from ekiden.core.errors import UserError
     from ekiden.core.errors.server import NotServed
-    from ekiden.core.values import to_json
 
     async with place.open() as ekiden:
         try:

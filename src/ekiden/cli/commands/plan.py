@@ -34,7 +34,7 @@ async def plan(
     """
     from ekiden.cli.requests import read_addressed
     from ekiden.cli.views.plans import plan_lines
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     said = read_addressed(text, more)
     async with place.open(model=model, as_json=as_json) as ekiden:

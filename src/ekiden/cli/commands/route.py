@@ -27,7 +27,7 @@ async def route(
     """
     from ekiden.cli.requests import read_addressed
     from ekiden.cli.views.routing import print_route
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     said = read_addressed(text, more)
     demo = "this is the demo team; `ekiden init` writes one with its own triggers"

@@ -83,7 +83,7 @@ async def session_show(
     """Show a session's conversation."""
     from ekiden.cli.transcript import transcript
     from ekiden.cli.views.sessions import session_heading
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:
         session = await session_id(ekiden.sessions, session)

@@ -40,7 +40,7 @@ async def session_fork(
 
     `ekiden session show ID --json` and `ekiden watch` show the event numbers.
     """
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     if at is not None and before is not None:
         raise UsageError("give --at or --before, not both")
@@ -73,7 +73,7 @@ async def session_rewind(
     Open questions to people and agents are withdrawn. Effects of tools outside are not rolled back.
     A rewind to before an earlier rewind undoes that one.
     """
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:
         session = await session_id(ekiden.sessions, session)
@@ -99,7 +99,7 @@ async def session_import(
 
     It uses its user's variables. Earlier approvals are asked for again.
     """
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     if user is not None and not user:
         raise UsageError("--user is empty: name the session's user")
@@ -130,7 +130,7 @@ async def session_search(
 ) -> None:
     """Search sessions by title and content, best match first."""
     from ekiden.cli.views.sessions import HIT_HEADERS, hit_rows
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:
         hits = (await ekiden.sessions.search(text, user=user, limit=limit).page()).items
@@ -172,7 +172,7 @@ async def session_prune(
     never deleted.
     """
     from ekiden.cli.options import moment
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     now = datetime.now().astimezone()
     then = moment(older_than, option="--older-than", now=now)

@@ -56,7 +56,7 @@ async def state_show(
 ) -> None:
     """Show a session's state, now or at an earlier event, or the variables of a user or an app."""
     from ekiden.cli.views.state import HEADERS, print_state, shared_rows
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     owner = _whose(session, user, app)
     if owner is None:
@@ -148,7 +148,7 @@ async def _change(
     as_json: bool,
 ) -> None:
     from ekiden.cli.views.state import versions_text
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     names = [*changes, *delete]
     who = place.who(by)

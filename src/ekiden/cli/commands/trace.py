@@ -114,7 +114,7 @@ async def trace(
     With --json, all spans as one array, in the order of the tree.
     """
     from ekiden.cli.views.traces import print_errors, print_trace, trace_of
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     _check_format(
         format, output=output, content=content and not otlp, other=follow or errors or as_json

@@ -175,7 +175,7 @@ async def worker_list(
     """
     from ekiden.cli.output import emit
     from ekiden.cli.views.workers import print_workers
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:
         found = await ekiden.workers.list()

@@ -15,6 +15,7 @@ from ekiden.cli.errors import Interrupted
 from ekiden.cli.output import complain, note
 from ekiden.cli.run.follow import tell_waiting
 from ekiden.cli.run.observer import Reported, RunView
+from ekiden.core.documents import to_json
 from ekiden.core.errors import EkidenError, SessionBusy
 from ekiden.core.errors.messages import InboxItemClosed
 from ekiden.core.errors.server import Forbidden
@@ -22,7 +23,7 @@ from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
 from ekiden.core.roles import ConfirmationRequest
 from ekiden.core.runs import Begun, Done, Failed, Outcome, OutOfBudget, Refused, Run, Waiting
-from ekiden.core.values import dumps, to_json
+from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
     from ekiden.api.runs import Shown, Until

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from ekiden.api.collaborations import CollaborationDetails
 from ekiden.cli.output import emit, say
 from ekiden.cli.tables import Cell, Extra, Id, Moment, Table, clock_time, print_pairs, print_table
-from ekiden.core.values import dumps, to_json
+from ekiden.core.documents import to_json
+from ekiden.core.values import dumps
 
 
 def collaboration_table(found: Sequence[CollaborationDetails]) -> Table:

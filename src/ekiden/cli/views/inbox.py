@@ -13,9 +13,10 @@ from ekiden.cli.approval_prompt import Question, marked
 from ekiden.cli.output import emit, say
 from ekiden.cli.tables import Cell, Id, Table, clock_time, print_pairs, span
 from ekiden.cli.transcript import shorten
+from ekiden.core.documents import to_json
 from ekiden.core.errors import StoreError
 from ekiden.core.questions import InboxItem
-from ekiden.core.values import PRIORITIES, dumps, to_json
+from ekiden.core.values import PRIORITIES, dumps
 from ekiden.inbox import run_due
 from ekiden.inbox.inbox import BulkAnswer
 from ekiden.storage.base import Store

@@ -6,7 +6,7 @@ from ekiden.api.agents import RouteAnalysis, RouteStage
 from ekiden.cli.output import say
 from ekiden.cli.tables import print_pairs, print_table
 from ekiden.cli.transcript import route_line
-from ekiden.core.values import to_json
+from ekiden.core.documents import to_json
 
 _FEW = 20
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from ekiden.core.conversation.messages import MessageType
-from ekiden.core.values import Value, to_json
+from ekiden.core.documents import Value, to_json
 
 Phase: TypeAlias = Literal[
     "discovery", "negotiation", "agreement", "execution", "completion", "cancelled", "expired"

@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from ekiden.core.checks.fields import Checked
 from ekiden.core.checks.kinds import Allowed
+from ekiden.core.documents import Value
 from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.errors.messages import BusError, DeadlockError, QueryFailed, QueryTimeout
-from ekiden.core.values import Value, new_id
+from ekiden.core.values import new_id
 
 MessageType: TypeAlias = Literal[
     "query",

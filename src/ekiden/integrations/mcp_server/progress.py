@@ -10,10 +10,10 @@ from typing import Any
 import anyio
 
 from ekiden.core.conversation.model import ModelDelta
+from ekiden.core.documents import to_json
 from ekiden.core.errors import EkidenError
 from ekiden.core.events import Event
 from ekiden.core.runs import Run
-from ekiden.core.values import to_json
 from ekiden.integrations.mcp_server.tool_call import ToolCallRequest
 from ekiden.project.service import TenantService
 from ekiden.server.streams.follow import FollowedRun

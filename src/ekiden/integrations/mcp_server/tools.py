@@ -7,9 +7,9 @@ from typing import Any
 from ekiden.api.local.agent_facts import summary_of as agent_summary
 from ekiden.api.local.handoffs import end_of
 from ekiden.api.local.sessions import details_of, summary_of
+from ekiden.core.documents import to_json
 from ekiden.core.handoff_terms import Actor
 from ekiden.core.runs import run_id_of
-from ekiden.core.values import to_json
 from ekiden.inbox import InboxQuery
 from ekiden.integrations.mcp_server import arguments
 from ekiden.integrations.mcp_server.progress import followed, run_result

@@ -171,7 +171,7 @@ class Setting:
     @property
     def meaning(self) -> str:
         """Its description, as at the field."""
-        from ekiden.core.values import field_texts
+        from ekiden.core.documents import field_texts
 
         text = field_texts(self.owner)[self.attributes[-1]]
         return " ".join(text.replace("``", "`").split())

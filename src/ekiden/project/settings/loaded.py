@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Literal, TypeAlias
 
+from ekiden.core.documents import Value
 from ekiden.core.errors import UnknownSetting
 from ekiden.core.questions import EscalationStep
-from ekiden.core.values import Value
 from ekiden.project.settings.keys import SETTINGS
 from ekiden.project.settings.model import SERVERS, Settings
 from ekiden.project.settings.places import Group, ServerEntry, place_of

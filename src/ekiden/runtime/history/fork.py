@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from ekiden.core.documents import Value
 from ekiden.core.errors import SessionError, StoreError, UserError
 from ekiden.core.events import Event
-from ekiden.core.values import Value
 from ekiden.runtime.history.deletion import withdraw_item
 from ekiden.runtime.history.point_in_time import Past, past_of
 from ekiden.runtime.history.replay import beginning, runs_begun

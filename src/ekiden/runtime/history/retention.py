@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, TypeAlias
 
+from ekiden.core.documents import Value
 from ekiden.core.errors import SessionBusy, SessionNotFound, UserError
-from ekiden.core.values import Value
 from ekiden.inbox.items import DONE, as_item, order_key
 from ekiden.inbox.items import ORDER as INBOX_ORDER
 from ekiden.runtime.history.deletion import ASKED_IN, remove_session

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ekiden.core.current_agent import acting_agent
+from ekiden.core.documents import Value
 from ekiden.core.errors import StaleDocument, UserError
 from ekiden.core.errors.stored_data import StaleState, StateRefused
 from ekiden.core.events import Event
-from ekiden.core.values import Value
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.loop.claim import claimed, owned
 from ekiden.runtime.state.cursor import Cursor

@@ -9,8 +9,8 @@ from typing import Any
 
 from ekiden.core.conversation.messages import AgentMessage, error_of
 from ekiden.core.conversation.model import ModelRequest, ModelResponse
+from ekiden.core.documents import to_json
 from ekiden.core.plan import AgentResult, AgentTask, AskModel, PlanSettings, TaskDecomposition
-from ekiden.core.values import to_json
 from ekiden.runtime.state.budget import Spent
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.turn.model_call import call_model, resolve, system_prompt

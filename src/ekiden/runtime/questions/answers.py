@@ -9,12 +9,13 @@ from typing import Any, Literal, assert_never
 
 from ekiden.core.conversation.messages import answer_json, error_json
 from ekiden.core.conversation.model import Usage
+from ekiden.core.documents import to_json
 from ekiden.core.errors import SessionError
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
-from ekiden.core.values import dumps, to_json
+from ekiden.core.values import dumps
 from ekiden.runtime.questions.cancel_question import (
     WITHDRAWN,
     abandon,

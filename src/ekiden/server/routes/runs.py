@@ -11,8 +11,8 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from ekiden.api.local.runs import order_of
 from ekiden.api.runs import Until, limits_of
 from ekiden.api.texts import SESSION_ID
+from ekiden.core.documents import to_json
 from ekiden.core.integrations import integration
-from ekiden.core.values import to_json
 from ekiden.project.runs.runs import StartedRun
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import Reads, caller_of

@@ -18,10 +18,11 @@ from fastapi.sse import EventSourceResponse, format_sse_event
 from starlette.types import Receive, Scope, Send
 
 from ekiden.core.conversation.model import ModelDelta
+from ekiden.core.documents import to_json
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import RequestInvalid, TooManyRequests
 from ekiden.core.runs import ACTIVE
-from ekiden.core.values import dumps, to_json
+from ekiden.core.values import dumps
 from ekiden.hub.tails import Shown
 from ekiden.project.service import TenantService
 from ekiden.server.metrics.metrics import Metrics, Transport

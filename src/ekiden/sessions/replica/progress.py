@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
+from ekiden.core.documents import Value
 from ekiden.core.errors import StaleDocument
-from ekiden.core.values import Value
 from ekiden.storage.base import DocumentWrite, SessionRow, Store
 
 MIRRORS = "mirrors"

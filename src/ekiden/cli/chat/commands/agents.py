@@ -33,7 +33,7 @@ def _agents_of(chat: Chat) -> Agents:
 
 async def agents(chat: Chat, argument: str) -> CommandReply:
     """`/agents`."""
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     records = [
         {**to_json(each), "active": each.name == chat.active}
@@ -57,7 +57,7 @@ async def agents(chat: Chat, argument: str) -> CommandReply:
 async def show(chat: Chat, argument: str) -> CommandReply:
     """`/agents show NAME`."""
     from ekiden.cli.views.agents import detail_pairs
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     name = argument.removeprefix("@")
     if not name:
@@ -71,7 +71,7 @@ async def route(chat: Chat, argument: str) -> CommandReply:
     """`/agents route TEXT`."""
     from ekiden.cli.transcript import route_line
     from ekiden.cli.views.routing import SCORE_HEADERS, reason_pairs, score_rows
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
     from ekiden.project.routing import parse_address
 
     if not parse_address(argument).text.strip():
@@ -167,7 +167,7 @@ async def handoff_chain(chat: Chat, argument: str) -> CommandReply:
     from ekiden.api.local.sessions import handoff_chain
     from ekiden.api.sessions import SessionChain
     from ekiden.cli.views.sessions import CHAIN_HEADERS, chain_rows
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     if chat.row is None:
         found = SessionChain(session_id=chat.session.session_id, chain=(), handoffs=())

@@ -10,7 +10,7 @@ from ekiden.cli.errors import UsageError
 from ekiden.cli.transcript import shorten
 from ekiden.cli.views.sessions import HIT_HEADERS, hit_rows
 from ekiden.core.conversation.model import is_message, text_of
-from ekiden.core.values import to_json
+from ekiden.core.documents import to_json
 
 if TYPE_CHECKING:
     from ekiden.cli.chat.conversation import Chat

@@ -84,7 +84,7 @@ async def item_reply(inbox: Inbox, argument: str) -> CommandReply:
     """Everything about the item that the argument names."""
     from ekiden.cli.inbox_prompt import find_item
     from ekiden.cli.views.inbox import item_facts, item_texts, quoted
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     if not argument:
         raise UsageError("name the item: /inbox show ID; /inbox lists them")
@@ -100,7 +100,7 @@ async def item_reply(inbox: Inbox, argument: str) -> CommandReply:
 async def answer_reply(inbox: Inbox, argument: str, own: Sequence[InboxItem]) -> CommandReply:
     """Answer the item named at the start of the argument; `own` are the session's items."""
     from ekiden.cli.inbox_prompt import find_item
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     item_id, _, said = argument.partition(" ")
     if not item_id:

@@ -18,7 +18,7 @@ async def listed(chat: Chat, argument: str) -> CommandReply:
     """`/memory`."""
     from ekiden.api.local.memory import entry_of
     from ekiden.cli.views.memory import memory_table
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     found = await _memory(chat).list(limit=_LISTED + 1)
     page = [entry_of(each) for each in found[:_LISTED]]
@@ -35,7 +35,7 @@ async def search(chat: Chat, argument: str) -> CommandReply:
     """`/memory search TEXT`."""
     from ekiden.api.local.memory import found_of
     from ekiden.cli.views.memory import found_table
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
 
     if not argument:
         raise UsageError("give the text to search for: /memory search TEXT")

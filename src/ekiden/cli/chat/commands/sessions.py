@@ -14,7 +14,8 @@ from ekiden.cli.ids import sessions_of
 from ekiden.cli.transcript import shorten, transcript
 from ekiden.cli.views.sessions import session_heading
 from ekiden.core.conversation.model import is_message, text_of
-from ekiden.core.values import dumps, to_json
+from ekiden.core.documents import to_json
+from ekiden.core.values import dumps
 from ekiden.sessions import said
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ async def cost(chat: Chat, argument: str) -> CommandReply:
     """`/cost`."""
     from ekiden.api.local.costs import summary_of
     from ekiden.cli.views.costs import cost_headers, cost_rows, unpriced_note
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
     from ekiden.models.prices import has_price_list
     from ekiden.sessions.costs import cost_report, events_with_asked
 
@@ -63,7 +63,7 @@ async def cost(chat: Chat, argument: str) -> CommandReply:
 async def _shared(chat: Chat, record: dict[str, Any]) -> list[Shape]:
     """The variables of the session's user and of the app, if there are any."""
     from ekiden.cli.views.state import HEADERS, shared_rows
-    from ekiden.core.values import to_json
+    from ekiden.core.documents import to_json
     from ekiden.runtime.history.session_state import shared_state
 
     assert chat.row is not None

@@ -12,10 +12,10 @@ from typing import Any, Final
 from a2a.types import Artifact, Message, Part, Role, Task, TaskState, TaskStatus
 
 from ekiden.core.conversation.model import is_message, text_of
+from ekiden.core.documents import to_json
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Run, parse_run_id
-from ekiden.core.values import to_json
 from ekiden.integrations.a2a.server.values import (
     agent_message,
     clean,

@@ -1,0 +1,184 @@
+"""Frozen dataclasses to JSON and back, each field described once."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import cache
+from itertools import pairwise
+from types import NoneType, UnionType
+from typing import (
+    Any,
+    ClassVar,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+T = TypeVar("T")
+Convert = Callable[[Any], Any]
+
+_PLAIN = frozenset({str, int, float, bool, NoneType})
+"""Types that are JSON themselves; most values have one, and further checks are slow."""
+
+
+def _describe(schema: dict[str, Any], kind: type) -> None:
+    """Add the class's descriptions to the JSON Schema of a value: names, and each field."""
+    texts = field_texts(kind)
+    properties = schema["properties"]
+    for name, key, may_go in _written(kind):
+        about = properties.pop(name)
+        if name in texts:
+            about["description"] = texts[name]
+        if may_go:
+            about.update(next(each for each in about.pop("anyOf") if each != {"type": "null"}))
+        about.pop("default", None)
+        properties[key] = about
+    if "description" in schema:
+        schema["description"] = schema["description"].partition("\n\nFor example::")[0]
+    schema["required"] = [key for _, key, may_go in _written(kind) if not may_go]
+
+
+@cache
+def field_texts(kind: type) -> dict[str, str]:
+    """By name, the docstrings of the fields of a class and its base classes."""
+    found: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        if is_dataclass(each):
+            [tree] = ast.parse(textwrap.dedent(inspect.getsource(each))).body
+            for field_, below in pairwise(cast("ast.ClassDef", tree).body):
+                match field_, below:
+                    case (
+                        ast.AnnAssign(target=ast.Name(id=name)),
+                        ast.Expr(value=ast.Constant(value=str(text))),
+                    ):
+                        found[name] = inspect.cleandoc(text)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """Base class of values for people and programs, as JSON with the names of their fields."""
+
+    __pydantic_config__: ClassVar[Any] = {"json_schema_extra": _describe}
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON, with the names of the fields."""
+        found: dict[str, Any] = to_json(self)
+        return found
+
+
+def named(name: str, **options: Any) -> Any:
+    """A field with another name in JSON, because the name is a Python keyword."""
+    return field(**options, metadata={"json": name})
+
+
+def left_out(**options: Any) -> Any:
+    """A field that JSON omits if it is `None`."""
+    return field(default=None, **options, metadata={"left_out": True})
+
+
+def written(write: Convert, read: Convert) -> Mapping[str, Convert]:
+    """The metadata of a field that holds no `Value`: how it becomes JSON, and how it is read."""
+    return {"write": write, "read": read}
+
+
+def to_json(value: Any) -> Any:
+    """The value as JSON: objects in the order of their fields."""
+    if type(value) in _PLAIN:
+        return value
+    if hasattr(value, "__dataclass_fields__"):
+        kind: Any = type(value)
+        return {
+            key: found if type(found) in _PLAIN else write(found)
+            for name, key, may_go, write in _writing(kind)
+            if (found := getattr(value, name)) is not None or not may_go
+        }
+    if isinstance(value, list | tuple):
+        return [each if type(each) in _PLAIN else to_json(each) for each in value]
+    if isinstance(value, Mapping):
+        return {key: to_json(each) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [to_json(each) for each in value]
+    return value
+
+
+def from_json(type: Any, data: Any) -> Any:
+    """The value of this type from JSON.
+
+    Fields of another version are ignored, and missing ones get their default, or `None` without
+    one, so that a program can talk to an older or newer server.
+    """
+    return _converter(type)(data)
+
+
+@cache
+def _writing(kind: Any) -> tuple[tuple[str, str, bool, Convert], ...]:
+    """`_written`, and how each field becomes JSON; one of `Any` is JSON, however deep it is."""
+    ways = [
+        _as_it_is if each.type in (Any, "Any") else each.metadata.get("write", to_json)
+        for each in fields(kind)
+    ]
+    return tuple((*about, way) for about, way in zip(_written(kind), ways, strict=True))
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+@cache
+def _written(kind: Any) -> tuple[tuple[str, str, bool], ...]:
+    return tuple(
+        (each.name, each.metadata.get("json", each.name), bool(each.metadata.get("left_out")))
+        for each in fields(kind)
+    )
+
+
+@cache
+def _converter(hint: Any) -> Convert:
+    """How JSON becomes a value of the type; types that are JSON themselves stay as they are."""
+    origin, args = get_origin(hint), get_args(hint)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return _object_converter(hint)
+    if isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_make"):
+        return cast("Convert", hint._make)
+    if origin in (Union, UnionType):
+        others = [each for each in args if each is not NoneType]
+        if len(others) == 1:
+            inner = _converter(others[0])
+            return lambda data: None if data is None else inner(data)
+    if origin is tuple or origin is Sequence:
+        member = _converter(args[0])
+        return lambda data: tuple(member(each) for each in data or ())
+    if origin is Mapping and is_dataclass(args[1]):
+        member_hint: Any = args[1]
+        of_each = _converter(member_hint)
+        return lambda data: {key: of_each(each) for key, each in (data or {}).items()}
+    return lambda data: data
+
+
+def _object_converter(kind: type[T]) -> Convert:
+    hints = get_type_hints(kind)
+    parts = [
+        (
+            each,
+            each.metadata.get("json", each.name),
+            each.metadata.get("read") or _converter(hints[each.name]),
+        )
+        for each in fields(cast("Any", kind))
+    ]
+
+    def convert(data: Mapping[str, Any]) -> T:
+        given = {each.name: made(data[key]) for each, key, made in parts if key in data}
+        for each, _, _ in parts:
+            if each.name not in given and each.default is each.default_factory is MISSING:
+                given[each.name] = None
+        return kind(**given)
+
+    return convert
