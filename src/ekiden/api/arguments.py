@@ -19,8 +19,8 @@ from ekiden.api.endpoint import (
 )
 from ekiden.api.pages import Page, Pages
 from ekiden.api.texts import MOMENT, SAID, SESSION_ID
-from ekiden.core.conversation.quotes import is_unicode
 from ekiden.core.errors.server import RequestInvalid
+from ekiden.core.text import is_unicode
 
 T = TypeVar("T")
 

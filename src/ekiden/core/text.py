@@ -289,3 +289,12 @@ def _without_vowel(word: str) -> str:
     if word.endswith("e") and len(word) > 4:
         return word[:-1]
     return word[:-1] if word.endswith(("a", "o", "i")) and len(word) > 5 else word
+
+
+def is_unicode(text: str) -> bool:
+    """Whether the text can be encoded as UTF-8: it has no lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

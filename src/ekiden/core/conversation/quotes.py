@@ -78,15 +78,6 @@ def _escape(match: re.Match[str]) -> str:
     return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
 
 
-def is_unicode(text: str) -> bool:
-    """Whether the text can be encoded as UTF-8: it has no lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def as_caller_data(items: Iterable[Item]) -> tuple[Item, ...]:
     """The items as messages of the user: user messages unchanged, all others quoted."""
     found: list[Item] = []
