@@ -12,7 +12,7 @@ from ahocorasick_rs import AhoCorasick
 from ekiden.agents.pattern_set import PatternSet, fault_of
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
-from ekiden.core.text import folded, marked, opening, stem
+from ekiden.core.keywords import folded, marked, opening, stem
 from ekiden.routing.decision import Score, StageResult
 
 MAX_CHARS = 20_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ekiden.core.text import alike
+from ekiden.core.keywords import alike
 from tests.support.cases import each_case
 
 

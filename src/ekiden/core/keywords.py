@@ -1,0 +1,188 @@
+"""Keywords: the form in which texts are searched for them, and stems of inflected words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from unicodedata import category, normalize
+
+# Keyword normalization: the form in which texts are searched for keywords.
+#
+# Two steps turn "is this keyword a word of the text" into "is this string part of that string",
+# which one automaton answers for all keywords of all agents at once:
+#
+# 1. `folded`: what looks alike becomes alike. Case, full-width and other compatibility forms,
+#    typographic apostrophes and hyphens, invisible characters, and the kind and amount of white
+#    space do not count.
+# 2. `marked`: a mark is put before and after every word. ``err`` becomes ``|err|``, which is not
+#    part of ``|merry|``.
+#
+# Only scripts with spaces have words. In Han, kana, Hangul, Thai and similar scripts nothing is
+# marked, so that a keyword matches anywhere; and since their characters belong to no word,
+# ``error`` is a whole word in ``出现error了``.
+
+
+MARK = "\x1f"
+"""Not in folded text: it counts as white space."""
+
+_UNSPACED = (
+    "\u0e00-\u109f"  # Thai, Lao, Tibetan, Myanmar
+    "\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff\u3130-\u318f"  # Hangul: particles follow directly
+    "\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\ua980-\ua9ff\uaa60-\uaadf"  # Khmer, Tai …
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u312f\u31a0-\u31bf\u31f0-\u31ff"  # kana …
+    "\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\uf900-\ufaff"  # Han, Yi
+    "\U0001aff0-\U0001b16f\U00020000-\U0003ffff"
+)
+"""Scripts without spaces between words, or in which endings stick to them, as character ranges."""
+
+_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_WORD = re.compile(rf"[a-z](?:\+\+|#(?![^\W{_UNSPACED}]))|[^\W{_UNSPACED}]+")
+"""Letters, digits and ``_``; one letter with ``++`` or ``#`` too, for else C would be found in C++
+and C#. Combining marks are letters for `marked`, which Python's ``\\w`` does not know."""
+
+_ALIKE: dict[int, str | None] = {
+    **dict.fromkeys(map(ord, "\u2018\u2019\u201b\u02bc\u00b4"), "'"),
+    **dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2212"), "-"),
+    **dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"), None),
+    **dict.fromkeys(range(0xFE00, 0xFE10), None),
+    **dict.fromkeys(range(0xE0100, 0xE01F0), None),
+}
+_MANY_MARKS = 30
+"""No language has more combining marks in a row; normalising takes time with the square of it."""
+
+
+def folded(text: str) -> str:
+    """`text` with everything unified that keywords do not distinguish; accepts any string."""
+    if text.isascii():
+        return " ".join(text.lower().split())
+    text = text.encode("utf-8", "replace").decode()  # a lone surrogate becomes a question mark
+    text = normalize("NFKC", normalize("NFKC", _thinned(text)).casefold())
+    text = text.translate(_ALIKE).replace("i\u0307", "i")  # what casefold makes of İ
+    return " ".join(text.split())
+
+
+def alike(text: str) -> str:
+    """`text` normalized for substring search in any script: without case and compatibility forms.
+    It is ten times as fast as `folded`."""
+    if text.isascii():
+        return text.lower()
+    return normalize("NFKC", normalize("NFKC", _thinned(text)).casefold())
+
+
+def marked(text: str, form: Callable[[str], str] = str) -> str:
+    """Folded text with `MARK` around every word; adjacent words share one.
+
+    Every word is replaced by its `form`, such as the common stem of its inflected forms.
+    """
+    accents = {} if text.isascii() else {ord(c): "a" for c in set(text) if _is_accent(c)}
+    if accents:
+        pieces: list[str] = []
+        end = 0
+        for word in _WORD.finditer(text.translate(accents)):
+            written = text[word.start() : word.end()]
+            pieces += (text[end : word.start()], MARK, form(written), MARK)
+            end = word.end()
+        text = "".join((*pieces, text[end:]))
+    else:
+        text = _WORD.sub(lambda word: f"{MARK}{form(word[0])}{MARK}", text)
+    return text.replace(MARK + MARK, MARK)
+
+
+def opening(text: str, length: int) -> str:
+    """The first `length` characters of `text`, without a partial last word."""
+    head = text[:length]
+    if len(text) > length and _is_letter(text[length]):
+        end = length
+        while end and _is_letter(head[end - 1]):
+            end -= 1
+        head = head[:end]
+    return head
+
+
+def _thinned(text: str) -> str:
+    if len(text) < 1000:
+        return text
+    accents = "".join(sorted(each for each in set(text) if category(each)[0] == "M"))
+    if not accents:
+        return text
+    run = re.escape(accents)
+    return re.sub(f"([{run}]{{{_MANY_MARKS}}})[{run}]+", r"\1", text)
+
+
+def _is_accent(character: str) -> bool:
+    """Whether it is a combining mark of a script that has spaces."""
+    return (
+        character > "\u02ff" and category(character)[0] == "M" and not _IS_UNSPACED.match(character)
+    )
+
+
+def _is_letter(character: str) -> bool:
+    return _is_accent(character) or bool(_WORD.match(character))
+
+
+# Unifies inflected forms of a word: crashes, crashed and crashing become crash.
+#
+# A light stemmer that knows only endings, for English and similar languages in Latin letters, and
+# for languages in Cyrillic. It knows no words and does not detect the language: two forms are the
+# same if they have the same stem, and a stem alone means nothing. Words in other scripts, and
+# those with a digit, are unchanged.
+
+
+_LATIN = re.compile(r"[a-zß-ɏ']+")
+_CYRILLIC = re.compile(r"[а-ӿ]+")
+_VOWEL = re.compile(r"[aeiouyà-æè-ïò-öø-ýā-ő]")
+_SHORT = re.compile(r"[^aeiouy][aeiouy][^aeiouywx]")
+"""What is left of such a word has lost an e: caring is of care, not of car."""
+_CYRILLIC_ENDING = re.compile(
+    r"(?:ами|ями|ого|его|ому|ему|ыми|ими|ов|ев|ей|ам|ям|ах|ях|ым|им|ом|ем|ой|ий|ый|ую|ая|ые|ых|их"
+    r"|[аеиоуыэюяьй])$"
+)
+_WHOLE = frozenset({"news", "always", "lens", "does", "embed", "embeds"})
+
+
+@lru_cache(maxsize=16_384)
+def stem(word: str) -> str:
+    """The common stem of the forms of `word`, which is in lower case."""
+    if len(word) < 4 or word in _WHOLE:
+        return word
+    if _LATIN.fullmatch(word):
+        return _without_vowel(_without_verb_ending(_without_plural(word)))
+    if _CYRILLIC.fullmatch(word):
+        shorter = _CYRILLIC_ENDING.sub("", word)
+        return shorter if len(shorter) >= 4 else word
+    return word
+
+
+def _without_plural(word: str) -> str:
+    word = word.removesuffix("'s").removesuffix("'")
+    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+        return word[:-2]
+    if word.endswith("ies") and len(word) > 4:
+        return f"{word[:-3]}y"
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3:
+        return word[:-1]
+    if word.endswith(("ern", "eln")) and len(word) > 6:
+        return word[:-1]
+    return word[:-2] if word.endswith("en") and len(word) > 6 else word
+
+
+def _without_verb_ending(word: str) -> str:
+    if word.endswith("ied") and len(word) > 4:
+        return f"{word[:-3]}y"
+    for ending in ("ing", "ed"):
+        left = word.removesuffix(ending)
+        if left == word or len(left) < 3 or not _VOWEL.search(left) or word.endswith("eed"):
+            continue
+        if left[-1] == left[-2] and left[-1] not in "aeiou":
+            # Doubled by the ending, as in running, but not in adding, passing or telling.
+            own = len(left) == 3 or left[-1] in "sz" or (left[-1] == "l" and len(left) == 4)
+            return left if own else left[:-1]
+        return f"{left}e" if len(left) == 3 and _SHORT.fullmatch(left) else left
+    return word
+
+
+def _without_vowel(word: str) -> str:
+    if word.endswith("e") and len(word) > 4:
+        return word[:-1]
+    return word[:-1] if word.endswith(("a", "o", "i")) and len(word) > 5 else word
