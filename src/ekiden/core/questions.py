@@ -236,6 +236,10 @@ class AskScope(Protocol):
         """A person's decision."""
         ...
 
+    async def follow(self, items: Sequence[str]) -> None:
+        """Wait for one of these inbox items, which another session asked."""
+        ...
+
 
 def check_subject(subject: object) -> None:
     """`UserError` for an invalid subject."""

@@ -24,11 +24,17 @@ from ekiden.compat.agents import (
     handoff,
     input_guardrail,
 )
-from ekiden.compat.agents.hosted_tools import HostedMCPTool, ShellCommandRequest, ShellTool
+from ekiden.compat.agents.hosted_tools import (
+    ApplyPatchTool,
+    HostedMCPTool,
+    ShellCommandRequest,
+    ShellTool,
+)
 from ekiden.compat.agents.items import typed
 from ekiden.compat.agents.testing import ScriptedModel, assistant_message, function_call
+from ekiden.inbox import Inbox
 from ekiden.testing import ScriptedModel as NativeModel
-from ekiden.testing import call, say
+from ekiden.testing import say
 
 
 @function_tool
@@ -220,6 +226,60 @@ async def test_a_shell_call_runs_here_and_goes_back_in_its_own_form() -> None:
     assert model.last_call.input[-1]["output"][0]["stdout"] == "ran ls"
 
 
+@pytest.mark.parametrize(
+    ("tool", "asked", "told"),
+    [
+        (
+            ShellTool(executor=lambda request: "", needs_approval=True),
+            {"type": "shell_call", "action": {"commands": ["ls"]}, "status": "completed"},
+            {
+                "type": "shell_call_output",
+                "output": [
+                    {"stdout": "", "stderr": "no", "outcome": {"type": "exit", "exit_code": 1}}
+                ],
+            },
+        ),
+        (
+            ApplyPatchTool(editor=Any, needs_approval=True),  # type: ignore[arg-type]
+            {
+                "type": "apply_patch_call",
+                "operation": {"type": "delete_file", "path": "a"},
+                "status": "completed",
+            },
+            {"type": "apply_patch_call_output", "output": "no", "status": "failed"},
+        ),
+    ],
+)
+async def test_a_rejected_call_of_a_local_tool_is_answered_in_its_own_form(
+    tool: Any, asked: Any, told: Any
+) -> None:
+    model = _asking({**asked, "id": "s1", "call_id": "c1"})
+    agent: Agent[Any] = Agent(name="a", tools=[tool], model=model)
+    result = await Runner.run(agent, "go")
+    state = result.to_state()
+    state.reject(result.interruptions[0], rejection_message="no")
+    result = await Runner.run(agent, state)
+    assert model.last_call is not None
+    assert model.last_call.input[-1] == {"call_id": "c1", **told}
+    assert result.new_items[1].output == "no"
+
+
+async def test_a_resumed_run_sends_only_what_the_provider_does_not_have() -> None:
+    @function_tool(needs_approval=True)
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    model = _asking(function_call("pay", {}, call_id="p"))
+    agent: Agent[Any] = Agent(name="a", tools=[pay], model=model)
+    result = await Runner.run(agent, "go", auto_previous_response_id=True)
+    state = await RunState.from_json(agent, result.to_state().to_json())
+    state.approve(state.get_interruptions()[0])
+    await Runner.run(agent, state)
+    assert model.last_call is not None
+    assert [item["type"] for item in model.last_call.input] == ["function_call_output"]
+
+
 async def test_wrong_options_are_named() -> None:
     with pytest.raises(UserError, match="starts with an Agent"):
         await Runner.run("agent", "hello")  # type: ignore[arg-type]
@@ -229,31 +289,57 @@ async def test_wrong_options_are_named() -> None:
         ToolExecutionConfig(max_function_tool_concurrency=0)
 
 
-async def test_a_person_approves_a_call_inside_an_agent_that_works_as_a_tool() -> None:
-    called: list[str] = []
+def _paying_team(paid: list[int]) -> Agent[Any]:
+    """A desk that asks its office, which asks its till, which pays twice."""
 
     @function_tool(needs_approval=True)
-    def pay() -> str:
+    def pay(yen: int) -> str:
         """Pay."""
-        called.append("pay")
+        paid.append(yen)
         return "paid"
 
-    inner_model = NativeModel([call("pay"), say("It is paid.")])
-    inner = Agent(name="inner", model=inner_model, tools=[pay])
-    tool = inner.as_tool(tool_name="ask", tool_description="Ask.", needs_approval=True)
-    outer_model = NativeModel([call("ask", input="x"), say("Done.")])
-    outer = Agent(name="outer", model=outer_model, tools=[tool])
-    result = await Runner.run(outer, "Pay it")
-    asked = []
-    while result.interruptions:
-        state = result.to_state()
-        for item in result.interruptions:
-            asked.append(item.tool_name)
-            state.approve(item)
-        result = await Runner.run(outer, state)
-    assert (asked, called) == (["ask", "pay"], ["pay"])
-    assert result.final_output == "Done."
-    assert result.new_items[1].output == "It is paid."
+    def asking(name: str, *calls: Any, tools: list[Any]) -> Agent[Any]:
+        return Agent(name=name, tools=tools, model=_asking(*calls, answer=f"{name} is done"))
+
+    pays = [function_call("pay", {"yen": yen}, call_id=f"p{yen}") for yen in (1, 2)]
+    till = asking("till", *pays, tools=[pay]).as_tool("till", "Ask it.")
+    to_till = function_call("till", {"input": "go"}, call_id="t")
+    office = asking("office", to_till, tools=[till]).as_tool("office", "Ask it.")
+    to_office = function_call("office", {"input": "go"}, call_id="o")
+    return asking("desk", to_office, tools=[office])
+
+
+async def test_a_call_deep_inside_agents_as_tools_is_one_question_in_the_inbox() -> None:
+    paid: list[int] = []
+    desk = _paying_team(paid)
+    result = await Runner.run(desk, "Pay it.")
+    one, two = result.interruptions
+    assert [one.agent.name, one.call_id, two.call_id] == ["till", "p1", "p2"]
+    state = result.to_state()
+    inbox = Inbox(state.store)
+    opened = (await inbox.list()).items
+    assert {item.id for item in opened} == {one.inbox_id, two.inbox_id}
+    state.approve(one)
+    result = await Runner.run(desk, state)
+    assert (paid, [item.call_id for item in result.interruptions]) == ([1], ["p2"])
+    result = await Runner.run(desk, result.to_state())  # Nothing was decided.
+    [item] = (await inbox.list()).items
+    assert [item.id] == [each.inbox_id for each in result.interruptions]
+    await inbox.answer(item.id, by="mira", choice="reject", text="enough")
+    result = await Runner.run(desk, result.to_state())
+    assert (result.final_output, paid) == ("desk is done", [1])
+    assert not (await inbox.list()).items
+
+
+async def test_a_state_as_json_brings_the_sessions_of_agents_as_tools_along() -> None:
+    paid: list[int] = []
+    desk = _paying_team(paid)
+    text = (await Runner.run(desk, "Pay it.")).to_state().to_string()
+    state = await RunState.from_string(desk, text)  # In a store that has none of it.
+    for item in state.get_interruptions():
+        state.approve(item)
+    result = await Runner.run(desk, state)
+    assert (result.final_output, sorted(paid)) == ("desk is done", [1, 2])
 
 
 async def test_a_function_answers_openais_question_about_an_mcp_tool() -> None:

@@ -122,6 +122,7 @@ class _AgentCall:
                 agent=context.agent,
                 run_config=config,
                 tool_input=tool_input,
+                decisions=context.decisions,
             )
         more = {
             "context": within,

@@ -112,7 +112,7 @@ class ToolCallOutputItem(native.ToolCallOutputItem):
         self,
         agent: Any,
         raw_item: Any,
-        output: Any = None,
+        output: Any,
         tool_origin: Any = None,
         custom_data: dict[str, Any] | None = None,
     ) -> None:

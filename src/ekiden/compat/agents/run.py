@@ -226,7 +226,7 @@ def _resumed(agent: Agent[Any], state: RunState[Any], options: dict[str, Any]) -
         conversation_id=options.get("conversation_id") or state.conversation_id,
         auto_previous_response_id=state.auto_previous_response_id,
     )
-    relay.turn = state.current_turn
+    relay.turn, relay.sent = state.current_turn, state.sent
     relay.current = state.current_agent or agent
     waiting = {id(each) for each in state.interruptions}
     relay.new_items.extend(each for each in state.new_items if id(each) not in waiting)

@@ -58,6 +58,8 @@ class RunState(Generic[TContext]):
     conversation_id: str | None = None
     previous_response_id: str | None = None
     auto_previous_response_id: bool = False
+    sent: int = 0
+    """How much of the conversation the provider keeps itself."""
     session_id: str = ""
     store: Any = None
     current_turn: int = 0
@@ -72,13 +74,13 @@ class RunState(Generic[TContext]):
     pending: list[Any] = field(default_factory=list)
     snapshot: dict[str, Any] | None = None
     """The session as another process stored it: imported when the run is resumed."""
+    nested: list[dict[str, Any]] = field(default_factory=list)
+    """The same of the sessions of agents as tools that wait."""
     is_open: bool = True
     """Whether the loop has something to resume; else the run ended."""
     final_output: Any = None
     trace_state: TraceState | None = None
     """The trace that the run goes on in."""
-    is_answered_by_person: bool = False
-    """Whether the decisions are a person's, who answered the question of the outer run."""
 
     @property
     def pending_input(self) -> list[Any]:
@@ -124,6 +126,7 @@ class RunState(Generic[TContext]):
             "$schemaVersion": CURRENT_SCHEMA_VERSION,
             "session_id": self.session_id,
             "session": self.snapshot,
+            "nested_sessions": self.nested,
             "current_turn": self.current_turn,
             "max_turns": self.max_turns,
             "current_agent": {"name": self.current_agent.name},
@@ -133,6 +136,7 @@ class RunState(Generic[TContext]):
             "conversation_id": self.conversation_id,
             "previous_response_id": self.previous_response_id,
             "auto_previous_response_id": self.auto_previous_response_id,
+            "sent": self.sent,
             "context": {
                 "usage": serialize_usage(self.context.usage),
                 "context": _context(self.context.context, context_serializer, strict_context),
@@ -199,11 +203,13 @@ class RunState(Generic[TContext]):
             conversation_id=state_json.get("conversation_id"),
             previous_response_id=state_json.get("previous_response_id"),
             auto_previous_response_id=state_json.get("auto_previous_response_id", False),
+            sent=state_json.get("sent", 0),
             session_id=state_json["session_id"],
             current_turn=state_json["current_turn"],
             current_agent=_found(known, state_json["current_agent"]["name"]),
             pending=list(state_json.get("pending_input", ())),
             snapshot=state_json["session"],
+            nested=list(state_json.get("nested_sessions", ())),
             trace_state=TraceState.from_json(state_json.get("trace")),
         )
 

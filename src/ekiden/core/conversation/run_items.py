@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from collections.abc import Iterable
 from copy import deepcopy
@@ -61,8 +62,15 @@ class RunItemBase:
             setattr(self, slot, weakref.ref(held))
 
     def __repr__(self) -> str:
-        name = getattr(self.agent, "name", None)
-        return f"<{self.__class__.__name__} agent={name!r} {self.raw_item!r}>"
+        given = [
+            each
+            for each in inspect.signature(type(self)).parameters.values()
+            if each.kind is not each.KEYWORD_ONLY
+        ]
+        needed = [each.name for each in given if each.default is each.empty]
+        names = [*needed, "type", *(each.name for each in given if each.name not in needed)]
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{type(self).__name__}({fields})"
 
 
 def raw_field(raw_item: Any, name: str) -> Any:

@@ -164,6 +164,23 @@ class CodeQuestions:
             post(run, key, item)
         return decided(run, key)
 
+    async def follow(self, items: Sequence[str]) -> None:
+        """Wait until one of these questions, which another session asked, is closed.
+
+        `Suspended` until then. People see each question once: nothing is added to the inbox.
+        """
+        run = self._run
+        keys = {f"{self._step}.q.{item}": item for item in items}
+        for key, item in keys.items():
+            if key not in run.memo and key not in run.cursor.questions.open:
+                run.put_question(key, partial(self._follow, key, item))
+        if not all(key in run.memo for key in keys):
+            raise Suspended
+
+    def _follow(self, key: str, item: str) -> None:
+        run = self._run
+        run.cursor.questions.open[key] = OpenQuestion("inbox", item, run.config.operator)
+
     async def _stage(
         self, fresh: Sequence[tuple[str, Ask]], group: str | None, mode: GroupMode
     ) -> None:

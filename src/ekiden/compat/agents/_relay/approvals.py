@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from contextvars import Context
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 from ekiden.compat.agents._relay.local_tools import approval_subject
-from ekiden.compat.agents._relay.relay import Relay
+from ekiden.compat.agents._relay.relay import Offered, Relay
 from ekiden.compat.agents.items import ToolApprovalItem, typed
 from ekiden.compat.agents.run_config import ToolErrorFormatterArgs
 from ekiden.compat.agents.run_state import agents_of
@@ -16,9 +16,11 @@ from ekiden.compat.agents.tool import DEFAULT_APPROVAL_REJECTION_MESSAGE, Functi
 from ekiden.core.conversation.model import Item
 from ekiden.core.errors.messages import InboxItemClosed, InboxItemNotFound
 from ekiden.core.events import Event
+from ekiden.core.questions.inbox_item import InboxItem
 from ekiden.core.roles import Approval, ConfirmationRequest
-from ekiden.inbox import Inbox, InboxQuery
+from ekiden.inbox import Inbox
 from ekiden.runtime.state.calls import settled
+from ekiden.runtime.state.cursor import Cursor
 from ekiden.storage.base import Store
 
 BY = "program"
@@ -92,41 +94,32 @@ def _object(arguments: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-async def interruptions(
-    relay: Relay, store: Store, session_id: str, events: list[Event]
-) -> list[ToolApprovalItem]:
-    """The calls that wait, each with its question in the inbox."""
-    page = await Inbox(store).list(InboxQuery(session_id=session_id), limit=200)
-    questions = [item for item in page.items if item.kind == "confirmation"]
-    waiting: list[ToolApprovalItem] = [
-        ToolApprovalItem(
-            _inner_agent(relay, item.context["agent"]),
-            typed(item.context["call"]),
-            item.context["call"].get("name"),
-            inbox_id=item.id,
-        )
-        for item in reversed(page.items)
-        if item.kind == "approval" and isinstance(item.context, dict) and "call" in item.context
-    ]
-    for event, call in _open_calls(events):
-        agent = relay.by_name.get(event.agent or "", relay.current)
-        for each in questions:
-            same = (each.arguments or "{}") == (call.get("arguments") or "{}")
-            if each.tool == call["name"] and same:
-                questions.remove(each)
-                waiting.append(_item(relay, agent, call, each.id))
-                break
-    return waiting
+async def interruptions(relay: Relay, store: Store, session_id: str) -> list[ToolApprovalItem]:
+    """The calls that wait, each with its question in the inbox; also those of agents as tools."""
+    cursor = Cursor.from_json((await store.get(session_id)).cursor)
+    ids = [each.id for each in cursor.questions.open.values() if each.kind == "inbox"]
+    questions = [await Inbox(store).get(each) for each in reversed(ids)]
+    relay.waits_in = list(dict.fromkeys(each.session_id or session_id for each in questions))
+    waiting: list[ToolApprovalItem] = []
+    for place in relay.waits_in:
+        known = relay.by_name if place == session_id else agents_of(relay.agent)
+        events = await store.events(place, with_items=True)
+        for event, call in reversed(_open_calls(events)):  # Earlier runs may have left some.
+            found = next((each for each in questions if _is_about(each, place, call)), None)
+            if found is not None:
+                questions.remove(found)
+                agent = known.get(event.agent or "", relay.current)
+                waiting.append(_item(relay, agent, call, found.id))
+    return waiting[::-1]
 
 
-def _inner_agent(relay: Relay, name: str) -> Any:
-    """The agent of a nested run that waits."""
-    known = agents_of(relay.agent)
-    return known.get(name, relay.current)
+def _is_about(item: InboxItem, session_id: str, call: Item) -> bool:
+    same = (item.arguments or "{}") == (call.get("arguments") or "{}")
+    return item.tool == call["name"] and same and item.session_id == session_id
 
 
 def _item(relay: Relay, agent: Any, call: Item, inbox_id: str) -> ToolApprovalItem:
-    offer = relay.offer_of(agent)
+    offer = relay.offered.get(id(agent)) or Offered.of(agent.tools)
     local = offer.local.get(call["name"])
     name = call["name"] if local is None else local.name
     if local is not None:
@@ -149,7 +142,7 @@ def _item(relay: Relay, agent: Any, call: Item, inbox_id: str) -> ToolApprovalIt
     )
 
 
-def _open_calls(events: list[Event]) -> list[tuple[Event, Item]]:
+def _open_calls(events: Sequence[Event]) -> list[tuple[Event, Item]]:
     """The calls that have no output yet."""
     done = {
         item["call_id"]
@@ -165,13 +158,10 @@ def _open_calls(events: list[Event]) -> list[tuple[Event, Item]]:
     ]
 
 
-async def answer(
-    relay: Relay, store: Store, items: list[ToolApprovalItem], *, by_person: bool = False
-) -> None:
+async def answer(relay: Relay, store: Store, items: list[ToolApprovalItem]) -> None:
     """Give the program's decisions to the questions in the inbox.
 
-    What a person answered there meanwhile stands. A tool may not answer questions; with
-    `by_person` its agent was answered by a person, so this is not the tool's own doing.
+    What a person answered there meanwhile stands.
     """
     inbox = Inbox(store)
     for item in items:
@@ -183,13 +173,7 @@ async def answer(
         said = ""
         if not decided:
             said = await rejection(relay, item.qualified_name or "", item.call_id or "")
-        reply = inbox.answer(
-            item.inbox_id, by=BY, choice="approve" if decided else "reject", text=said
-        )
-        try:
-            if by_person:
-                await asyncio.create_task(reply, context=Context())
-            else:
-                await reply
-        except (InboxItemClosed, InboxItemNotFound):
-            continue
+        with suppress(InboxItemClosed, InboxItemNotFound):
+            await inbox.answer(
+                item.inbox_id, by=BY, choice="approve" if decided else "reject", text=said
+            )

@@ -9,6 +9,7 @@ from typing import Any
 from ekiden.compat.agents._relay import shared_agents
 from ekiden.compat.agents._relay.approvals import RelayApprover, answer, interruptions
 from ekiden.compat.agents._relay.history import History
+from ekiden.compat.agents._relay.nested import between
 from ekiden.compat.agents._relay.relay import NOTHING, Relay
 from ekiden.compat.agents._relay.team import RelayHooks, Team
 from ekiden.compat.agents.exceptions import (
@@ -43,6 +44,7 @@ class Driver:
         self._team = Team(relay)
         self.native: NativeResult[Any, Any] | None = None
         self._snapshot: dict[str, Any] | None = None
+        self._nested: list[dict[str, Any]] = []
         self.stops_after_turn = False
 
     @property
@@ -94,12 +96,7 @@ class Driver:
                 for each in state.snapshot["events"]:
                     relay.take(Event.from_json(each))
             if state is not None:
-                await answer(
-                    relay,
-                    self.session.store,
-                    state.interruptions,
-                    by_person=state.is_answered_by_person,
-                )
+                await answer(relay, self.session.store, state.interruptions)
             stream = runner.resume_streamed(root, self.session, **more)
         else:
             given = await self._history.input(relay)
@@ -125,13 +122,14 @@ class Driver:
         """The run waits for approval: find what for, and copy the session for `RunState`."""
         relay, store = self.relay, self.session.store
         relay.final = NOTHING
-        relay.interruptions = await interruptions(
-            relay, store, self.session.session_id, native.events
-        )
+        relay.interruptions = await interruptions(relay, store, self.session.session_id)
         relay.new_items.extend(relay.interruptions)
         from ekiden.runtime.history.session_export import export_session
 
-        self._snapshot = await export_session(store, self.session.session_id)
+        own = self.session.session_id
+        self._snapshot = await export_session(store, own)
+        inside = [each for place in relay.waits_in for each in between(own, place)]
+        self._nested = [await export_session(store, each) for each in dict.fromkeys(inside)]
 
     def _config(self) -> RunConfig:
         config = self.relay.config
@@ -196,6 +194,7 @@ class Driver:
             conversation_id=relay.conversation_id,
             previous_response_id=relay.previous_response_id,
             auto_previous_response_id=relay.auto_previous_response_id,
+            sent=relay.sent,
             session_id=self.session.session_id,
             store=self.session.store,
             current_turn=relay.turn,
@@ -208,6 +207,7 @@ class Driver:
             tool_input_guardrail_results=list(relay.tool_input_guardrail_results),
             tool_output_guardrail_results=list(relay.tool_output_guardrail_results),
             snapshot=self._snapshot,
+            nested=self._nested,
             is_open=relay.final is NOTHING,
             final_output=None if relay.final is NOTHING else relay.final,
             trace_state=relay.spans.trace_state,

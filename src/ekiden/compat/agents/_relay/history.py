@@ -76,7 +76,8 @@ class History:
             if state.snapshot is not None and not await self._exists():
                 from ekiden.runtime.history.session_import import import_session
 
-                await import_session(store, state.snapshot)
+                for document in (state.snapshot, *state.nested):
+                    await import_session(store, document)
             try:
                 row = await store.get(self.session.session_id)
             except SessionNotFound:

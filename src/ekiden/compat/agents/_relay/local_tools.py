@@ -21,6 +21,7 @@ from ekiden.compat.agents.hosted_tools import (
     LocalShellTool,
     ShellActionRequest,
     ShellCallData,
+    ShellCallOutcome,
     ShellCommandOutput,
     ShellCommandRequest,
     ShellResult,
@@ -73,25 +74,34 @@ def as_function_call(item: Item, offered: Any) -> Item:
 
 def as_sent(items: list[Item]) -> list[Item]:
     """The loop's items as the model gave them and wants them back."""
-    calls: set[str] = set()
+    calls: dict[str, str] = {}
     sent: list[Item] = []
     for item in items:
         if item.get("type") == "function_call" and item["name"].startswith(_PREFIX):
-            calls.add(item["call_id"])
-            item = json.loads(item["arguments"])
+            call_id, item = item["call_id"], json.loads(item["arguments"])
+            calls[call_id] = item["type"]
         elif item.get("type") == "function_call_output" and item["call_id"] in calls:
-            item = output_item(item)
+            item = output_item(item, calls[item["call_id"]])
         sent.append(item)
     return sent
 
 
-def output_item(item: Item) -> Item:
-    """The output of such a call; a rejection stays text."""
+def output_item(item: Item, kind: str) -> Item:
+    """The output of a call of the type `kind`; text says why the tool did not run."""
     try:
         found = json.loads(item["output"])
     except (TypeError, ValueError):
-        return item
-    return found if isinstance(found, dict) and "type" in found else item
+        found = None
+    if isinstance(found, dict) and "type" in found:
+        return found
+    key = "id" if kind == "local_shell_call" else "call_id"
+    made: Item = {"type": f"{kind}_output", key: item["call_id"], "output": item["output"]}
+    if kind == "shell_call":
+        failed = ShellCallOutcome(type="exit", exit_code=1)
+        made["output"] = [_printed(ShellCommandOutput(stderr=item["output"], outcome=failed))]
+    elif kind == "apply_patch_call":
+        made["status"] = "failed"
+    return made
 
 
 async def invoke(tool: Any, call: Item, context: Any, agent: Any) -> Item:

@@ -17,7 +17,7 @@ from openai.types.responses import (
     ResponseTextDeltaEvent,
 )
 
-from ekiden.compat.agents._relay.items import plain_output, run_item
+from ekiden.compat.agents._relay.items import plain_output
 from ekiden.compat.agents._relay.local_tools import as_function_call, as_sent
 from ekiden.compat.agents._relay.relay import NOTHING, Offered, Relay, in_sdk_words
 from ekiden.compat.agents.agent import Agent
@@ -57,7 +57,7 @@ from ekiden.core.conversation.run_items import raw_field
 from ekiden.runtime.state.calls import both, settled
 from ekiden.runtime.turn.model_call import without_duplicates
 
-_ENDS = ("response.completed", "response.incomplete", "response.failed")
+_FAILURES = ("response.incomplete", "response.failed", "response.error", "error")
 
 
 class RelayModel:
@@ -273,9 +273,9 @@ class RelayModel:
                 conversation_id=more["conversation_id"],
             )
             return response
-        return await self._streamed(model.stream_response(*given, **more), offer)
+        return await self._streamed(model.stream_response(*given, **more))
 
-    async def _streamed(self, stream: Any, offer: Offered) -> ModelResponse:
+    async def _streamed(self, stream: Any) -> ModelResponse:
         relay, end, done = self._relay, None, []
         stream = await settled(stream)
         async with aclosing(stream):
@@ -284,9 +284,10 @@ class RelayModel:
                 kind = getattr(event, "type", "")
                 if kind == "response.output_item.done":
                     done.append(event.item)
-                    self._show_early(event.item, offer)
-                elif kind in _ENDS:
+                elif kind == "response.completed":
                     end = event.response
+                elif kind in _FAILURES:
+                    raise ModelBehaviorError(_failure(event))
                 await asyncio.sleep(0)
         if end is None:
             raise ModelBehaviorError("Model did not produce a final response!")
@@ -298,14 +299,6 @@ class RelayModel:
             response_id=end.id,
             request_id=getattr(end, "_request_id", None),
         )
-
-    def _show_early(self, item: Any, offer: Offered) -> None:
-        """A call or a thought is shown as soon as it is complete."""
-        relay = self._relay
-        kind = raw_field(item, "type")
-        if kind == "function_call" and raw_field(item, "name") in offer.tools:
-            relay.shown_calls.add(raw_field(item, "call_id"))
-            relay.show_item(run_item(item, self._agent, offer))
 
     async def _ask_native(
         self,
@@ -449,6 +442,14 @@ def tracing_of(relay: Relay) -> ModelTracing:
     if relay.config.trace_include_sensitive_data:
         return ModelTracing.ENABLED
     return ModelTracing.ENABLED_WITHOUT_DATA
+
+
+def _failure(event: Any) -> str:
+    """Why a streamed answer has no end."""
+    response = getattr(event, "response", None)
+    why = getattr(response, "error", None) or getattr(response, "incomplete_details", None)
+    said = getattr(event, "message", None) or raw_field(why, "message") or raw_field(why, "reason")
+    return f"The model's answer ended with {event.type!r}" + (f": {said}" if said else "")
 
 
 def _text(output: Any) -> str:

@@ -1,7 +1,7 @@
 """The run of an agent that works as a tool: in a session of its own, seen through its caller.
 
 The session's id is made of the call's, so that a call that is made again after a crash resumes the
-run. What waits for approval in there suspends the caller, too, with a question in its own inbox.
+run. What waits for approval in there suspends the caller, too: both wait for the same question.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from hashlib import blake2b
 from typing import Any
 
 from ekiden.compat.agents._relay.relay import Relay
-from ekiden.compat.agents.items import ToolApprovalItem
-from ekiden.core.conversation.model import to_item
 from ekiden.sessions import Session
 
 Show = Callable[[Any, Any, Any], Awaitable[None]]
@@ -56,20 +54,10 @@ class Nested:
             "conversation_id": None,
         }
         while result.interruptions:
-            state = result.to_state()
-            state.is_answered_by_person = True
-            for item in result.interruptions:
-                answer = await self._context.request_approval(
-                    f"may {item.agent.name} run {item.tool_name}?",
-                    ("approve", "reject"),
-                    _question(item),
-                    body=item.arguments or "",
-                )
-                if answer.choice == "approve":
-                    state.approve(item)
-                else:
-                    state.reject(item, rejection_message=answer.text or None)
-            result = await self._run(runner, agent, state, options, show, is_watched)
+            await self._context._scope("follow").follow(
+                [item.inbox_id for item in result.interruptions]
+            )
+            result = await self._run(runner, agent, result.to_state(), options, show, is_watched)
         return result
 
     def _session(self, outer: Session) -> Session:
@@ -98,10 +86,14 @@ class Nested:
         return streamed
 
 
+def between(outer: str, inner: str) -> list[str]:
+    """The nested sessions from the one of a run to that of an agent far inside of it."""
+    found: list[str] = []
+    while inner != outer and inner.startswith(f"{outer}."):
+        found.append(inner)
+        inner = inner.rpartition(".")[0]
+    return found
+
+
 def _has_server_state(options: dict[str, Any]) -> bool:
     return bool(options["previous_response_id"] or options["conversation_id"])
-
-
-def _question(item: ToolApprovalItem) -> dict[str, Any]:
-    """What the caller has to know of the call that waits."""
-    return {"agent": item.agent.name, "call": to_item(item.raw_item)}

@@ -68,6 +68,17 @@ class Offered:
     """Tools of OpenAI's API that run here, by the names of the loop."""
     handoffs: dict[str, Handoff[Any, Any]] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, tools: list[Any]) -> Offered:
+        """These tools, and no handoffs."""
+        found = cls(all_tools=tools)
+        for tool in tools:
+            if isinstance(tool, FunctionTool):
+                found.tools[tool.name] = tool
+            elif is_local(tool):
+                found.local[stored_name(tool)] = tool
+        return found
+
     @staticmethod
     def origin(tool: Any) -> ToolOrigin | None:
         """Where a function tool comes from."""
@@ -128,9 +139,9 @@ class Relay:
     """Agents that called tools: their `tool_choice` is not enforced again."""
     sent: int = 0
     """How much of the conversation the provider keeps itself."""
-    shown_calls: set[Any] = field(default_factory=set)
-    """Calls that the stream has shown before their answer was complete."""
     interruptions: list[Any] = field(default_factory=list)
+    waits_in: list[str] = field(default_factory=list)
+    """The sessions that asked what waits: this run's, and those of agents as tools."""
     spans: RunSpans = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -154,25 +165,20 @@ class Relay:
         tools = await agent.get_all_tools(self.context)
         ways = [each if isinstance(each, Handoff) else handoff(each) for each in agent.handoffs]
         handoffs = [each for each in ways if await is_enabled(each, self.context, agent)]
-        found = Offered(all_tools=tools)
-        for tool in tools:
-            if isinstance(tool, FunctionTool):
-                self._check_name(tool.qualified_name, found, agent)
-                found.tools[tool.name] = tool
-            elif is_local(tool):
-                found.local[stored_name(tool)] = tool
-        for way in handoffs:
-            self._check_name(way.tool_name, found, agent)
-            found.handoffs[way.tool_name] = way
+        names = [each.qualified_name for each in tools if isinstance(each, FunctionTool)]
+        self._check_names([*names, *(each.tool_name for each in handoffs)], agent)
+        found = Offered.of(tools)
+        found.handoffs = {each.tool_name: each for each in handoffs}
         shared_agents.check(self, agent)
         self.offered[id(agent)] = found
         return found
 
-    def _check_name(self, name: str, found: Offered, agent: Agent[Any]) -> None:
-        if self.config.tool_name_collision_policy == "error" and (
-            name in found.tools or name in found.handoffs
-        ):
-            raise UserError(f"agent {agent.name!r} offers two tools that are called {name!r}")
+    def _check_names(self, names: list[str], agent: Agent[Any]) -> None:
+        if self.config.tool_name_collision_policy != "error":
+            return
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise UserError(f"agent {agent.name!r} offers two tools that are called {twice!r}")
 
     def note(self, results: list[Any], found: Any) -> None:
         """Note a decision on a tool; one that ends the run is no result of it."""
@@ -202,11 +208,7 @@ class Relay:
         agent = self.by_name.get(event.agent or "", self.current)
         for item in self._items(event, agent):
             self.new_items.append(item)
-            call = getattr(item, "call_id", None)
-            if item.type not in ("tool_call_item", "reasoning_item") or (
-                call not in self.shown_calls and id(item.raw_item) not in self.shown_calls
-            ):
-                self.show_item(item)
+            self.show_item(item)
 
     def _items(self, event: Event, agent: Agent[Any]) -> list[Any]:
         if event.type == "llm_call":
@@ -229,31 +231,33 @@ class Relay:
 
     def _output(self, item: Item, agent: Agent[Any]) -> ToolCallOutputItem:
         call_id = item.get("call_id") or ""
-        if self._is_local(call_id):
-            item = output_item(item)
+        said = item.get("output")
+        kind = self._kind_of(call_id)
+        if kind != "function_call":
+            item = output_item(item, kind)
         item = _sorted(item)
         tool = self.offer_of(agent).tools.get(self._tool_of(call_id))
         return ToolCallOutputItem(
             agent,
             item,
-            output=self.outputs.get(call_id, item.get("output")),
+            output=self.outputs.get(call_id, said),
             tool_origin=Offered.origin(tool),
             custom_data=self.custom_data.get(call_id),
         )
 
-    def _is_local(self, call_id: str) -> bool:
-        return any(
-            each.type == "tool_call_item"
-            and each.call_id == call_id
-            and raw_field(each.raw_item, "type") != "function_call"
-            for each in self.new_items
-        )
+    def _kind_of(self, call_id: str) -> str:
+        call = self._call(call_id)
+        return "function_call" if call is None else str(raw_field(call.raw_item, "type"))
 
     def _tool_of(self, call_id: str) -> str:
+        call = self._call(call_id)
+        return "" if call is None else call.tool_name or ""
+
+    def _call(self, call_id: str) -> Any:
         for item in reversed(self.new_items):
             if item.type == "tool_call_item" and item.call_id == call_id:
-                return item.tool_name or ""
-        return ""
+                return item
+        return None
 
     def error_details(self) -> RunErrorDetails:
         """What the run did, for the error that ends it."""
