@@ -16,7 +16,7 @@ from ekiden.compat.agents.tool import DEFAULT_APPROVAL_REJECTION_MESSAGE, Functi
 from ekiden.core.conversation.model import Item
 from ekiden.core.errors.messages import InboxItemClosed, InboxItemNotFound
 from ekiden.core.events import Event
-from ekiden.core.questions.inbox_item import InboxItem
+from ekiden.core.questions import InboxItem
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.inbox import Inbox
 from ekiden.runtime.state.calls import settled
