@@ -17,6 +17,7 @@ import ekiden.bus.serving.service
 import ekiden.conditions.program
 import ekiden.core.values
 from ekiden.core.errors import EkidenError
+from ekiden.core.values import SystemClock
 from ekiden.runtime.state.leases import owner_name
 from ekiden.testing.simulation.loop import SimulatedLoop
 
@@ -27,7 +28,6 @@ _READ_TIME: tuple[ModuleType, ...] = (
     ekiden.bus.serving.delivery,
     ekiden.bus.serving.service,
     ekiden.conditions.program,
-    ekiden.core.values,
     ekiden.core.values,
 )
 """Modules that read the machine's clocks."""
@@ -91,6 +91,9 @@ def seeded(loop: SimulatedLoop, chance: Random) -> Iterator[None]:
                 continue
             stack.callback(setattr, module, "time", module.__dict__["time"])
             setattr(module, "time", simulated)  # noqa: B010
+        # It holds the machine's function itself, to be quick.
+        stack.callback(setattr, SystemClock, "monotonic", SystemClock.__dict__["monotonic"])
+        setattr(SystemClock, "monotonic", staticmethod(simulated.monotonic))  # noqa: B010
         stack.callback(setattr, os, "urandom", os.urandom)
         setattr(os, "urandom", ids.randbytes)  # noqa: B010
         _listen(loop, stack)

@@ -110,7 +110,8 @@ class Network:
             return exc
         with watch:
             watch.took_effect(process, name, call.about, call.facts, result)
-        if name not in READS:
+        # A claim that found nothing changed nothing: hints of it would have all workers look again.
+        if name not in READS and not (name == "claim_next" and result is None):
             self._hint()
         return result
 

@@ -30,7 +30,6 @@ from ekiden.storage.base import (
     StoredMessage,
     Written,
 )
-from ekiden.storage.changes import LAPSE_S
 from ekiden.storage.digests import EventDigest
 from ekiden.storage.values import copy_json
 from ekiden.testing.simulation.network import Network
@@ -128,7 +127,7 @@ class Handle:
     async def wait_for_ready(
         self, agents: Collection[str], timeout_s: float, *, has_room: Callable[[], bool]
     ) -> None:
-        await self.wait_for_change(min(timeout_s, LAPSE_S))
+        await self.wait_for_change(timeout_s)
 
     # Journal
 

@@ -12,9 +12,10 @@ from typing import Any, TypeAlias
 import pytest
 
 from ekiden.core.events import Event
-from ekiden.engine import bus_server, housekeeping
+from ekiden.engine import bus_server
 from ekiden.engine.store_worker import StoreWorker
 from ekiden.runtime.handoff import rollback
+from ekiden.runtime.questions import due
 from ekiden.runtime.state.leases import LeaseKeeper
 from ekiden.runtime.tools import run_tools as tool_calls
 from ekiden.runtime.tools.confirmation import Decision
@@ -241,7 +242,7 @@ def _nobody_keeps_time(patch: pytest.MonkeyPatch) -> None:
     async def nothing(store: Any) -> int:
         return 0
 
-    patch.setattr(housekeeping, "run_timers", nothing)
+    patch.setattr(due, "run_timers", nothing)
 
 
 def _variables_are_dropped(patch: pytest.MonkeyPatch) -> None:
@@ -315,7 +316,7 @@ DEFECTS: dict[str, Defect] = {
         plant=_submitted_into_the_void, rules=frozenset({"lost"}), first=1
     ),
     "a message that is worked on as often as it comes": Defect(
-        plant=_every_delivery_is_a_session, rules=frozenset({"effect"}), first=125
+        plant=_every_delivery_is_a_session, rules=frozenset({"effect"}), first=1
     ),
     "a rollback that undoes nothing": Defect(
         plant=_nothing_is_undone, rules=frozenset({"effect"}), first=1

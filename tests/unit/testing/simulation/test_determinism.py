@@ -6,10 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from random import Random
 
 import pytest
 
+from ekiden.core.values import SYSTEM_CLOCK
 from ekiden.testing.simulation import simulate
+from ekiden.testing.simulation.chance import seeded
+from ekiden.testing.simulation.loop import SimulatedLoop
 
 _SEEDS = (3, 8, 14)
 
@@ -18,6 +22,14 @@ def test_a_seed_gives_the_same_trace_again_whatever_ran_before() -> None:
     first = {seed: simulate(seed=seed).trace for seed in _SEEDS}
     again = {seed: simulate(seed=seed).trace for seed in reversed(_SEEDS)}
     assert first == again
+
+
+def test_runs_read_the_clock_of_the_world() -> None:
+    loop = SimulatedLoop(Random(1))
+    with seeded(loop, Random(1)):
+        assert SYSTEM_CLOCK.monotonic() == loop.time() == 0.0
+    assert SYSTEM_CLOCK.monotonic() > 0.0
+    loop.close()
 
 
 @pytest.mark.slow
