@@ -1,10 +1,32 @@
-"""Texts that are found by their words or their meaning."""
+"""Text search: entries, the words of a text, and the order of results, alike in all back ends.
+
+A text is split here and never in a database, so that all of them find the same. Two texts that
+look alike have the same words: case, width and other forms of one letter do not count, and
+neither do the accents of Latin, Greek and Cyrillic letters (``cafe`` finds ``Café``). Marks that
+make another letter or vowel in other scripts do count.
+
+* A word of a script with spaces is found as a whole: letters, digits and their marks.
+* Scripts that do not part words, and Korean, whose particles hang on to the word, are split into
+  single characters and pairs of neighbours: ``退款`` is found in ``我要退款了``.
+* An emoji or another picture is a word of its own, whatever its colour of skin.
+* All other signs part words and are nothing themselves, so no question is a query language.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import asyncio
+import re
+import sys
+import unicodedata
+from array import array
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from math import hypot, isfinite, log
+from operator import mul
+from typing import Any, NamedTuple, Protocol
+
+from ekiden.core.errors import UserError
+from ekiden.storage.values import json_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,3 +115,290 @@ class SearchStore(Protocol):
     ) -> Sequence[SearchHit]:
         """The nearest entries with a vector of this model, the nearest first."""
         ...
+
+
+class OwnEntry(NamedTuple):
+    """An entry that is fine, and of which the caller has no part that could change."""
+
+    space: str
+    key: str
+    text: str
+    body: str
+    """As JSON."""
+    model: str
+    vector: array[float] | None
+    """As float32, of length 1 or all zeros."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"entry {self.key!r} of space {self.space!r}"
+
+
+def own_entries(entries: Sequence[SearchEntry]) -> list[OwnEntry]:
+    """The entries in the order of their spaces and keys, of those with the same the last.
+
+    `UserError` as `put_entries` says, but for what depends on what is stored.
+    """
+    owned: dict[tuple[str, str], OwnEntry] = {}
+    for entry in entries:
+        owned[entry.space, entry.key] = _own(entry)
+    lengths: dict[tuple[str, str], int] = {}
+    for each in owned.values():
+        if each.vector is not None:
+            length = lengths.setdefault((each.space, each.model), len(each.vector))
+            if length != len(each.vector):
+                raise other_length(each.name, each.model, len(each.vector), length)
+    return [owned[at] for at in sorted(owned)]
+
+
+def own_vector(vector: Sequence[float], name: str) -> array[float]:
+    """The vector as float32, of length 1 or all zeros; `UserError`."""
+    try:
+        numbers = array("d", vector)
+        size = hypot(*numbers)
+    except (TypeError, ValueError, OverflowError) as exc:
+        raise UserError(f"the vector of {name} has a value that is not a number: {exc}") from exc
+    if not numbers:
+        raise UserError(f"the vector of {name} is empty: leave it out, or give its numbers")
+    if not isfinite(size):
+        raise UserError(f"the vector of {name} has a value that is not a finite number")
+    if size == 0.0 or abs(size - 1.0) < 1e-6:
+        return array("f", numbers)
+    return array("f", [number / size for number in numbers])
+
+
+def to_bytes(vector: array[float]) -> bytes:
+    """The vector as it is stored: little-endian float32."""
+    if sys.byteorder == "little":
+        return vector.tobytes()
+    swapped = vector[:]
+    swapped.byteswap()
+    return swapped.tobytes()
+
+
+def from_bytes(stored: bytes) -> tuple[float, ...]:
+    """The vector that `to_bytes` made `stored` from."""
+    return tuple(_array(stored))
+
+
+def other_length(name: str, model: str, length: int, known: int) -> UserError:
+    """The error of a vector that cannot be compared with those of its model."""
+    return UserError(
+        f"the vector of {name} has {length} numbers, but those of model {model!r} have {known}: "
+        "name another model, or replace all of them"
+    )
+
+
+def is_name(name: str) -> bool:
+    """Whether a space or key can have this name: otherwise there is nothing under it."""
+    if not isinstance(name, str) or not name:
+        return False
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def names_among(keys: Collection[str]) -> list[str]:
+    """Those of the keys that can be keys, each once, in order."""
+    if isinstance(keys, str):
+        raise UserError(f"`keys` is a list of keys, not the text {keys[:40]!r}")
+    return sorted({key for key in keys if is_name(key)})
+
+
+def check_after(after: str) -> str:
+    """`after`; `UserError` if no key can be compared with it."""
+    if after and not is_name(after):
+        raise UserError(f"no key can come after {after[:40]!r}: it is not valid text")
+    return after
+
+
+def cosines(vectors: Sequence[bytes], asked: array[float]) -> list[float]:
+    """How near each is to `asked`, -1 to 1; all are of the same length.
+
+    Rounded, so that what is computed in other ways comes in the same order.
+    """
+    if not vectors:
+        return []
+    try:
+        import numpy as np
+    except ImportError:
+        return [_cosine(_array(each), asked) for each in vectors]
+    table = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(len(vectors), len(asked))
+    near: list[float] = (table @ np.frombuffer(asked, dtype=np.float32)).tolist()
+    return [round(each, 6) for each in near]
+
+
+def numpy_or_python() -> str:
+    """What `cosines` computes with."""
+    try:
+        import numpy as np
+    except ImportError:
+        return "python"
+    return f"numpy {np.__version__}"
+
+
+def score_of(cosine: float) -> float:
+    """The score of a hit."""
+    return min(1.0, max(0.0, cosine))
+
+
+def _own(entry: SearchEntry) -> OwnEntry:
+    space, key, model = entry.space, entry.key, entry.model
+    for what, name in (("space", space), ("key", key)):
+        if not is_name(name):
+            raise UserError(f"an entry has the {what} {name!r}: it must be text, and not empty")
+    place = f"entry {key!r} of space {space!r}"
+    if not isinstance(entry.text, str):
+        raise UserError(f"the text of {place} is not text, but {type(entry.text).__name__}")
+    body = json_text(entry.body, "the body of entry {!r} of space {!r}", key, space)
+    if entry.vector is None:
+        return OwnEntry(space, key, entry.text, body, "", None)
+    if not is_name(model):
+        raise UserError(f"the vector of {place} has no `model`: name the embedder that made it")
+    return OwnEntry(space, key, entry.text, body, model, own_vector(entry.vector, place))
+
+
+def _array(stored: bytes) -> array[float]:
+    vector = array("f", stored)
+    if sys.byteorder != "little":
+        vector.byteswap()
+    return vector
+
+
+def _cosine(one: array[float], other: array[float]) -> float:
+    near: float = sum(map(mul, one, other))
+    return round(near, 6)
+
+
+LONGEST_WORD = 64
+"""Of a longer one only so many characters count."""
+MOST_ASKED = 256
+"""Of a longer question only so many different words count."""
+_LONGEST_CLUSTER = 8
+_LONG_TEXT = 20_000
+"""Longer ones are split beside the event loop."""
+
+_ACCENTS = re.compile("[\u0300-\u036f]+")
+_ASCII_WORD = re.compile("[a-z0-9]+")
+_PIECE = re.compile("(?P<word>w[wm]*)|(?P<run>(?:um*)+)|(?P<flag>ff)|(?P<sign>[sf])")
+_CLUSTER = re.compile("um*")
+_UNSPACED = (
+    (0x0E00, 0x0EFF),  # Thai, Lao
+    (0x1000, 0x109F),  # Myanmar
+    (0x1100, 0x11FF),  # Hangul
+    (0x1780, 0x17FF),  # Khmer
+    (0x2E80, 0x2FDF),  # Han radicals
+    (0x3005, 0x3007),
+    (0x3021, 0x3029),
+    (0x3031, 0x3035),
+    (0x3041, 0x318F),  # Hiragana, Katakana, Bopomofo, Hangul
+    (0x31A0, 0x31BF),
+    (0x31F0, 0x31FF),
+    (0x3400, 0x4DBF),  # Han
+    (0x4E00, 0x9FFF),
+    (0xA960, 0xA97F),  # Hangul
+    (0xA9E0, 0xA9FF),  # Myanmar
+    (0xAA60, 0xAA7F),
+    (0xAC00, 0xD7FF),  # Hangul
+    (0xF900, 0xFAFF),  # Han
+    (0x1B000, 0x1B16F),  # Kana
+    (0x20000, 0x3FFFF),  # Han
+)
+_PICTURES = (0x1F000, 0x1FAFF)
+"""Also those that this Python does not know yet."""
+_FLAGS = (0x1F1E6, 0x1F1FF)
+_SKINS = (0x1F3FB, 0x1F3FF)
+_SELECTORS = (0xFE00, 0xFE0F)
+_KEYCAP = 0x20E3
+
+
+class _Kinds(dict[int, str]):
+    """The kind of each character, found out when it is first seen."""
+
+    def __missing__(self, code: int) -> str:
+        kind = self[code] = _kind(code)
+        return kind
+
+
+_KINDS = _Kinds()
+
+
+def words_of(text: str) -> dict[str, None]:
+    """The different words, in the order in which they first come."""
+    folded = _folded(text)
+    if folded.isascii():
+        return dict.fromkeys(word[:LONGEST_WORD] for word in _ASCII_WORD.findall(folded))
+    found: dict[str, None] = {}
+    kinds = folded.translate(_KINDS)
+    for piece in _PIECE.finditer(kinds):
+        begin, end = piece.span()
+        if piece.lastgroup == "run":
+            _add_run(found, folded, kinds, begin, end)
+        else:
+            found[folded[begin : min(end, begin + LONGEST_WORD)]] = None
+    return found
+
+
+async def words_of_all(texts: Sequence[str]) -> list[dict[str, None]]:
+    """`words_of` each; the event loop goes on while long texts are split."""
+    if sum(map(len, texts)) > _LONG_TEXT:
+        return await asyncio.to_thread(lambda: [words_of(text) for text in texts])
+    return [words_of(text) for text in texts]
+
+
+def asked_words(question: str) -> list[str]:
+    """The different words of a question, as far as they count."""
+    return list(words_of(question[: MOST_ASKED * LONGEST_WORD]))[:MOST_ASKED]
+
+
+def weights(counts: Mapping[str, int], texts: int) -> dict[str, int]:
+    """What each word counts, of those that so many of the `texts` have: less the more have it.
+
+    One that most have counts little, and one that none has as much as one that a single text has.
+    """
+    return {word: _weight(max(count, 1), texts) for word, count in counts.items()}
+
+
+def _weight(count: int, texts: int) -> int:
+    return max(round(1000 * log(1 + (texts - count + 0.5) / (count + 0.5))), 1)
+
+
+def _folded(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold())
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", folded))
+
+
+def _add_run(found: dict[str, None], text: str, kinds: str, begin: int, end: int) -> None:
+    """The characters of a run, each with its marks, and their pairs."""
+    before = ""
+    for cluster in _CLUSTER.finditer(kinds, begin, end):
+        at, to = cluster.span()
+        character = text[at : min(to, at + _LONGEST_CLUSTER)]
+        found[character] = None
+        if before:
+            found[before + character] = None
+        before = character
+
+
+def _kind(code: int) -> str:
+    """`w` of a word, `u` of a script without spaces, `m` a mark, `f` half of a flag, `s` a
+    picture, or a space."""
+    if _within(code, _FLAGS):
+        return "f"
+    if _within(code, _SKINS) or _within(code, _SELECTORS) or code == _KEYCAP:
+        return " "
+    category = unicodedata.category(chr(code))
+    if category[0] == "M":
+        return "m"
+    if category[0] in "LN":
+        return "u" if any(_within(code, block) for block in _UNSPACED) else "w"
+    return "s" if category == "So" or _within(code, _PICTURES) else " "
+
+
+def _within(code: int, block: tuple[int, int]) -> bool:
+    return block[0] <= code <= block[1]

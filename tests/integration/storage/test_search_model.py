@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ekiden.storage.base import SearchEntry, Store
 from ekiden.storage.memory import MemoryStore
+from ekiden.storage.search import weights, words_of
 from ekiden.storage.sqlite import SqliteStore
-from ekiden.storage.words import weights, words_of
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4)
 TEXTS = st.text(max_size=30) | st.sampled_from(

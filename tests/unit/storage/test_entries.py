@@ -7,7 +7,7 @@ import pytest
 
 from ekiden.core.errors import UserError
 from ekiden.storage.base import SearchEntry
-from ekiden.storage.entries import (
+from ekiden.storage.search import (
     cosines,
     from_bytes,
     numpy_or_python,

@@ -6,7 +6,7 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ekiden.storage.words import (
+from ekiden.storage.search import (
     LONGEST_WORD,
     MOST_ASKED,
     asked_words,

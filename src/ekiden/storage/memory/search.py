@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from ekiden.core.values import loads
 from ekiden.storage.base import SearchEntry, SearchHit
-from ekiden.storage.entries import (
+from ekiden.storage.search import (
     OwnEntry,
+    asked_words,
     check_after,
     cosines,
     names_among,
@@ -19,9 +20,9 @@ from ekiden.storage.entries import (
     own_vector,
     score_of,
     to_bytes,
+    weights,
 )
 from ekiden.storage.values import check_limit
-from ekiden.storage.words import asked_words, weights
 
 
 class _Stored(NamedTuple):

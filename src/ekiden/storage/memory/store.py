@@ -372,8 +372,7 @@ class MemoryStore(MemorySessions):
     # Search
 
     async def put_entries(self, entries: Sequence[SearchEntry]) -> None:
-        from ekiden.storage.entries import own_entries
-        from ekiden.storage.words import words_of_all
+        from ekiden.storage.search import own_entries, words_of_all
 
         self._check_open()
         owned = own_entries(entries)
@@ -382,7 +381,7 @@ class MemoryStore(MemorySessions):
         self._changes.notify()
 
     async def put_vectors(self, entries: Sequence[SearchEntry]) -> Sequence[str]:
-        from ekiden.storage.entries import own_entries
+        from ekiden.storage.search import own_entries
 
         self._check_open()
         keys = self._search.put_vectors(own_entries(entries))

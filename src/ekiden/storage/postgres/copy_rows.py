@@ -19,13 +19,12 @@ from ekiden.storage.copying import (
     Row,
     TableName,
 )
-from ekiden.storage.entries import to_bytes
 from ekiden.storage.postgres.rows import (
     from_column_or_null,
     to_column_or_null,
 )
+from ekiden.storage.search import to_bytes, words_of
 from ekiden.storage.values import EXACT_COUNT
-from ekiden.storage.words import words_of
 
 READ = "select body from documents where collection = $1 and key = $2"
 

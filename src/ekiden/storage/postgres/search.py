@@ -13,8 +13,12 @@ from typing import Any, NamedTuple
 
 from ekiden.core.values import loads
 from ekiden.storage.base import SearchEntry, SearchHit
-from ekiden.storage.entries import (
+from ekiden.storage.postgres.connection.errors import WITHOUT_EXTENSION
+from ekiden.storage.postgres.role import Role
+from ekiden.storage.postgres.rows import from_column, to_column
+from ekiden.storage.search import (
     OwnEntry,
+    asked_words,
     check_after,
     cosines,
     is_name,
@@ -25,12 +29,9 @@ from ekiden.storage.entries import (
     own_vector,
     score_of,
     to_bytes,
+    words_of_all,
 )
-from ekiden.storage.postgres.connection.errors import WITHOUT_EXTENSION
-from ekiden.storage.postgres.role import Role
-from ekiden.storage.postgres.rows import from_column, to_column
 from ekiden.storage.values import check_limit
-from ekiden.storage.words import asked_words, words_of_all
 
 ENTRY = """
     e.key, e.text, e.body, e.model,
@@ -68,7 +69,7 @@ delete from search_spaces
 where num = $1 and not exists (select from search_entries where space = $1)"""
 # The terms name the space already, and by them the entries are found: the planner must not also
 # walk all of the space, so its number is compared in a way that no index helps with.
-# The weights are those of `ekiden.storage.words.weights`.
+# The weights are those of `ekiden.storage.search.weights`.
 _BEST = f"""
 with found as materialized (
     select hits.ids, hits.keys, greatest(1, round(1000 * ln(

@@ -17,8 +17,9 @@ import apsw
 from ekiden.core.roles import Clock
 from ekiden.core.values import dumps, loads
 from ekiden.storage.base import SearchEntry, SearchHit
-from ekiden.storage.entries import (
+from ekiden.storage.search import (
     OwnEntry,
+    asked_words,
     check_after,
     cosines,
     from_bytes,
@@ -30,13 +31,14 @@ from ekiden.storage.entries import (
     own_vector,
     score_of,
     to_bytes,
+    weights,
+    words_of_all,
 )
 from ekiden.storage.sqlite.connection import query
 from ekiden.storage.sqlite.readers import Read
 from ekiden.storage.sqlite.rows import Row, chunks
 from ekiden.storage.sqlite.writer import Work
 from ekiden.storage.values import check_limit
-from ekiden.storage.words import asked_words, weights, words_of_all
 
 T = TypeVar("T")
 
