@@ -14,7 +14,7 @@ IN_STORES = (
     Mutation(
         name="chain-of-the-store-not-linked",
         area="audit",
-        file="storage/digests.py",
+        file="storage/chain.py",
         text="_to_bytes(before + content)",
         replacement="_to_bytes(before[:0] + content)",
         why="a person's decision that belongs to no session can be deleted unseen",

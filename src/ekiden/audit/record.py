@@ -10,8 +10,7 @@ from typing import Any, Literal, TypeAlias
 from ekiden.core.documents import Value
 from ekiden.core.events import AUDITED, QUESTIONS, Event, EventType
 from ekiden.storage.base import Journal
-from ekiden.storage.chain import GENESIS, HASH, link
-from ekiden.storage.digests import ITEM_DIGEST
+from ekiden.storage.chain import GENESIS, HASH, ITEM_DIGEST, link
 
 AuditActorKind: TypeAlias = Literal["agent", "person", "system", "program"]
 

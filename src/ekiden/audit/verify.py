@@ -12,11 +12,11 @@ from ekiden.audit.record import details_of
 from ekiden.audit.walk import UNREADABLE, Walk, why_unreadable
 from ekiden.core.events import Event
 from ekiden.storage.base import Document, SessionRow, Store
-from ekiden.storage.chain import ChainHead
-from ekiden.storage.digests import (
+from ekiden.storage.chain import (
     HEAD,
     ITEM_DIGEST,
     UNCOVERED,
+    ChainHead,
     EventDigest,
     content_of,
     head_text,

@@ -12,7 +12,7 @@ from ekiden.core.privacy.masking import masked_keys
 from ekiden.core.questions import NOBODY, InboxItem
 from ekiden.inbox.life import Change
 from ekiden.storage.base import MessageSettle
-from ekiden.storage.digests import ITEM_DIGEST, json_digest
+from ekiden.storage.chain import ITEM_DIGEST, json_digest
 
 NEW_ITEM = "inbox.new_item"
 """The name of the event of a new item for observers."""

@@ -26,7 +26,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, Self
 
 from ekiden.core.events import Event
-from ekiden.storage.digests import EventDigest
+from ekiden.storage.chain import EventDigest
 from ekiden.storage.messages import (
     MESSAGES,
     MessageFilter,

@@ -38,7 +38,7 @@ from ekiden.storage.base import (
     StoredMessage,
     Written,
 )
-from ekiden.storage.digests import EventDigest
+from ekiden.storage.chain import EventDigest
 from ekiden.storage.memory.sessions import MemorySession, MemorySessions
 from ekiden.storage.values import (
     check_free_event,

@@ -10,7 +10,7 @@ from ekiden.core.faults import fault_point
 from ekiden.core.values import loads
 from ekiden.storage.base import Claim, Commit, EventFilter, EventPage
 from ekiden.storage.bulk import collector_paused
-from ekiden.storage.digests import EventDigest, own_digest
+from ekiden.storage.chain import EventDigest, own_digest
 from ekiden.storage.postgres.feed import NUMBER, page_sql
 from ekiden.storage.postgres.role import Role
 from ekiden.storage.postgres.rows import (

@@ -17,7 +17,7 @@ from ekiden.storage.base import (
     SessionRow,
     StoredMessage,
 )
-from ekiden.storage.digests import commit_digest
+from ekiden.storage.chain import commit_digest
 from ekiden.storage.priorities import head_start_sql
 from ekiden.storage.values import json_text
 

@@ -9,7 +9,7 @@ import apsw
 
 from ekiden.core.errors import QueueFull, SessionExists
 from ekiden.storage.base import Batch, SessionOpening, Written
-from ekiden.storage.digests import HEAD, head_text, linked
+from ekiden.storage.chain import HEAD, head_text, linked
 from ekiden.storage.sqlite.clock import Moment
 from ekiden.storage.sqlite.connection import query
 from ekiden.storage.sqlite.documents import PreparedDocument, prepare_documents, write_documents

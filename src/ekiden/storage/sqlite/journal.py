@@ -15,7 +15,7 @@ from ekiden.core.events import AUDITED, Event
 from ekiden.core.values import loads
 from ekiden.storage.base import Claim, Commit, EventFilter, EventPage
 from ekiden.storage.bulk import collector_paused
-from ekiden.storage.digests import UNCOVERED, EventDigest, own_digest
+from ekiden.storage.chain import UNCOVERED, EventDigest, own_digest
 from ekiden.storage.sqlite.batches import (
     PreparedOpening,
     check_openings,

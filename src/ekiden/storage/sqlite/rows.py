@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import apsw
 
 from ekiden.core.events import Event, EventType
-from ekiden.storage.digests import commit_digest
+from ekiden.storage.chain import commit_digest
 from ekiden.storage.values import json_text
 
 T = TypeVar("T")

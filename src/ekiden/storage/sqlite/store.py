@@ -39,9 +39,9 @@ from ekiden.storage.base import (
     StoredMessage,
     Written,
 )
+from ekiden.storage.chain import EventDigest
 from ekiden.storage.changes import LAPSE_S
 from ekiden.storage.copying import TableName
-from ekiden.storage.digests import EventDigest
 from ekiden.storage.formats import Migration
 from ekiden.storage.sqlite import batches, documents, journal, queues, sessions, settle
 from ekiden.storage.sqlite.clock import LeaseClock, Moment, StoreClock, machine_clock

@@ -30,7 +30,7 @@ from ekiden.storage.base import (
     StoredMessage,
     Written,
 )
-from ekiden.storage.digests import EventDigest
+from ekiden.storage.chain import EventDigest
 from ekiden.storage.values import copy_json
 from ekiden.testing.simulation.network import Network
 from ekiden.testing.simulation.process import Process

@@ -19,7 +19,7 @@ from ekiden.storage.base import (
     Settled,
     Written,
 )
-from ekiden.storage.digests import HEAD
+from ekiden.storage.chain import HEAD
 from ekiden.storage.postgres.connection.database import answered
 from ekiden.storage.postgres.connection.errors import OutcomeUnknown
 from ekiden.storage.postgres.documents import PreparedDocument, prepare_documents, store_documents

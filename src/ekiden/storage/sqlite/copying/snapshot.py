@@ -17,6 +17,7 @@ from ekiden.core.errors import StoreDamaged, StoreUnavailable
 from ekiden.core.errors.stored_data import NotCopyable
 from ekiden.core.events import Event
 from ekiden.storage.base import Document, SessionFilter, SessionPage, SessionRow, Store
+from ekiden.storage.chain import EventDigest
 from ekiden.storage.copying import (
     LEFT_TO_VERIFY,
     OF_SESSIONS,
@@ -30,7 +31,6 @@ from ekiden.storage.copying import (
     check_current,
     weight,
 )
-from ekiden.storage.digests import EventDigest
 from ekiden.storage.sqlite import documents, journal, sessions
 from ekiden.storage.sqlite.clock import LeaseClock, machine_clock
 from ekiden.storage.sqlite.connection import (
