@@ -25,7 +25,7 @@ from ekiden.runtime.state.cursor import Cursor, PendingHandoff
 from ekiden.sessions import Session
 from ekiden.storage.base import Commit, SessionPatch, Store
 from ekiden.storage.chain import HASH, AuditChain, chained
-from ekiden.storage.priorities import NORMAL
+from ekiden.storage.records import NORMAL
 from ekiden.storage.values import copy_json
 
 _DEEPEST = MAX_DEPTH + 50

@@ -31,7 +31,7 @@ from ekiden.runtime.state.cursor import OpenQuestion
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.state.variables import check_variable
 from ekiden.storage.base import QueuePut, QueueStore, SessionOpening
-from ekiden.storage.priorities import NORMAL
+from ekiden.storage.records import NORMAL
 from ekiden.storage.timers import Timer, timer_write
 
 

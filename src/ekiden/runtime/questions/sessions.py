@@ -20,7 +20,7 @@ from ekiden.runtime.state.budget import (
 from ekiden.runtime.state.cursor import Cursor
 from ekiden.runtime.state.state import RunState
 from ekiden.storage.base import NewSession, SessionOpening
-from ekiden.storage.priorities import NORMAL
+from ekiden.storage.records import NORMAL
 
 ANSWERS = "answers"
 """In a session's meta: the message that its end answers."""

@@ -21,7 +21,7 @@ from ekiden.storage.base import (
 )
 from ekiden.storage.chain import GENESIS, seal, set_head
 from ekiden.storage.changes import LAPSE_S, ChangeSignal
-from ekiden.storage.priorities import HEAD_START_S, check_priority, head_start_us
+from ekiden.storage.records import HEAD_START_S, check_priority, head_start_us
 from ekiden.storage.values import (
     check_limit,
     check_numbers,

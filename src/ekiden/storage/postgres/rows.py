@@ -18,7 +18,7 @@ from ekiden.storage.base import (
     StoredMessage,
 )
 from ekiden.storage.chain import commit_digest
-from ekiden.storage.priorities import head_start_sql
+from ekiden.storage.records import head_start_sql
 from ekiden.storage.values import json_text
 
 _REFUSED = re.compile("[\x00\x10\ud800-\udfff]")

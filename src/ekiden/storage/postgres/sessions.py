@@ -31,7 +31,7 @@ from ekiden.storage.postgres.rows import (
     to_column,
     to_column_or_null,
 )
-from ekiden.storage.priorities import check_priority
+from ekiden.storage.records import check_priority
 from ekiden.storage.values import check_session_id, json_text, parse_cursor
 
 INSERT = (

@@ -17,7 +17,7 @@ from ekiden.storage.base import (
     SessionRow,
     SessionStatus,
 )
-from ekiden.storage.priorities import check_priority
+from ekiden.storage.records import check_priority
 from ekiden.storage.sqlite.connection import query
 from ekiden.storage.values import check_session_id, json_text, parse_cursor
 

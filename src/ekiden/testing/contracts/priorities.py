@@ -8,7 +8,7 @@ import pytest
 
 from ekiden.core.errors import UserError
 from ekiden.storage.base import Batch, Claim, Commit, SessionOpening, SessionPatch, Store
-from ekiden.storage.priorities import HEAD_START_S
+from ekiden.storage.records import HEAD_START_S
 from ekiden.testing.contracts.base import (
     LEASE_S,
     StoreContractBase,
