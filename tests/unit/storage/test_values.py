@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from ekiden.core.errors import UserError
 from ekiden.core.values import dumps, loads
-from ekiden.storage.bulk import collector_paused
 from ekiden.storage.values import (
     checked_copy,
+    collector_paused,
     copy_json,
     json_text,
     parse_cursor,

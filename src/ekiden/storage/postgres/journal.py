@@ -9,7 +9,6 @@ from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.values import loads
 from ekiden.storage.base import Claim, Commit, EventFilter, EventPage
-from ekiden.storage.bulk import collector_paused
 from ekiden.storage.chain import EventDigest, own_digest
 from ekiden.storage.postgres.feed import NUMBER, page_sql
 from ekiden.storage.postgres.role import Role
@@ -23,7 +22,7 @@ from ekiden.storage.postgres.rows import (
 )
 from ekiden.storage.postgres.writing.commits import store_commit
 from ekiden.storage.postgres.writing.statements import Gathering
-from ekiden.storage.values import check_limit, event_page, prefix_end
+from ekiden.storage.values import check_limit, collector_paused, event_page, prefix_end
 
 _PAGE = 5_000
 """Events are fetched in portions, so that a long history does not hold up the event loop."""

@@ -14,7 +14,6 @@ from ekiden.core.errors import LeaseLost, QueueFull, StepConflict
 from ekiden.core.events import AUDITED, Event
 from ekiden.core.values import loads
 from ekiden.storage.base import Claim, Commit, EventFilter, EventPage
-from ekiden.storage.bulk import collector_paused
 from ekiden.storage.chain import UNCOVERED, EventDigest, own_digest
 from ekiden.storage.sqlite.batches import (
     PreparedOpening,
@@ -47,6 +46,7 @@ from ekiden.storage.sqlite.settle import (
 )
 from ekiden.storage.values import (
     check_limit,
+    collector_paused,
     event_conflict,
     event_page,
     json_text,
