@@ -1,16 +1,19 @@
-"""The store as `Journal`."""
+"""The store as `Journal`: events of one session, and of all sessions by filter or in feed order."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
-from ekiden.core.events import Event
+from ekiden.core.errors import UserError
+from ekiden.core.events import AUDITED, Event
 from ekiden.core.faults import fault_point
-from ekiden.core.values import loads
+from ekiden.core.values import dumps, loads
 from ekiden.storage.base import Claim, Commit, EventFilter, EventPage
 from ekiden.storage.chain import EventDigest, own_digest
-from ekiden.storage.postgres.feed import NUMBER, page_sql
+from ekiden.storage.copying import FOLLOWERS
 from ekiden.storage.postgres.role import Role
 from ekiden.storage.postgres.rows import (
     EVENT,
@@ -22,7 +25,202 @@ from ekiden.storage.postgres.rows import (
 )
 from ekiden.storage.postgres.writing.commits import store_commit
 from ekiden.storage.postgres.writing.statements import Gathering
-from ekiden.storage.values import check_limit, collector_paused, event_page, prefix_end
+from ekiden.storage.values import (
+    check_limit,
+    collector_paused,
+    event_page,
+    parse_event_cursor,
+    prefix_end,
+)
+
+_INDEXED = "type in ('guardrail', 'handoff', 'inbox', 'route', 'tool_confirmation')"
+"""As the index says it: the planner cannot know what is in a parameter."""
+
+NUMBER = "case {0} when '' then 0 else (select num from sessions where id = {0}) end"
+"""The number of the session with this id, under which its events are; 0 is that of none."""
+
+COLUMNS = ", ".join(f"events.{column.strip()}" for column in EVENT.split(","))
+"""The `EVENT` columns beside those of other tables."""
+_BEGINNING = (-(2**63), 0, 0)
+_CURSOR = re.compile(r"(-?[0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
+_IS_OVER = "xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint as is_over"
+_BELOW = "($1::bigint is null or xid < $1)"
+_FEED = f"""
+select {_IS_OVER}, xid, session, coalesce(sessions.id, ''), {COLUMNS}
+from events left join sessions on sessions.num = session
+where {_BELOW} and (xid, session, events.seq) > ($2, $3, $4)
+order by xid, session, events.seq limit $5"""
+_END = f"""
+select {_IS_OVER}, xid, session, seq from events where {_BELOW}
+order by xid desc, session desc, seq desc limit 1"""
+# The snapshot is older than what is read of the locks: whoever has a number below its end, and
+# still writes, is among them; whoever is not has ended, and the next statement sees what it wrote.
+_HORIZON = """
+with locks as materialized (select * from pg_locks where granted)
+select least(pg_snapshot_xmax(snapshot)::text::bigint, (
+    select min(number::text::bigint) from pg_snapshot_xip(snapshot) as number
+    where number::xid in (
+        select theirs.transactionid
+        from locks as writing join locks as theirs using (virtualtransaction)
+        where writing.locktype = 'relation' and writing.relation = 'events'::regclass
+            and writing.database = (select oid from pg_database where datname = current_database())
+            and writing.mode not in ('AccessShareLock', 'RowShareLock', 'ShareUpdateExclusiveLock')
+            and theirs.locktype = 'transactionid'
+    )
+)) from pg_current_snapshot() as snapshot"""
+_NUMBERS = """
+select max(xid) as highest, pg_snapshot_xmax(pg_current_snapshot())::text::bigint as following
+from events"""
+_FOLLOWERS = "select collection, key, body from documents where collection = any($1::text[])"
+_LOWER = "update events set xid = xid - $1::bigint"
+_MOVE = """
+update documents set body = $3, version = version + 1, updated_at = clock_timestamp()
+where collection = $1 and key = $2"""
+_PATIENCE_S = 600.0
+_LOCK = "select pg_advisory_xact_lock(hashtextextended($1, 0))"
+
+
+def page_sql(where: EventFilter, limit: int, cursor: str | None) -> tuple[str, list[Any]]:
+    """The statement for a page and one event more, with its arguments.
+
+    It gives the number and the id of the session, and the `EVENT` columns.
+    """
+    args: list[Any] = [limit + 1]
+    conditions: list[str] = []
+
+    def restrict(condition: str, *values: Any) -> None:
+        places = range(len(args) + 1, len(args) + len(values) + 1)
+        args.extend(values)
+        conditions.append(condition.format(*(f"${place}" for place in places)))
+
+    if where.types is not None:
+        restrict("type = any({}::text[])", [to_column(type) for type in where.types])
+        if AUDITED.issuperset(where.types):
+            restrict(_INDEXED)
+    if where.session_id is not None:
+        restrict(f"events.session = {NUMBER}", to_column(where.session_id))
+    if where.since_us is not None:
+        restrict("at_us >= {}", where.since_us)
+    if where.until_us is not None:
+        restrict("at_us < {}", where.until_us)
+    if cursor is not None:
+        sign = "<" if where.newest_first else ">"
+        restrict(
+            f"(at_us, events.session, events.seq) {sign} ({{}}, {{}}, {{}})",
+            *parse_event_cursor(cursor),
+        )
+    direction = "desc" if where.newest_first else "asc"
+    return (
+        f"select events.session, coalesce(sessions.id, ''), {COLUMNS}"
+        " from events left join sessions on sessions.num = events.session"
+        f" where {' and '.join(conditions) or 'true'}"
+        f" order by at_us {direction}, events.session {direction}, events.seq {direction}"
+        " limit $1",
+        args,
+    )
+
+
+async def mend_feed(connection: Any, schema: str) -> None:
+    """Lower the numbers of all events if they are those of another server's transactions.
+
+    A copy of the database that was loaded into a new server brings numbers along that this one has
+    not reached: nothing would be shown until it has, and then in the wrong order. Cursors in the
+    documents of followers are lowered by the same amount, so each follower continues at the same
+    event. Cursors that other programs keep do not fit any more.
+    """
+    if not await _excess(connection):
+        return
+    async with connection.transaction():
+        await connection.execute(_LOCK, f"ekiden/feed/{schema}", timeout=_PATIENCE_S)
+        excess = await _excess(connection)
+        if excess:
+            await connection.execute(_LOWER, excess, timeout=_PATIENCE_S)
+            await _lower_cursors(connection, excess)
+
+
+async def _excess(connection: Any) -> int:
+    """By how much the highest number of an event or a follower's cursor exceeds the last number
+    that this server gave; 0 if it does not.
+
+    Cursors count, too: the event that one names may be deleted, and be the last.
+    """
+    # In this order: a follower that moves on meanwhile does not get beyond `following`.
+    numbers = [found.place[0] for found in await _stored_cursors(connection)]
+    highest, following = await connection.fetchrow(_NUMBERS)
+    if highest is not None:
+        numbers.append(highest)
+    return max(0, max(numbers, default=0) - int(following) + 1)
+
+
+async def _lower_cursors(connection: Any, excess: int) -> None:
+    for found in await _stored_cursors(connection):
+        xid, session, seq = found.place
+        body = {**found.body, FOLLOWERS[found.collection]: f"{xid - excess}.{session}.{seq}"}
+        await connection.execute(_MOVE, found.collection, found.key, dumps(body))
+
+
+class _StoredCursor(NamedTuple):
+    """A follower's document and the place in the feed that it names."""
+
+    collection: str
+    key: str
+    """As it is stored."""
+    body: dict[str, Any]
+    place: tuple[int, int, int]
+
+
+async def _stored_cursors(connection: Any) -> list[_StoredCursor]:
+    found = []
+    for collection, key, text in await connection.fetch(_FOLLOWERS, list(FOLLOWERS)):
+        body = loads(text)
+        cursor = body.get(FOLLOWERS[collection]) if isinstance(body, dict) else None
+        # A follower at the beginning has none; anything else that is no cursor stays as it is.
+        if isinstance(cursor, str):
+            with suppress(UserError):
+                found.append(_StoredCursor(collection, key, body, parse_place(cursor)))
+    return found
+
+
+class Feed(Role):
+    """All events of all sessions and of none."""
+
+    async def feed(self, *, after: str | None = None, limit: int = 100) -> EventPage:
+        check_limit(limit)
+        place = _BEGINNING if after is None else parse_place(after)
+        rows = await self._settled(_FEED, *place, limit)
+        events = events_of([from_column(row[3]) for row in rows], [tuple(row)[4:] for row in rows])
+        cursors = [
+            f"{row['xid']}.{row['session']}.{event.seq}"
+            for row, event in zip(rows, events, strict=True)
+        ]
+        return EventPage(
+            events=events, cursors=cursors, next_cursor=cursors[-1] if cursors else after
+        )
+
+    async def feed_end(self) -> str:
+        rows = await self._settled(_END)
+        return "{xid}.{session}.{seq}".format(**rows[0]) if rows else "0.0.0"
+
+    async def _settled(self, sql: str, *args: Any) -> list[Any]:
+        """The rows among which no other can come any more."""
+        rows = await self._database.query(sql, None, *args, repeatable=True)
+        if all(row["is_over"] for row in rows):
+            return rows
+        horizon = await self._database.query(_HORIZON, repeatable=True)
+        return await self._database.query(sql, horizon[0][0], *args, repeatable=True)
+
+
+def parse_place(cursor: str) -> tuple[int, int, int]:
+    """The transaction, session and number that a cursor names; `UserError`."""
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
+        raise UserError(
+            f"{cursor[:40]!r} is not a cursor of the feed: pass the `next_cursor` of a page, or "
+            "the text of `feed_end`"
+        )
+    xid, session, seq = map(int, found.groups())
+    return xid, session, seq
+
 
 _PAGE = 5_000
 """Events are fetched in portions, so that a long history does not hold up the event loop."""

@@ -14,8 +14,7 @@ from ekiden.storage.postgres.connection.changes import Changes
 from ekiden.storage.postgres.connection.database import Database
 from ekiden.storage.postgres.copy_rows import count_tables, refuse_unfinished
 from ekiden.storage.postgres.documents import Documents
-from ekiden.storage.postgres.feed import Feed, mend_feed
-from ekiden.storage.postgres.journal import Journal
+from ekiden.storage.postgres.journal import Feed, Journal, mend_feed
 from ekiden.storage.postgres.migrate import migrate
 from ekiden.storage.postgres.queues import Queues
 from ekiden.storage.postgres.search import Search, Vectors, find_extension
