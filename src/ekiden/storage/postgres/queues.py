@@ -23,11 +23,13 @@ from ekiden.storage.postgres.connection.errors import OutcomeUnknown
 from ekiden.storage.postgres.messages import (
     SETTLED_COLUMNS,
     is_bounded,
+    lock_sessions,
     prepare_messages,
     prepare_settles,
     repeated_settles,
     store_messages,
     store_settles,
+    wake_sql,
 )
 from ekiden.storage.postgres.role import Role
 from ekiden.storage.postgres.rows import (
@@ -38,7 +40,6 @@ from ekiden.storage.postgres.rows import (
     stored_message,
     to_column,
 )
-from ekiden.storage.postgres.wakes import lock_sessions, wake_sql
 from ekiden.storage.values import check_limit
 
 _DUE = "queue = $1 and state = 'open' and due_at <= clock_timestamp()"

@@ -24,17 +24,19 @@ from ekiden.storage.postgres.connection.database import answered
 from ekiden.storage.postgres.connection.errors import OutcomeUnknown
 from ekiden.storage.postgres.documents import PreparedDocument, prepare_documents, store_documents
 from ekiden.storage.postgres.messages import (
+    WRITES_EVENTS,
     PreparedMessage,
     PreparedSettle,
+    lock_sessions,
     prepare_messages,
     prepare_settles,
     store_messages,
     store_settles,
+    wake_sessions,
 )
 from ekiden.storage.postgres.role import Role
 from ekiden.storage.postgres.rows import EVENT, WRITTEN_EVENT, event_columns
 from ekiden.storage.postgres.sessions import INSERT, NEW, new_columns
-from ekiden.storage.postgres.wakes import WRITES_EVENTS, lock_sessions, wake_sessions
 from ekiden.storage.values import check_free_event, check_numbers, json_text
 
 _OPEN = f"""
