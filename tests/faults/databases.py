@@ -9,7 +9,7 @@ import apsw
 
 from ekiden.project.stores import open_store
 from ekiden.storage.base import Store
-from ekiden.storage.sqlite.clock import machine_clock
+from ekiden.storage.sqlite.connection import machine_clock
 from tests.faults.scenarios import DatabaseName
 from tests.support.sql import execute
 

@@ -12,7 +12,7 @@ import apsw
 
 from ekiden.core.events import Event
 from ekiden.storage.base import Commit, SessionPatch
-from ekiden.storage.sqlite.clock import LeaseClock
+from ekiden.storage.sqlite.connection import LeaseClock
 from tests.support.forked import ForkedPopen
 
 ROOT = Path(__file__).resolve().parents[2]

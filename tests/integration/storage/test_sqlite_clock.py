@@ -7,7 +7,7 @@ import pytest
 from ekiden.core.errors import LeaseLost, SessionBusy
 from ekiden.storage.base import MessageFilter, MessageSettle, NewSession, QueuePut
 from ekiden.storage.sqlite import SqliteStore
-from ekiden.storage.sqlite.clock import machine_clock
+from ekiden.storage.sqlite.connection import machine_clock
 from ekiden.testing import ManualClock
 from tests.support.sqlite import MovableMilliseconds, one_event
 

@@ -17,8 +17,7 @@ import pytest
 from ekiden.core.errors import SessionNotFound, StoreUnavailable
 from ekiden.storage.base import NewSession, SessionPage, SessionRow
 from ekiden.storage.sqlite import SqliteStore
-from ekiden.storage.sqlite.clock import Moment
-from ekiden.storage.sqlite.connection import connect, unavailable
+from ekiden.storage.sqlite.connection import Moment, connect, unavailable
 from ekiden.storage.sqlite.readers import Readers
 from ekiden.storage.sqlite.writer import Writer
 from tests.support.sqlite import one_event

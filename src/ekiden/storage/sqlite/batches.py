@@ -10,8 +10,7 @@ import apsw
 from ekiden.core.errors import QueueFull, SessionExists
 from ekiden.storage.base import Batch, SessionOpening, Written
 from ekiden.storage.chain import HEAD, head_text, linked
-from ekiden.storage.sqlite.clock import Moment
-from ekiden.storage.sqlite.connection import query
+from ekiden.storage.sqlite.connection import Moment, query
 from ekiden.storage.sqlite.documents import PreparedDocument, prepare_documents, write_documents
 from ekiden.storage.sqlite.queues import PreparedPut, prepare_puts, put_messages
 from ekiden.storage.sqlite.rows import NO_SESSION, Row, event_rows, insert_events

@@ -21,8 +21,7 @@ from ekiden.storage.sqlite.batches import (
     open_sessions,
     prepare_openings,
 )
-from ekiden.storage.sqlite.clock import Moment
-from ekiden.storage.sqlite.connection import query
+from ekiden.storage.sqlite.connection import Moment, query
 from ekiden.storage.sqlite.documents import PreparedDocument, prepare_documents, write_documents
 from ekiden.storage.sqlite.queues import PreparedPut, prepare_puts, put_messages
 from ekiden.storage.sqlite.rows import (

@@ -14,8 +14,7 @@ import apsw
 from ekiden.core.errors import StoreEmpty, StoreReadOnly, StoreUnavailable
 from ekiden.core.roles import Clock
 from ekiden.storage.formats import Migration, check_applied, check_newer, load_migrations
-from ekiden.storage.sqlite.clock import LeaseClock
-from ekiden.storage.sqlite.connection import query
+from ekiden.storage.sqlite.connection import LeaseClock, query
 
 FOLDER = Path(__file__).parent / "migrations"
 APPLICATION_ID = 0x454B4944

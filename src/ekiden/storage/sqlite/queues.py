@@ -12,8 +12,7 @@ import apsw
 from ekiden.core.errors import QueueFull
 from ekiden.core.values import dumps, loads
 from ekiden.storage.base import MessageFilter, PutReceipt, QueueMessage, QueuePut, StoredMessage
-from ekiden.storage.sqlite.clock import Moment
-from ekiden.storage.sqlite.connection import query
+from ekiden.storage.sqlite.connection import Moment, query
 from ekiden.storage.sqlite.rows import Row, chunks, padded, values_sql
 from ekiden.storage.sqlite.settle import wake_sessions
 from ekiden.storage.values import check_limit, json_text

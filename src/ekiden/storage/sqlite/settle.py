@@ -11,8 +11,7 @@ import apsw
 
 from ekiden.core.values import dumps
 from ekiden.storage.base import MessageSettle, MessageState, Settled
-from ekiden.storage.sqlite.clock import Moment
-from ekiden.storage.sqlite.connection import query
+from ekiden.storage.sqlite.connection import Moment, query
 from ekiden.storage.sqlite.rows import chunks, flat, padded, values_sql
 from ekiden.storage.values import check_settle, is_late, json_text
 

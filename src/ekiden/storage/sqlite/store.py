@@ -44,12 +44,15 @@ from ekiden.storage.changes import LAPSE_S
 from ekiden.storage.copying import TableName
 from ekiden.storage.formats import Migration
 from ekiden.storage.sqlite import batches, documents, journal, queues, sessions, settle
-from ekiden.storage.sqlite.clock import LeaseClock, Moment, StoreClock, machine_clock
 from ekiden.storage.sqlite.connection import (
+    LeaseClock,
+    Moment,
+    StoreClock,
     check_engine,
     check_in_place,
     connect,
     connect_to_look,
+    machine_clock,
     prepare_file,
     query,
     unavailable,

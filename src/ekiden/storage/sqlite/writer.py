@@ -28,8 +28,7 @@ from ekiden.core.errors import (
 )
 from ekiden.core.faults import fault_point
 from ekiden.storage.base import PutReceipt, Settled
-from ekiden.storage.sqlite.clock import Moment
-from ekiden.storage.sqlite.connection import UNREADABLE
+from ekiden.storage.sqlite.connection import UNREADABLE, Moment
 from ekiden.storage.sqlite.journal import PreparedCommit, write_commits
 from ekiden.storage.sqlite.queues import PreparedPut, put_messages
 from ekiden.storage.sqlite.settle import PreparedSettle, settle_messages

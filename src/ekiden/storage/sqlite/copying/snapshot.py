@@ -32,11 +32,12 @@ from ekiden.storage.copying import (
     weight,
 )
 from ekiden.storage.sqlite import documents, journal, sessions
-from ekiden.storage.sqlite.clock import LeaseClock, machine_clock
 from ekiden.storage.sqlite.connection import (
     UNREADABLE,
+    LeaseClock,
     check_engine,
     connect_to_look,
+    machine_clock,
     query,
     unavailable,
 )
