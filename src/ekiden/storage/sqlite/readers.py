@@ -1,4 +1,4 @@
-"""Reads beside the writer: a few threads, each with its own connection."""
+"""Reads beside the writer, each thread with its own connection, and hints of changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 import apsw
 
 from ekiden.core.errors import StoreDamaged, StoreUnavailable
-from ekiden.storage.sqlite.connection import UNREADABLE
+from ekiden.storage.changes import ChangeSignal
+from ekiden.storage.sqlite.connection import UNREADABLE, query
 from ekiden.storage.values import closed_store
 
 T = TypeVar("T")
@@ -202,3 +203,68 @@ async def in_own_thread(work: Callable[[], T], *, name: str) -> T:
 
     threading.Thread(target=run, name=name).start()
     return await asyncio.wrap_future(done)
+
+
+_POLL_S = 0.025
+_QUIET_POLL_S = 0.05
+_QUIET_AFTER = 40
+"""After so many looks that found nothing it is looked half as often: waiting is to be cheap."""
+
+
+class FileWatch:
+    """A signal for this process, and a look at the file's version while somebody waits."""
+
+    def __init__(self, readers: Readers, connect: Callable[[], apsw.Connection]) -> None:
+        self._readers = readers
+        self._connect = connect
+        self._db: apsw.Connection | None = None
+        self._version = -1
+        self._signal = ChangeSignal()
+        self._poll: asyncio.Task[None] | None = None
+
+    def notify(self) -> None:
+        """This process changed something."""
+        self._signal.notify()
+
+    async def wait(self, timeout_s: float) -> None:
+        """Return after a change, or after the time-out."""
+        if self._poll is None or self._poll.done():
+            self._poll = asyncio.create_task(self._look(), name="ekiden-sqlite-watch")
+        await self._signal.wait(timeout_s)
+
+    async def stop(self) -> None:
+        """Look no more, and let those who wait go."""
+        if self._poll is not None and not self._poll.done():
+            self._poll.cancel()
+            await asyncio.wait((self._poll,))
+        self._signal.notify()
+
+    def close(self) -> None:
+        """Disconnect, after the last read."""
+        if self._db is not None:
+            self._db.close(force=True)
+            self._db = None
+
+    async def _look(self) -> None:
+        """Compare versions as long as somebody waits."""
+        in_vain = 0
+        while True:
+            try:
+                version = await self._readers.read(self._read_version)
+            except StoreUnavailable:
+                version = self._version
+            in_vain += 1
+            if version != self._version:
+                self._version = version
+                in_vain = 0
+                self._signal.notify()
+            if not self._signal.waited_for:
+                return
+            await asyncio.sleep(_POLL_S if in_vain < _QUIET_AFTER else _QUIET_POLL_S)
+
+    def _read_version(self, _: apsw.Connection) -> int:
+        """The version differs from the last one that this connection saw if others wrote."""
+        if self._db is None:
+            self._db = self._connect()
+        ((version,),) = query(self._db, "PRAGMA data_version")
+        return int(version)

@@ -65,9 +65,8 @@ from ekiden.storage.sqlite.migrate import (
     migrate,
     shipped,
 )
-from ekiden.storage.sqlite.readers import Read, Readers, in_own_thread
+from ekiden.storage.sqlite.readers import FileWatch, Read, Readers, in_own_thread
 from ekiden.storage.sqlite.search import Searching, vector_engine
-from ekiden.storage.sqlite.watch import FileWatch
 from ekiden.storage.sqlite.writer import Work, Writer
 from ekiden.storage.values import closed_store
 
