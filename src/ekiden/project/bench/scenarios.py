@@ -15,12 +15,12 @@ from ekiden import __version__
 from ekiden.bus import Bus, BusClient
 from ekiden.core.conversation.messages import AgentMessage
 from ekiden.core.conversation.model import Item, assistant_message, user_message
-from ekiden.project.bench.fsync import fsync_us
 from ekiden.project.bench.measure import (
     Cost,
     ProcessMemory,
     WrongAnswer,
     cost_of,
+    fsync_us,
     median,
     round_trip_us,
 )
