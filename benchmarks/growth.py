@@ -30,8 +30,8 @@ from ekiden.core.conversation.model import assistant_message, user_message
 from ekiden.core.events import Event
 from ekiden.engine import Worker, submit
 from ekiden.project import open_store
-from ekiden.project.bench.database_stats import books
 from ekiden.project.bench.load import LoadSize, load
+from ekiden.project.bench.statistics import books
 from ekiden.project.bench.teams import Desk, Relay, desk, ring
 from ekiden.storage.base import Batch, Commit, NewSession, SessionOpening, SessionPatch, Store
 

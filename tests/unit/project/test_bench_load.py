@@ -11,9 +11,8 @@ import pytest
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.project import open_store
-from ekiden.project.bench.database_stats import books
 from ekiden.project.bench.load import LoadSize, _Load, load, loopback_us
-from ekiden.project.bench.processes import WorkerEnded, cpu_s, crew, rss_mb, server_cpu_s
+from ekiden.project.bench.statistics import WorkerEnded, books, cpu_s, crew, rss_mb, server_cpu_s
 from ekiden.storage.base import Commit, NewSession, SessionPatch
 
 SMALL = LoadSize(sessions=6, workers=2, concurrency=2, messages=3)
@@ -21,7 +20,7 @@ SMALL = LoadSize(sessions=6, workers=2, concurrency=2, messages=3)
 
 @pytest.fixture(autouse=True)
 def _short_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ekiden.project.bench.database_stats._PROBE_S", 0.02)
+    monkeypatch.setattr("ekiden.project.bench.statistics._PROBE_S", 0.02)
 
 
 async def measured(store: str | None, folder: Path, size: LoadSize = SMALL) -> dict[str, Any]:

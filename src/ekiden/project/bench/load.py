@@ -22,9 +22,8 @@ from typing import Any
 from ekiden import __version__
 from ekiden.core.errors import UserError
 from ekiden.engine import submit
-from ekiden.project.bench.database_stats import Books, books
 from ekiden.project.bench.measure import fsync_us
-from ekiden.project.bench.processes import WorkerProcesses, crew
+from ekiden.project.bench.statistics import Books, WorkerProcesses, books, crew
 from ekiden.project.bench.teams import Desk, desk
 from ekiden.project.stores import open_store
 from ekiden.sessions import Session
