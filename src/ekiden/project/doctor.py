@@ -20,7 +20,7 @@ from ekiden.models.local.gguf import peek_gguf
 from ekiden.models.local.settings import cpu_features, cpu_name, memory_bytes, physical_cores
 from ekiden.models.local.weights import KNOWN_PACKAGES
 from ekiden.project.bench.measure import fsync_us
-from ekiden.project.copying.places import snapshot_at
+from ekiden.project.copying.whole_stores import snapshot_at
 from ekiden.project.stores import open_store, sqlite_path
 
 _PYTHON = (3, 11)

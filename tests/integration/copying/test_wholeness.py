@@ -17,7 +17,7 @@ from ekiden.project.copying import (
     store_info,
     verify_store,
 )
-from ekiden.project.copying.places import snapshot_at
+from ekiden.project.copying.whole_stores import snapshot_at
 from ekiden.storage.base import DocumentWrite, QueuePut
 from ekiden.storage.copying import PAGE_BYTES, TABLES, WRITING, weight
 from tests.integration.copying.world import counted_at, execute_at, made

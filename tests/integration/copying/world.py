@@ -29,7 +29,7 @@ from ekiden import (
     submit,
 )
 from ekiden.project import open_store
-from ekiden.project.copying.places import snapshot_at
+from ekiden.project.copying.whole_stores import snapshot_at
 from ekiden.project.keys import Keys
 from ekiden.project.tenants import tenant_url
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut, SearchEntry, Store

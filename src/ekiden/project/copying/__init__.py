@@ -7,7 +7,6 @@ from ekiden.core.lazy import lazy_names
 if TYPE_CHECKING:
     from ekiden.project.copying.backups import backup_store, restore_store
     from ekiden.project.copying.copies import copy_store
-    from ekiden.project.copying.inspection import store_info, verify_store
     from ekiden.project.copying.report import (
         BackupReport,
         CopiedTenant,
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
         CopyStep,
         StoreFindings,
     )
+    from ekiden.project.copying.whole_stores import store_info, verify_store
 
 __all__ = [
     "BackupReport",
@@ -40,7 +40,7 @@ __getattr__ = lazy_names(
         "backup_store": "ekiden.project.copying.backups",
         "copy_store": "ekiden.project.copying.copies",
         "restore_store": "ekiden.project.copying.backups",
-        "store_info": "ekiden.project.copying.inspection",
-        "verify_store": "ekiden.project.copying.inspection",
+        "store_info": "ekiden.project.copying.whole_stores",
+        "verify_store": "ekiden.project.copying.whole_stores",
     },
 )

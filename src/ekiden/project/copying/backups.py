@@ -10,8 +10,8 @@ from pathlib import Path
 from ekiden.core.errors import UserError
 from ekiden.core.errors.stored_data import StoreNotEmpty
 from ekiden.core.faults import fault_point
-from ekiden.project.copying.inspection import verified
-from ekiden.project.copying.places import (
+from ekiden.project.copying.report import BackupReport, Progress, StoreFindings
+from ekiden.project.copying.whole_stores import (
     check_source,
     file_at,
     refuse_strangers,
@@ -20,9 +20,9 @@ from ekiden.project.copying.places import (
     target_state,
     tenant_file,
     tenants_at,
+    verified,
+    work_folder,
 )
-from ekiden.project.copying.report import BackupReport, Progress, StoreFindings
-from ekiden.project.copying.work_folder import work_folder
 from ekiden.project.tenants import DEFAULT_TENANT
 from ekiden.storage.sqlite.copying.files import copy_file, put_in_place
 from ekiden.storage.sqlite.copying.snapshot import SqliteSnapshot

@@ -14,7 +14,8 @@ from ekiden.core.errors import UserError
 from ekiden.core.errors.stored_data import CopyDiffers, SourceInUse, StoreNotEmpty
 from ekiden.core.faults import fault_point
 from ekiden.core.values import dumps, loads
-from ekiden.project.copying.places import (
+from ekiden.project.copying.report import CopiedTenant, CopyReport, CopyStep, Phase, Progress
+from ekiden.project.copying.whole_stores import (
     check_source,
     file_at,
     refuse_strangers,
@@ -23,7 +24,6 @@ from ekiden.project.copying.places import (
     target_state,
     tenants_at,
 )
-from ekiden.project.copying.report import CopiedTenant, CopyReport, CopyStep, Phase, Progress
 from ekiden.project.tenants import DEFAULT_TENANT, tenant_url
 from ekiden.storage.copying import (
     FOLLOWERS,

@@ -12,10 +12,14 @@ from typing import Any
 from ekiden.core.errors import UserError
 from ekiden.core.errors.stored_data import StoreNotEmpty, StoreUnfinished
 from ekiden.core.faults import fault_point
-from ekiden.project.copying.inspection import verified
-from ekiden.project.copying.places import check_source, snapshot_at, tenants_at
 from ekiden.project.copying.report import BackupReport, Progress, StoreFindings
-from ekiden.project.copying.work_folder import work_folder
+from ekiden.project.copying.whole_stores import (
+    check_source,
+    snapshot_at,
+    tenants_at,
+    verified,
+    work_folder,
+)
 from ekiden.project.tenants import JOINT, tenant_url
 from ekiden.storage.postgres.connection.address import PostgresAddress, parse_address
 from ekiden.storage.postgres.copying.snapshot import PostgresSnapshot
