@@ -19,7 +19,7 @@ from ekiden.core.errors import StoreUnavailable
 from ekiden.core.errors.stored_data import StoreUnfinished
 from ekiden.project import open_store
 from ekiden.project.copying import copy_store, store_info, verify_store
-from ekiden.project.tenants import tenant_url
+from ekiden.project.stores import tenant_url
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut
 from tests.faults.processes import environment
 from tests.faults.waiting import DEADLINE_S

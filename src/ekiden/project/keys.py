@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ekiden.core.errors import StaleDocument, UserError
 from ekiden.core.errors.server import KeyNotFound
-from ekiden.project.tenants import DEFAULT_TENANT, check_tenant
+from ekiden.project.stores import DEFAULT_TENANT, check_tenant
 from ekiden.storage.base import Document, DocumentWrite, Store
 
 LOGINS: Final = "console_logins"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ekiden.core.handoff_terms import Budget
 from ekiden.project.settings import Settings
-from ekiden.project.tenants import DEFAULT_TENANT, tenant_app
+from ekiden.project.stores import DEFAULT_TENANT, tenant_app
 from ekiden.runtime import Limits, Price, RunConfig
 from ekiden.sessions.costs import CostBook, CostKey, CostReport, call_pages, events_with_asked
 from ekiden.storage.base import Store

@@ -24,7 +24,7 @@ from ekiden.project.keys import Keys
 from ekiden.project.project import Project
 from ekiden.project.run_options import tenant_config
 from ekiden.project.runs.runs import Runs
-from ekiden.project.tenants import DEFAULT_TENANT, tenant_app, tenant_store
+from ekiden.project.stores import DEFAULT_TENANT, tenant_app, tenant_store
 from ekiden.runtime import HandoffController, RunConfig
 from ekiden.storage.base import Store
 

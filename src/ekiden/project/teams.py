@@ -10,7 +10,7 @@ from typing import Any
 
 from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import UserError
-from ekiden.project.defaults import DEMO_TEAM
+from ekiden.project.stores import DEMO_TEAM
 
 
 def load_team(target: str) -> Team:

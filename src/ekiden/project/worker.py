@@ -19,15 +19,15 @@ from ekiden.engine.store_worker import StoreWorker, once_reachable
 from ekiden.project.keys import Keys
 from ekiden.project.project import Project
 from ekiden.project.run_options import tenant_config
-from ekiden.project.stores import sqlite_path
-from ekiden.project.telemetry import Telemetry
-from ekiden.project.tenants import (
+from ekiden.project.stores import (
     DEFAULT_TENANT,
     check_tenant,
     find_tenants,
+    sqlite_path,
     tenant_store,
     tenant_url,
 )
+from ekiden.project.telemetry import Telemetry
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.storage.base import Store
 

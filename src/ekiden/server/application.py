@@ -24,8 +24,8 @@ from ekiden.core.errors.server import UnknownParameter
 from ekiden.core.integrations import integrations
 from ekiden.project.keys import Logins
 from ekiden.project.service import Service, TenantService
+from ekiden.project.stores import DEFAULT_TENANT
 from ekiden.project.telemetry import Telemetry
-from ekiden.project.tenants import DEFAULT_TENANT
 from ekiden.server import console, problems, resources
 from ekiden.server.access.access import Authorizer
 from ekiden.server.access.authorization import KeyAuthorization, key_ring

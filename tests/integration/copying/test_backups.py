@@ -22,7 +22,7 @@ from ekiden.project.copying import (
     store_info,
     verify_store,
 )
-from ekiden.project.tenants import tenant_url
+from ekiden.project.stores import tenant_url
 from ekiden.storage.base import DocumentWrite, QueuePut
 from ekiden.storage.sqlite.copying import files
 from tests.integration.copying.world import (

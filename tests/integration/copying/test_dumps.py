@@ -21,7 +21,7 @@ from ekiden.project.copying import (
     restore_store,
     store_info,
 )
-from ekiden.project.tenants import tenant_url
+from ekiden.project.stores import tenant_url
 from ekiden.storage.base import NewSession
 from tests.integration.copying.world import (
     act,

@@ -23,7 +23,7 @@ from ekiden.core.errors.stored_data import (
 from ekiden.project import open_store
 from ekiden.project.copying import CopyStep, copy_store, store_info, verify_store
 from ekiden.project.keys import Keys
-from ekiden.project.tenants import tenant_url
+from ekiden.project.stores import tenant_url
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut
 from ekiden.storage.postgres.connection.address import parse_address
 from ekiden.storage.postgres.copying.target import PostgresTarget, in_one_transaction

@@ -31,7 +31,7 @@ from ekiden import (
 from ekiden.project import open_store
 from ekiden.project.copying.whole_stores import snapshot_at
 from ekiden.project.keys import Keys
-from ekiden.project.tenants import tenant_url
+from ekiden.project.stores import tenant_url
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut, SearchEntry, Store
 from ekiden.storage.copying import TABLES, Row, TableName
 from tests.support.sqlite import execute

@@ -13,7 +13,7 @@ import pytest
 
 from ekiden.engine import submit
 from ekiden.engine.registry import list_workers
-from ekiden.project.tenants import tenant_store
+from ekiden.project.stores import tenant_store
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionFilter, Store
 from ekiden.storage.postgres import PostgresStore

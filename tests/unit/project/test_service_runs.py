@@ -16,7 +16,7 @@ from ekiden.core.runs import RunError, parse_run_id
 from ekiden.project import load_project
 from ekiden.project.runs.runs import RunOrder, Runs
 from ekiden.project.service import Service, TenantService
-from ekiden.project.tenants import tenant_store
+from ekiden.project.stores import tenant_store
 from ekiden.storage.base import DocumentWrite
 from tests.support.cases import each_case
 from tests.support.relay_team import relay_team

@@ -14,7 +14,7 @@ from ekiden.project import load_project
 from ekiden.project.project import Project
 from ekiden.project.runs.runs import RunOrder
 from ekiden.project.service import TenantService
-from ekiden.project.tenants import tenant_store
+from ekiden.project.stores import tenant_store
 from ekiden.runtime import RunConfig
 from ekiden.runtime.questions.cancel_question import STOPS, ask_to_stop
 from ekiden.storage.base import Store

@@ -8,8 +8,7 @@ import pytest
 
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.project import open_store
-from ekiden.project.defaults import DEFAULT_STORE
-from ekiden.project.stores import sqlite_path
+from ekiden.project.stores import DEFAULT_STORE, sqlite_path
 from ekiden.storage.memory import MemoryStore
 
 

@@ -16,7 +16,7 @@ from ekiden.engine.registry import list_workers
 from ekiden.project.project import load_project
 from ekiden.project.runs.runs import RunOrder
 from ekiden.project.service import Service
-from ekiden.project.tenants import find_tenants, tenant_store
+from ekiden.project.stores import find_tenants, tenant_store
 from ekiden.project.worker import Workforce, WorkOrder
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

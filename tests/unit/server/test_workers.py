@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.engine.registry import BEATS, WORKERS, list_workers
-from ekiden.project.tenants import tenant_store
+from ekiden.project.stores import tenant_store
 from ekiden.storage.base import DocumentWrite, NewSession
 from tests.unit.server.desks import As, problem, serving
 

@@ -11,7 +11,7 @@ from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages, page_of
 from ekiden.core.errors.server import Forbidden, KeyNotFound
 from ekiden.project import keys as ring
-from ekiden.project.tenants import DEFAULT_TENANT
+from ekiden.project.stores import DEFAULT_TENANT
 
 
 class LocalKeys(api.Keys):

@@ -13,7 +13,7 @@ from ekiden.api.texts import Moment
 from ekiden.core.errors import UserError
 from ekiden.core.errors.server import Forbidden, RequestInvalid
 from ekiden.project.settings import LoadedSettings, SettingOrigin, Settings
-from ekiden.project.tenants import DEFAULT_TENANT, tenant_app
+from ekiden.project.stores import DEFAULT_TENANT, tenant_app
 
 if TYPE_CHECKING:
     from ekiden.core.agent import Team

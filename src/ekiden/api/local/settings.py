@@ -10,7 +10,7 @@ from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages
 from ekiden.core.errors.server import NotServed
 from ekiden.project.settings import LoadedSettings, SettingEntry, redacted
-from ekiden.project.tenants import DEFAULT_TENANT
+from ekiden.project.stores import DEFAULT_TENANT
 
 
 class LocalSettings(api.Settings):

@@ -14,8 +14,8 @@ async def doctor(*, store: StoreOption = STORE, as_json: JsonOption = False) -> 
     """Check this installation and the store; a store of an older format is migrated."""
     from ekiden.cli.projects import store_address
     from ekiden.core.errors import UserError
-    from ekiden.project.defaults import DEFAULT_STORE
     from ekiden.project.doctor import Check, examine
+    from ekiden.project.stores import DEFAULT_STORE
 
     try:
         address = store_address(store)

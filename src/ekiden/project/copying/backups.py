@@ -23,7 +23,7 @@ from ekiden.project.copying.whole_stores import (
     verified,
     work_folder,
 )
-from ekiden.project.tenants import DEFAULT_TENANT
+from ekiden.project.stores import DEFAULT_TENANT
 from ekiden.storage.sqlite.copying.files import copy_file, put_in_place
 from ekiden.storage.sqlite.copying.snapshot import SqliteSnapshot
 

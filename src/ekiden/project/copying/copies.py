@@ -24,7 +24,7 @@ from ekiden.project.copying.whole_stores import (
     target_state,
     tenants_at,
 )
-from ekiden.project.tenants import DEFAULT_TENANT, tenant_url
+from ekiden.project.stores import DEFAULT_TENANT, tenant_url
 from ekiden.storage.copying import (
     FOLLOWERS,
     TABLES,

@@ -20,7 +20,7 @@ from ekiden.project.copying.whole_stores import (
     verified,
     work_folder,
 )
-from ekiden.project.tenants import JOINT, tenant_url
+from ekiden.project.stores import JOINT, tenant_url
 from ekiden.storage.postgres.connection.address import PostgresAddress, parse_address
 from ekiden.storage.postgres.copying.snapshot import PostgresSnapshot
 from ekiden.storage.postgres.copying.target import PostgresTarget

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ekiden.core.errors import UserError
 from ekiden.core.errors.stored_data import NotCopyable, SourceInUse, StoreNotEmpty, StoreUnfinished
 from ekiden.core.values import is_tenant
-from ekiden.project.stores import sqlite_path
-from ekiden.project.tenants import DEFAULT_TENANT, JOINT, check_tenant, tenant_url
+from ekiden.project.stores import DEFAULT_TENANT, JOINT, check_tenant, sqlite_path, tenant_url
 from ekiden.storage.copying import StoreSnapshot, TargetState, holding
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ from ekiden.audit import Verification, verify_audit
 from ekiden.core.errors import StoreEmpty, StoreUnavailable
 from ekiden.core.values import loads
 from ekiden.project.copying.report import CopyStep, Progress, StoreFindings
-from ekiden.project.defaults import DEFAULT_STORE
+from ekiden.project.stores import DEFAULT_STORE
 from ekiden.storage.copying import JSON_COLUMNS, TABLES, Row, TableName
 
 _POSTGRES = ("postgresql", "postgres")

@@ -14,7 +14,7 @@ from ekiden.core.checks.fields import Checked
 from ekiden.core.checks.kinds import Allowed
 from ekiden.core.conversation.messages import BusLimits
 from ekiden.inbox.settings import InboxSettings
-from ekiden.project.defaults import DEFAULT_STORE
+from ekiden.project.stores import DEFAULT_STORE
 from ekiden.routing.settings import RoutingSettings
 from ekiden.sessions.replica.base import ReplicaSettings
 from ekiden.sessions.retention import Retention

@@ -20,7 +20,7 @@ from ekiden.core.errors.server import Forbidden
 from ekiden.project.keys import SCOPES as SCOPES
 from ekiden.project.keys import Scope as Scope
 from ekiden.project.service import Service, TenantService
-from ekiden.project.tenants import DEFAULT_TENANT
+from ekiden.project.stores import DEFAULT_TENANT
 
 OPEN: Final = frozenset(
     {

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
 from ekiden.core.errors.server import NotServed
-from ekiden.project.tenants import DEFAULT_TENANT
+from ekiden.project.stores import DEFAULT_TENANT
 from ekiden.server.access.access import Administers, service_of
 from ekiden.server.metrics.metrics import CONTENT_TYPE, Metrics
 from ekiden.server.problems import problems
