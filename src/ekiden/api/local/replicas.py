@@ -6,7 +6,7 @@ from ekiden.api import replicas as api
 from ekiden.api.local.place import Here
 from ekiden.core.errors import UserError
 from ekiden.core.errors.server import NotServed
-from ekiden.project.replicas import session_replica
+from ekiden.project.run_options import session_replica
 from ekiden.sessions.replica.progress import ReplicaStatus, replica_status
 
 

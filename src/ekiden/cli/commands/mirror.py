@@ -42,7 +42,7 @@ async def mirror_run(
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit, note, say
     from ekiden.project import open_store
-    from ekiden.project.replicas import session_replica
+    from ekiden.project.run_options import session_replica
     from ekiden.sessions.replica.base import ReplicaPolicy
     from ekiden.sessions.replica.feed import replicate_sessions
 
