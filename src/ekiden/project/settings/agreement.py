@@ -8,11 +8,11 @@ from pathlib import Path
 from ekiden.core.errors import SettingsInvalid
 from ekiden.core.profile import Scope
 from ekiden.core.text import suggestion
-from ekiden.project.settings.faults import unknown_provider
 from ekiden.project.settings.files import SettingsProblem, Where
 from ekiden.project.settings.loaded import LoadedSettings, SettingOrigin
 from ekiden.project.settings.model import Settings
 from ekiden.project.settings.places import place_of
+from ekiden.project.settings.values import unknown_provider
 
 ENABLED = "agents.routing.enabled"
 FALLBACK = "agents.routing.fallback"

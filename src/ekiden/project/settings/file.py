@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from ekiden.core.checks.kinds import Kind, shown_type
 from ekiden.core.text import did_you_mean
-from ekiden.project.settings.entries import server_name_problem
 from ekiden.project.settings.files import ProblemCode, SettingsProblem
 from ekiden.project.settings.jsonc import (
     JsoncDocument,
@@ -19,6 +18,7 @@ from ekiden.project.settings.jsonc import (
 from ekiden.project.settings.keys import SETTINGS, Setting
 from ekiden.project.settings.model import SERVERS
 from ekiden.project.settings.places import ROOT, Group, ServerEntry
+from ekiden.project.settings.values import server_name_problem
 
 MAX_PROBLEMS = 100
 """That are told of one file; whoever wrote more has another kind of file."""

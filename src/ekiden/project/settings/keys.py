@@ -23,9 +23,8 @@ from ekiden.core.checks.kinds import (
 )
 from ekiden.core.questions import EscalationStep
 from ekiden.core.values import is_tenant
-from ekiden.project.settings.entries import Prices, Servers
-from ekiden.project.settings.faults import FAULTS, Fault
 from ekiden.project.settings.model import SERVERS, Settings
+from ekiden.project.settings.values import FAULTS, Fault, Prices, Servers
 
 _LIMITS: dict[str, Kind] = {
     "tokens": Number(low=1, high=1_000_000_000_000, whole=True),

@@ -9,9 +9,9 @@ from typing import TypeAlias
 from ekiden.core.checks.kinds import Kind
 from ekiden.core.errors import UnknownSetting
 from ekiden.core.text import did_you_mean
-from ekiden.project.settings.entries import McpServerEntry, server_name_problem
 from ekiden.project.settings.keys import SETTINGS, Setting
 from ekiden.project.settings.model import SERVERS
+from ekiden.project.settings.values import McpServerEntry, server_name_problem
 
 _SHORT_FOR = {"routing": "agents.routing"}
 _SERVER = McpServerEntry()
