@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from ekiden.agents import AgentDefinition, Problem, origin_of, read_agent_file, read_agent_text
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Confirmation
-from ekiden.project.settings.safe_files import replace_file
+from ekiden.project.settings.files import replace_file
 
 ImportStatus: TypeAlias = Literal["written", "replaced", "exists", "refused", "no_agent"]
 """`exists`: another file has the name already; `refused`: it cannot be used here."""

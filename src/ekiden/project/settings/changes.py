@@ -23,15 +23,17 @@ from ekiden.project.settings.files import (
     SettingsProblem,
     Unreadable,
     Where,
+    locked,
     read_text,
+    replace_file,
     settings_files,
+    sync_folder,
 )
 from ekiden.project.settings.json_edit import KeyPath, with_value, without
 from ekiden.project.settings.jsonc import JsoncError
 from ekiden.project.settings.keys import Setting
 from ekiden.project.settings.model import Settings
 from ekiden.project.settings.places import Group, ServerEntry, key_path, place_of
-from ekiden.project.settings.safe_files import locked, replace_file, sync_folder
 from ekiden.project.settings.sources import from_text, merged_with
 
 _PATIENCE_S = 10.0

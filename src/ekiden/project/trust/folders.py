@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 
 from ekiden.core.errors import TrustNotStored
 from ekiden.core.values import dumps, loads
-from ekiden.project.settings.files import settings_files
-from ekiden.project.settings.safe_files import locked, replace_file
+from ekiden.project.settings.files import locked, replace_file, settings_files
 
 FILE = "trusted.json"
 _VERSION = 1

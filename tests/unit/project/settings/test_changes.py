@@ -26,7 +26,7 @@ from ekiden.project.settings import (
     set_setting,
     unset_setting,
 )
-from ekiden.project.settings.safe_files import locked
+from ekiden.project.settings.files import locked
 
 NOTED = '{\r\n\t// mine\r\n\t"model": "openai:b",\r\n}'
 
