@@ -4,10 +4,15 @@ from ekiden.project.settings.agreement import agent_names_check, check_default_a
 from ekiden.project.settings.changes import Change, set_setting, unset_setting
 from ekiden.project.settings.files import SettingsProblem, Where, settings_files
 from ekiden.project.settings.keys import SETTINGS, Setting
-from ekiden.project.settings.loaded import LoadedSettings, SettingEntry, SettingOrigin, value_among
+from ekiden.project.settings.loaded import (
+    LoadedSettings,
+    SettingEntry,
+    SettingOrigin,
+    redacted,
+    settings_schema,
+    value_among,
+)
 from ekiden.project.settings.model import AgentsSettings, LocalSettings, Settings
-from ekiden.project.settings.redaction import redacted
-from ekiden.project.settings.schema import settings_schema
 from ekiden.project.settings.sources import load_settings
 
 __all__ = [

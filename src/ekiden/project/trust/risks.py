@@ -17,10 +17,9 @@ from ekiden.project.agent_files.edges import is_mcp_name
 from ekiden.project.settings.files import SettingsFiles, read_text
 from ekiden.project.settings.jsonc import JsoncDocument, JsoncMember, ObjectNode, parse
 from ekiden.project.settings.keys import SETTINGS, Setting
-from ekiden.project.settings.loaded import LoadedSettings, SettingOrigin, plain
+from ekiden.project.settings.loaded import LoadedSettings, SettingOrigin, plain, without_tokens
 from ekiden.project.settings.model import SERVERS
 from ekiden.project.settings.places import key_path, place_of
-from ekiden.project.settings.redaction import without_tokens
 from ekiden.project.stores import DEMO_TEAM
 from ekiden.project.trust.modules import is_module_of, started_by
 from ekiden.tools.builtin import BUILTIN_NAMES
