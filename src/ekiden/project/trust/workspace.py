@@ -29,8 +29,14 @@ from ekiden.project.settings.files import (
 from ekiden.project.settings.loaded import LoadedSettings
 from ekiden.project.settings.model import SERVERS
 from ekiden.project.settings.sources import load_settings
-from ekiden.project.trust.modules import python_files, started_by
-from ekiden.project.trust.risks import Risk, agent_risks, functions_of, settings_risks
+from ekiden.project.trust.risks import (
+    Risk,
+    agent_risks,
+    functions_of,
+    python_files,
+    settings_risks,
+    started_by,
+)
 
 FILE = "trusted.json"
 _VERSION = 1
