@@ -92,7 +92,7 @@ async def begin_run(flags: RunFlags, message: OpeningMessage) -> int:
     from ekiden.api.arguments import check_arguments
     from ekiden.api.runs import Runs
     from ekiden.cli.projects import check_addressee, check_owner
-    from ekiden.project.runs.follow import begin
+    from ekiden.project.runs.tasks import begin
     from ekiden.sessions import Session
 
     said = message.said
@@ -164,7 +164,7 @@ class _Here:
         """Show the run that `start` begins; `None`: the session's current one."""
         from ekiden.cli.run.local import LocalRun
         from ekiden.cli.run.observer import resume_command
-        from ekiden.project.runs.follow import ended, go_on
+        from ekiden.project.runs.tasks import ended, go_on
 
         flags, project = self.flags, self.project
         hint = resume_command(

@@ -19,8 +19,8 @@ from ekiden.cli.views.questions import tell_questions
 from ekiden.core.errors import StoreUnavailable, UnknownAgent
 from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox
-from ekiden.project.runs.follow import begin, ended, go_on
 from ekiden.project.runs.stored_runs import questions_to_people
+from ekiden.project.runs.tasks import begin, ended, go_on
 from ekiden.runtime import RunConfig, Runner
 from ekiden.storage.base import SessionRow
 

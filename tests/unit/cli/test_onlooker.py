@@ -14,7 +14,7 @@ from ekiden.cli.run.observer import RunView, problem_of, resume_command
 from ekiden.core.errors import UserError
 from ekiden.core.roles import Assignment
 from ekiden.core.runs import Refused
-from ekiden.project.runs.follow import begin, go_on
+from ekiden.project.runs.tasks import begin, go_on
 from ekiden.runtime import Limits, RunConfig
 from ekiden.testing import ScriptedModel, stream
 

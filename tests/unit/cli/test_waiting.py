@@ -12,7 +12,7 @@ from ekiden import Agent, CodeContext, MemoryStore, Session, SessionBusy
 from ekiden.cli.exits import exit_for_outcome
 from ekiden.cli.run.follow import read_in_turn
 from ekiden.cli.run.observer import RunView
-from ekiden.project.runs.follow import begin
+from ekiden.project.runs.tasks import begin
 from ekiden.runtime import RunConfig, RunResultStreaming
 from ekiden.storage.base import Claim, NewSession
 

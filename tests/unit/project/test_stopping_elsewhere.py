@@ -84,7 +84,7 @@ async def test_a_server_elsewhere_stops_what_its_own_caller_began(
 async def test_if_nobody_stops_it_in_time_the_request_stays_until_somebody_does(
     door: TenantService, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ekiden.project.runs.cancellation._PATIENCE_S", 0.05)
+    monkeypatch.setattr("ekiden.project.runs.tasks._PATIENCE_S", 0.05)
     await door.runs.start(RunOrder(input="hold:never", session_id="a"))
     claim, _ = await door.store.claim("a", owner="one that hangs", lease_s=60)
     assert (await door.runs.cancel("a:1")).status == "running"

@@ -115,7 +115,7 @@ class Chat:
 
     async def send(self, address: AddressedMessage) -> int:
         """Send a message; returns the exit code of the turn."""
-        from ekiden.project.runs.follow import begin
+        from ekiden.project.runs.tasks import begin
 
         if self.row is None:
             self.session.meta.setdefault("title", title_of(address.text))
@@ -134,7 +134,7 @@ class Chat:
 
     async def resume(self) -> int:
         """Resume the turn that was stopped or failed."""
-        from ekiden.project.runs.follow import go_on
+        from ekiden.project.runs.tasks import go_on
 
         team, session = self.roster.team, self.session
         return await self._watch(lambda config: go_on(team, session, config=config, live=self.live))

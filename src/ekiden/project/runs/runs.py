@@ -41,9 +41,8 @@ from ekiden.engine.stops import stop_suspended
 from ekiden.handoff.records.records import read_handoff
 from ekiden.hub import SessionTails
 from ekiden.hub.tails import Shown
-from ekiden.project.runs.cancellation import RunTasks, is_stopped
-from ekiden.project.runs.follow import RunWatch, ended
 from ekiden.project.runs.stored_runs import done_run, read_run, run_status
+from ekiden.project.runs.tasks import RunTasks, RunWatch, ended, is_stopped
 from ekiden.routing.decision import Strategy
 from ekiden.runtime import HandoffController, RunConfig, RunOptions, advance
 from ekiden.runtime import submit as store_message
