@@ -24,8 +24,7 @@ from ekiden.project.agent_files.edges import declared_edge
 from ekiden.project.agent_files.guardrails import FileGuardrails
 from ekiden.project.agent_files.mcp import serve
 from ekiden.project.settings import LoadedSettings, Settings, check_default_agent, load_settings
-from ekiden.project.stores import DEMO_TEAM
-from ekiden.project.teams import load_team
+from ekiden.project.teams import DEMO_TEAM, load_team
 from ekiden.routing import Router
 from ekiden.routing.decision import ROUTER_NAME
 from ekiden.tools import builtin_tools, resolve_tool

@@ -53,7 +53,7 @@ def tenant_config(settings: Settings, tenant: str) -> RunConfig:
     return replace(
         config_of(settings),
         approver="inbox",
-        app=tenant_app(settings, tenant),
+        app=tenant_app(settings.app, tenant),
         daily=_daily(settings, tenant),
     )
 

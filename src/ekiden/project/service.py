@@ -56,7 +56,7 @@ class TenantService:
         self.store = store
         self.tenant = tenant
         self.config: RunConfig = tenant_config(project.settings, tenant)
-        self.app = tenant_app(project.settings, tenant)
+        self.app = tenant_app(project.settings.app, tenant)
         """Whose memory and `app:` state this is."""
         self.hub = EventHub(store)
         self.tails = SessionTails(store, self.hub)

@@ -1,24 +1,18 @@
-"""Stores by address: the main store, the store of each tenant, and the defaults."""
+"""Stores by address: the main store, and the store of each tenant."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.values import is_tenant
 from ekiden.storage.base import Store
 
-if TYPE_CHECKING:
-    from ekiden.project.settings import Settings
-
-
 DEFAULT_STORE = ".ekiden/ekiden.db"
 """In the current folder; made by the first run."""
-
-DEMO_TEAM = "ekiden.project.demo:team"
 
 _POSTGRES = ("postgresql", "postgres")
 
@@ -168,10 +162,9 @@ def _in_schema(url: str, tenant: str) -> str:
     return urlunsplit(parts._replace(query=urlencode(options)))
 
 
-def tenant_app(settings: Settings, tenant: str) -> str:
-    """Whose memory and ``app:`` state it is.
+def tenant_app(app: str, tenant: str) -> str:
+    """The owner of a tenant's memories and of its ``app:`` state.
 
-    It differs from tenant to tenant, because copies of memories may lie together outside of the
-    store.
+    Each tenant has its own, because a memory service may hold copies for all tenants together.
     """
-    return settings.app if tenant == DEFAULT_TENANT else f"{settings.app}@{tenant}"
+    return app if tenant == DEFAULT_TENANT else f"{app}@{tenant}"

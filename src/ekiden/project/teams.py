@@ -10,7 +10,9 @@ from typing import Any
 
 from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import UserError
-from ekiden.project.stores import DEMO_TEAM
+
+
+DEMO_TEAM = "ekiden.project.demo:team"
 
 
 def load_team(target: str) -> Team:

@@ -102,7 +102,7 @@ class Here:
     @property
     def stored_app(self) -> str:
         """The app's name in the store: the owner of its memory and `app:` state."""
-        return tenant_app(self.settings, self.tenant) if self.app is None else self.app
+        return tenant_app(self.settings.app, self.tenant) if self.app is None else self.app
 
     def person(self, by: str | None) -> str:
         """The person who decides: the caller, or `by`; `Forbidden` if the caller may not name

@@ -26,7 +26,7 @@ from ekiden.project.settings.keys import SETTINGS, Setting
 from ekiden.project.settings.loaded import LoadedSettings, SettingOrigin, plain, without_tokens
 from ekiden.project.settings.model import SERVERS
 from ekiden.project.settings.places import key_path, place_of
-from ekiden.project.stores import DEMO_TEAM
+from ekiden.project.teams import DEMO_TEAM
 from ekiden.tools.builtin import BUILTIN_NAMES
 
 _BETWEEN = re.compile(r"[\s'\"=;|&()<>]+")
