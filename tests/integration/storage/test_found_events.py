@@ -9,7 +9,7 @@ import pytest
 from ekiden.core.events import AUDITED, EventType
 from ekiden.storage.base import EventFilter
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres import feed as postgres
+from ekiden.storage.postgres import journal as postgres
 from ekiden.storage.postgres.migrate import shipped
 from ekiden.storage.sqlite import SqliteStore, migrate
 from ekiden.storage.sqlite import journal as sqlite

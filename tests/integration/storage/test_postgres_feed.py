@@ -8,7 +8,7 @@ import pytest
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.storage.base import Batch
-from ekiden.storage.postgres import PostgresStore, feed
+from ekiden.storage.postgres import PostgresStore, journal
 from ekiden.testing.contracts.base import claimed, event, step
 from tests.support.sql import connect, execute, until_blocked
 
@@ -146,7 +146,7 @@ async def test_the_feed_is_read_in_the_order_of_its_index(
     async def plan(sql: str, *args: Any) -> str:
         return "\n".join(row[0] for row in await connection.fetch(f"explain {sql}", *args))
 
-    for found in (await plan(feed._FEED, None, 5, 1, 1, 10), await plan(feed._END, 9)):
+    for found in (await plan(journal._FEED, None, 5, 1, 1, 10), await plan(journal._END, 9)):
         assert "events_feed" in found
         assert "Sort" not in found
     await connection.close()
