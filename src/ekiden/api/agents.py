@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.pages import Pages
-from ekiden.api.texts import CAPABILITIES, ONE_LINE, PLAIN, SAID
+from ekiden.api.values import CAPABILITIES, ONE_LINE, PLAIN, SAID, Pages
 from ekiden.bus.waits.deadlocks import Deadlock
 from ekiden.capabilities.declared import Match
 from ekiden.core.conversation.messages import BlockingContext, BlockingStatus

@@ -17,8 +17,7 @@ from ekiden.api.endpoint import (
     parameters,
     told_of,
 )
-from ekiden.api.pages import Page, Pages
-from ekiden.api.texts import MOMENT, SAID, SESSION_ID
+from ekiden.api.values import MOMENT, SAID, SESSION_ID, Page, Pages
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.text import is_unicode
 

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypedDict, Unpa
 
 from ekiden.api.called import Called, calls, lists, streams
 from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.pages import Pages
 from ekiden.api.streams import AsyncStream
-from ekiden.api.texts import ADDRESSED, PLAIN, SESSION_ID, Moment
+from ekiden.api.values import ADDRESSED, PLAIN, SESSION_ID, Moment, Pages
 from ekiden.audit.findings import Fault
 from ekiden.audit.record import AuditActor
 from ekiden.core.documents import Value, named

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from ekiden.api.pages import PAGE, Page, Pages
 from ekiden.api.portal import Portal
 from ekiden.api.streams import AsyncStream, Stream
+from ekiden.api.values import PAGE, Page, Pages
 
 P = ParamSpec("P")
 T = TypeVar("T")

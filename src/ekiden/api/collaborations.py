@@ -9,8 +9,7 @@ from typing import Annotated, Any, Final, Protocol, TypeAlias
 
 from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.pages import Pages
-from ekiden.api.texts import ONE_LINE, PARTY, PLAIN, SAID, SESSION_ID
+from ekiden.api.values import ONE_LINE, PARTY, PLAIN, SAID, SESSION_ID, Pages
 from ekiden.collaboration.protocol.record import (
     AgreedTerms,
     Bid,

@@ -8,7 +8,7 @@ from typing import Annotated, Protocol
 
 from ekiden.api.called import Called, calls
 from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.texts import SESSION_ID, Moment
+from ekiden.api.values import SESSION_ID, Moment
 from ekiden.core.documents import Value, left_out
 from ekiden.sessions.costs import CostKey
 

@@ -270,7 +270,7 @@ def told_of(hint: Any) -> tuple[Any, Told | None]:
 
 def member_type(pages: Any) -> Any:
     """`X` of `Pages[X]`; `None` if it is not a list."""
-    from ekiden.api.pages import Pages
+    from ekiden.api.values import Pages
 
     return get_args(pages)[0] if get_origin(pages) is Pages else None
 

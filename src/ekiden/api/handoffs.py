@@ -8,9 +8,8 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias, TypedDic
 
 from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.pages import Pages
 from ekiden.api.runs import ITEM, LimitOptions
-from ekiden.api.texts import EVENT_CURSOR, ONE_LINE, PERSON, PLAIN, SAID, SESSION_ID, Moment
+from ekiden.api.values import EVENT_CURSOR, ONE_LINE, PERSON, PLAIN, SAID, SESSION_ID, Moment, Pages
 from ekiden.core.documents import Value, left_out
 from ekiden.core.handoff_terms import ActorKind, PolicyName, StatusName
 from ekiden.core.runs import Run, RunError

@@ -7,9 +7,8 @@ from typing import Annotated, Any, Protocol, TypeAlias
 
 from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.pages import Pages
 from ekiden.api.state import Seen
-from ekiden.api.texts import PERSON, PLAIN, SESSION_ID
+from ekiden.api.values import PERSON, PLAIN, SESSION_ID, Pages
 from ekiden.core.questions import InboxItem, InboxKind
 from ekiden.core.values import Priority
 from ekiden.inbox.inbox import BulkAnswer

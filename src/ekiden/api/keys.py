@@ -8,8 +8,7 @@ from typing import Annotated, Literal, Protocol, TypeAlias
 
 from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Scope, Told, endpoint
-from ekiden.api.pages import Pages
-from ekiden.api.texts import KEY_NAME, PLAIN, TENANT
+from ekiden.api.values import KEY_NAME, PLAIN, TENANT, Pages
 from ekiden.core.documents import Value
 
 KeyStatus: TypeAlias = Literal["active", "expired", "revoked"]

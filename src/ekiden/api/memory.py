@@ -12,9 +12,8 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
 from ekiden.api.called import Called, calls, lists, streams
 from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.pages import Pages
 from ekiden.api.streams import AsyncStream
-from ekiden.api.texts import MEMORY_KEY, PLAIN
+from ekiden.api.values import MEMORY_KEY, PLAIN, Pages
 from ekiden.core.documents import Value
 from ekiden.core.memory import FoundBy
 from ekiden.memory.entries import MAX_CONTENT, MAX_KEY, MAX_TOP_K

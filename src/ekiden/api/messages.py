@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
 from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.pages import Pages
-from ekiden.api.texts import ONE_LINE, PLAIN
+from ekiden.api.values import ONE_LINE, PLAIN, Pages
 from ekiden.core.documents import Value, left_out
 from ekiden.core.values import Priority
 from ekiden.storage.messages import MessageState

@@ -8,8 +8,7 @@ from typing import Annotated, Literal, Protocol, TypeAlias
 
 from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.pages import Pages
-from ekiden.api.texts import EVENT_CURSOR, PLAIN, SAID, SESSION_ID, Moment
+from ekiden.api.values import EVENT_CURSOR, PLAIN, SAID, SESSION_ID, Moment, Pages
 from ekiden.core.documents import Value
 from ekiden.core.plan import AgentResult, AgentTask, PlanPhase
 from ekiden.project.plan_preview import PlanPreview

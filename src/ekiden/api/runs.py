@@ -7,10 +7,9 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias, TypedDic
 
 from ekiden.api.called import Called, calls, lists, streams
 from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.pages import Pages
 from ekiden.api.state import VariableName
 from ekiden.api.streams import AsyncStream
-from ekiden.api.texts import MOST_EVENTS, ONE_LINE, PLAIN, SESSION_ID
+from ekiden.api.values import MOST_EVENTS, ONE_LINE, PLAIN, SESSION_ID, Pages
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
 from ekiden.core.runs import Begun, Run

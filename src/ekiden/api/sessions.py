@@ -8,10 +8,9 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
 
 from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.pages import Pages
 from ekiden.api.session_states import SessionState
 from ekiden.api.state import SessionId
-from ekiden.api.texts import MOST_EVENTS, PLAIN, SESSION_ID, Moment
+from ekiden.api.values import MOST_EVENTS, PLAIN, SESSION_ID, Moment, Pages
 from ekiden.core.documents import Value, left_out, to_json
 from ekiden.core.events import Event, EventType
 from ekiden.runtime.history.fork import Rewind

@@ -11,8 +11,7 @@ from typing import Annotated, Protocol
 
 from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.pages import Pages
-from ekiden.api.texts import ADDRESSED
+from ekiden.api.values import ADDRESSED, Pages
 from ekiden.project.settings import SettingEntry
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
 
 from ekiden.api.called import Called, calls
 from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.texts import ADDRESSED, MOST_EVENTS, PLAIN, SESSION_ID
+from ekiden.api.values import ADDRESSED, MOST_EVENTS, PLAIN, SESSION_ID
 from ekiden.core.documents import Value
 from ekiden.core.values import dumps
 from ekiden.runtime.history.session_state import SharedVariable

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Protocol, TypeAlias
 
 from ekiden.api.called import Called, calls, lists, streams
 from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.pages import Pages
 from ekiden.api.state import SessionId
 from ekiden.api.streams import AsyncStream
+from ekiden.api.values import Pages
 from ekiden.core.documents import Value, left_out
 from ekiden.tracing.spans import SpanKind, SpanStatus
 

@@ -7,7 +7,7 @@ import sys
 from typing import Final
 
 from ekiden.api.inbox import Inbox
-from ekiden.api.texts import SESSION_ID
+from ekiden.api.values import SESSION_ID
 from ekiden.cli.approval_prompt import ask_on_terminal
 from ekiden.cli.errors import UsageError
 from ekiden.cli.place import Place

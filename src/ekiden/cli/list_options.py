@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ekiden.api.pages import PAGE
+from ekiden.api.values import PAGE
 from ekiden.cli.options import CursorOption, JsonLinesOption, JsonOption, LimitOption, WideOption
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.tables import Table, print_table
 from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
-    from ekiden.api.pages import Pages
+    from ekiden.api.values import Pages
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ekiden.api.moments import AGO, UNITS, read_moment
+from ekiden.api.values import AGO, UNITS, read_moment
 from ekiden.cli.errors import UsageError
 from ekiden.core.values import loads
 

@@ -18,8 +18,8 @@ from ekiden.api.endpoint import (
     parameters,
     streamed_type,
 )
-from ekiden.api.pages import Page, Pages
 from ekiden.api.streams import AsyncStream
+from ekiden.api.values import Page, Pages
 from ekiden.client.paths import part
 from ekiden.client.wire import Wire
 from ekiden.core.documents import from_json

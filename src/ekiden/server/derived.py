@@ -30,8 +30,7 @@ from ekiden.api.endpoint import (
     told_of,
 )
 from ekiden.api.local.place import Here
-from ekiden.api.pages import PAGE
-from ekiden.api.texts import MOMENT, TIMES, Moment
+from ekiden.api.values import MOMENT, PAGE, TIMES, Moment
 from ekiden.core.documents import to_json
 from ekiden.core.errors.server import IdempotencyConflict, RequestTooLarge
 from ekiden.core.values import dumps

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 from fastapi import Path, Query
 from pydantic import BaseModel, Field
 
-from ekiden.api.texts import SESSION_ID
+from ekiden.api.values import SESSION_ID
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ekiden.api import agents as api
 from ekiden.api.local.agent_facts import details_of, summary_of
 from ekiden.api.local.place import Here
-from ekiden.api.pages import Page, Pages
+from ekiden.api.values import Page, Pages
 from ekiden.bus.waits.deadlocks import Deadlock, deadlocks
 from ekiden.bus.waits.stored import blocked
 from ekiden.capabilities.declared import Match

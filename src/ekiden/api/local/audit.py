@@ -10,8 +10,8 @@ from typing import Final, Unpack
 
 from ekiden.api import audit as api
 from ekiden.api.local.place import Here, moment_of
-from ekiden.api.pages import Page, Pages
 from ekiden.api.streams import AsyncStream
+from ekiden.api.values import Page, Pages
 from ekiden.audit import (
     AuditQuery,
     AuditRecord,

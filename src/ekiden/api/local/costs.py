@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ekiden.api import costs as api
 from ekiden.api.local.place import Here, moment_of
-from ekiden.api.texts import Moment
+from ekiden.api.values import Moment
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.project.run_options import costs
 from ekiden.sessions.costs import CostKey, CostLine, CostReport

@@ -8,7 +8,7 @@ from typing import Any
 from ekiden.api import keys as api
 from ekiden.api.endpoint import Scope
 from ekiden.api.local.place import Here
-from ekiden.api.pages import Page, Pages, page_of
+from ekiden.api.values import Page, Pages, page_of
 from ekiden.core.errors.server import Forbidden, KeyNotFound
 from ekiden.project import keys as ring
 from ekiden.project.stores import DEFAULT_TENANT

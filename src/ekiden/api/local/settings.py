@@ -7,7 +7,7 @@ from typing import Self
 
 from ekiden.api import settings as api
 from ekiden.api.local.place import Here
-from ekiden.api.pages import Page, Pages
+from ekiden.api.values import Page, Pages
 from ekiden.core.errors.server import NotServed
 from ekiden.project.settings import LoadedSettings, SettingEntry, redacted
 from ekiden.project.stores import DEFAULT_TENANT

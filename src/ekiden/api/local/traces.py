@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from ekiden.api import traces as api
 from ekiden.api.local.place import Here
-from ekiden.api.pages import Page, Pages, page_of
 from ekiden.api.streams import AsyncStream
+from ekiden.api.values import Page, Pages, page_of
 from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import UserError
 from ekiden.core.values import dumps

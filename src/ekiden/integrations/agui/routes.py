@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from ekiden.api.texts import SESSION_ID
+from ekiden.api.values import SESSION_ID
 from ekiden.core.conversation.model import Item, assistant_message, text_of
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.errors.server import RequestInvalid

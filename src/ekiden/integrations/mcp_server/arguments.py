@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ekiden.api.texts import SESSION_ID
+from ekiden.api.values import SESSION_ID
 
 _MAX_TEXT = 1_000_000
 

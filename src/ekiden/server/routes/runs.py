@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from ekiden.api.local.runs import order_of
 from ekiden.api.runs import Until, limits_of
-from ekiden.api.texts import SESSION_ID
+from ekiden.api.values import SESSION_ID
 from ekiden.core.documents import to_json
 from ekiden.core.integrations import integration
 from ekiden.project.runs.runs import StartedRun

@@ -1,0 +1,141 @@
+"""Types that resources share: pages, patterns for texts, and times as people write them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from typing import Final, Generic, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+PAGE: Final = 50
+"""The default page size."""
+_ALL: Final = 200
+"""The page size for a caller that wants all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page(Generic[T]):
+    """A page of a list."""
+
+    items: Sequence[T]
+    next_cursor: str | None = None
+    """The cursor of the next page; `null` on the last one."""
+
+
+Fetch: TypeAlias = Callable[[int, str | None], Awaitable[Page[T]]]
+"""Returns at most this many entries of a list, starting at a cursor."""
+
+
+class Pages(Generic[T]):
+    """A list: iterate over all of it with ``async for``, or get a part with `page`."""
+
+    def __init__(self, fetch: Fetch[T]) -> None:
+        self._fetch = fetch
+
+    async def page(self, *, limit: int = PAGE, cursor: str | None = None) -> Page[T]:
+        """At most `limit` entries, starting at `cursor`, the `next_cursor` of another page."""
+        return await self._fetch(limit, cursor)
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        return self.rest()
+
+    async def rest(self, *, cursor: str | None = None) -> AsyncIterator[T]:
+        """All entries starting at `cursor`."""
+        while True:
+            page = await self._fetch(_ALL, cursor)
+            for each in page.items:
+                yield each
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+
+def page_of(
+    items: Sequence[T], *, limit: int, cursor: str | None, key: Callable[[T], str]
+) -> Page[T] | None:
+    """A page of a list in memory, by the keys of its members; `None` if the cursor's key is
+    unknown."""
+    start = 0
+    if cursor is not None:
+        places = [place for place, each in enumerate(items) if key(each) == cursor]
+        if not places:
+            return None
+        start = places[0] + 1
+    shown = items[start : start + limit]
+    has_more = start + limit < len(items)
+    return Page(items=shown, next_cursor=key(shown[-1]) if has_more else None)
+
+
+_ODD: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
+
+PLAIN: Final = r"^[^\x00]*$"
+"""Any text without a NUL, which not every store can search for."""
+ONE_LINE: Final = rf"^[^{_ODD}]+$"
+"""Without control characters and line breaks."""
+PERSON: Final = rf"^[^\s{_ODD}][^{_ODD}]*$"
+"""A person's name, in any script."""
+PARTY: Final = rf"^[^#\s{_ODD}][^#{_ODD}]*$"
+"""An agent's name on the bus."""
+MEMORY_KEY: Final = rf"^[^{_ODD}]*[^\s{_ODD}][^{_ODD}]*$"
+"""Without control characters, and not blank."""
+SAID: Final = r"\S"
+"""Text that is not blank."""
+KEY_NAME: Final = (
+    r"^[!-~\u00c0-\u024f\u0400-\u0481\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]"
+    r"[ -~\u00c0-\u024f\u0400-\u0481\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]*$"
+)
+"""Latin, Cyrillic, Chinese, Japanese and Korean letters, and other ASCII characters."""
+TENANT: Final = r"^[a-z0-9]([a-z0-9_]{0,30}[a-z0-9])?$"
+"""Valid tenant names."""
+CAPABILITIES: Final = r"^[^\x00]*[^\s\x00,，、][^\x00]*$"
+"""Names separated by commas, at least one."""
+EVENT_CURSOR: Final = r"-?[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}"
+"""A position in the events of a store."""
+SESSION_ID: Final = r"^[A-Za-z0-9_\-.:@]+$"
+"""The id of a session."""
+ADDRESSED: Final = r"^[^\x00-\x1f\x7f]*$"
+"""Text that can be part of a path."""
+MOST_EVENTS: Final = 1_000_000_000
+"""The highest possible number of an event."""
+
+_DATE = (
+    r"(?:19[7-9][0-9]|2[0-9]{3})-"
+    r"(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
+    r"|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    r"|02-(?:0[1-9]|1[0-9]|2[0-9]))"
+)
+_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,6})?)?"
+_ZONE = r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?"
+MOMENT: Final = rf"^(?:[0-9]{{1,4}}[smhdw]|{_DATE}(?:T{_CLOCK}{_ZONE})?)$"
+"""A time as a text: a date, a date with a time, or how long ago."""
+TIMES: Final = (
+    "A date, a date with a time (UTC, unless it names its zone), or how long ago: `90s`, `30m`, "
+    "`2h`, `7d`, `4w`."
+)
+"""The description of a time parameter."""
+Moment: TypeAlias = datetime | str
+"""A time: a `datetime`, or a text that matches `MOMENT`; without a zone it is UTC."""
+
+AGO: Final = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
+UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def read_moment(text: str, *, now: datetime | None = None, zone: tzinfo | None = None) -> datetime:
+    """The time in `text`; `ValueError` or `OverflowError` for an invalid one.
+
+    A time without a zone is in `zone`, or in the machine's own.
+    """
+    now = (now or datetime.now()).astimezone()
+    ago = AGO.fullmatch(text)
+    if ago is not None:
+        return now - timedelta(**{UNITS[ago[2]]: int(ago[1])})
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None and zone is not None:
+        found = found.replace(tzinfo=zone)
+    try:
+        return found.astimezone()
+    except OSError as exc:
+        raise ValueError(f"{text[:40]!r} is too far away") from exc
