@@ -15,7 +15,7 @@ from ekiden.cli.options import NO_LIMITS, TEAM, KeepGoingOption, TeamOption, Tru
 from ekiden.cli.output import note
 
 if TYPE_CHECKING:
-    from ekiden.api.settings import Settings
+    from ekiden.api.administration import Settings
     from ekiden.client import AsyncClient
     from ekiden.client.ekiden import Ekiden
     from ekiden.hub.reader import OnOutage

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from ekiden.api.administration import CalledKeys, CalledReplicas, CalledSettings, CalledWorkers
 from ekiden.api.agents import CalledAgents
 from ekiden.api.audit import CalledAudit
 from ekiden.api.collaborations import CalledCollaborations
@@ -11,18 +12,14 @@ from ekiden.api.costs import CalledCosts
 from ekiden.api.events import CalledEvents
 from ekiden.api.handoffs import CalledHandoffs
 from ekiden.api.inbox import CalledInbox
-from ekiden.api.keys import CalledKeys
 from ekiden.api.memory import CalledMemory
 from ekiden.api.messages import CalledMessages
 from ekiden.api.plans import CalledPlans
 from ekiden.api.portal import Portal
-from ekiden.api.replicas import CalledReplicas
 from ekiden.api.runs import CalledRuns
 from ekiden.api.sessions import CalledSessions
-from ekiden.api.settings import CalledSettings
 from ekiden.api.state import CalledState
 from ekiden.api.traces import CalledTraces
-from ekiden.api.workers import CalledWorkers
 from ekiden.client.address import api_key_of, server_address
 from ekiden.client.ekiden import Ekiden, at_server
 from ekiden.client.wire import Manners, Wire

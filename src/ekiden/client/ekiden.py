@@ -9,6 +9,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from ekiden.api.administration import Keys, Replicas, Settings, Workers
     from ekiden.api.agents import Agents
     from ekiden.api.audit import Audit
     from ekiden.api.collaborations import Collaborations
@@ -16,18 +17,14 @@ if TYPE_CHECKING:
     from ekiden.api.events import Events
     from ekiden.api.handoffs import Handoffs
     from ekiden.api.inbox import Inbox
-    from ekiden.api.keys import Keys
     from ekiden.api.local.place import Here
     from ekiden.api.memory import Memory
     from ekiden.api.messages import Messages
     from ekiden.api.plans import Plans
-    from ekiden.api.replicas import Replicas
     from ekiden.api.runs import Runs
     from ekiden.api.sessions import Sessions
-    from ekiden.api.settings import Settings
     from ekiden.api.state import State
     from ekiden.api.traces import Traces
-    from ekiden.api.workers import Workers
     from ekiden.client.wire import Wire
     from ekiden.core.agent import Agent, Team
     from ekiden.project.settings import Settings as ProjectSettings

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from ekiden.api.administration import Keys, Replicas, Settings, Workers
 from ekiden.api.agents import Agents
 from ekiden.api.audit import Audit
 from ekiden.api.collaborations import Collaborations
 from ekiden.api.costs import Costs
 from ekiden.api.handoffs import Handoffs
 from ekiden.api.inbox import Inbox
-from ekiden.api.keys import Keys
 from ekiden.api.local.agents import LocalAgents
 from ekiden.api.local.audit import LocalAudit
 from ekiden.api.local.collaborations import LocalCollaborations
@@ -31,13 +31,10 @@ from ekiden.api.local.workers import LocalWorkers
 from ekiden.api.memory import Memory
 from ekiden.api.messages import Messages
 from ekiden.api.plans import Plans
-from ekiden.api.replicas import Replicas
 from ekiden.api.runs import Runs
 from ekiden.api.sessions import Sessions
-from ekiden.api.settings import Settings
 from ekiden.api.state import State
 from ekiden.api.traces import Traces
-from ekiden.api.workers import Workers
 from ekiden.server.derived import router_of
 from ekiden.server.routes import runs
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ekiden.api.workers import WorkerOverview
+from ekiden.api.administration import WorkerOverview
 from ekiden.cli.views.workers import print_workers
 from ekiden.engine.registry import Unserved, WorkerRecord
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ekiden.api.keys import ApiKey
+from ekiden.api.administration import ApiKey
 from ekiden.cli.tables import Cell, Extra, Id, Table, moment
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ekiden.api.workers import WorkerOverview
+from ekiden.api.administration import WorkerOverview
 from ekiden.cli.output import note, say
 from ekiden.cli.tables import Cell, Extra, Moment, Whole, print_table
 from ekiden.engine.registry import WorkerRecord

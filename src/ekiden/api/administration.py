@@ -1,4 +1,9 @@
-"""API keys: callers of the server, their tenant, and their scopes."""
+"""Administration: API keys, settings, workers, and replicas of sessions.
+
+They describe the machine: paths, addresses, commands of MCP servers. So a server shows them only to
+administrators of the main tenant, with secrets masked. They are changed with the command `ekiden
+config`, on the machine itself.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,11 @@ from typing import Annotated, Literal, Protocol, TypeAlias
 
 from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Scope, Told, endpoint
-from ekiden.api.values import KEY_NAME, PLAIN, TENANT, Pages
+from ekiden.api.values import ADDRESSED, KEY_NAME, PLAIN, TENANT, Pages
 from ekiden.core.documents import Value
+from ekiden.engine.registry import Unserved, WorkerRecord
+from ekiden.project.settings import SettingEntry
+from ekiden.sessions.replica.progress import ReplicaStatus
 
 KeyStatus: TypeAlias = Literal["active", "expired", "revoked"]
 KeyId: TypeAlias = Annotated[
@@ -92,3 +100,73 @@ class CalledKeys(Called):
     list = lists(Keys.list)
     create = calls(Keys.create)
     revoke = calls(Keys.revoke)
+
+
+class Settings(Protocol):
+    """The current settings; secrets are masked."""
+
+    @endpoint("GET", "/settings", scope="admin", problems=(404,), is_whole=True)
+    def list(self) -> Pages[SettingEntry]:
+        """List every setting with its value and source; there is one page."""
+        ...
+
+    @endpoint("GET", "/settings/{key:path}", scope="admin", problems=(404,))
+    async def get(
+        self,
+        key: Annotated[
+            str,
+            Told(
+                "The setting, such as `agents.routing.strategy`.",
+                min_length=1,
+                max_length=300,
+                pattern=ADDRESSED,
+            ),
+        ],
+    ) -> SettingEntry:
+        """Get one setting."""
+        ...
+
+
+class CalledSettings(Called):
+    """`Settings` for synchronous code."""
+
+    list = lists(Settings.list)
+    get = calls(Settings.get)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOverview(Value):
+    """The workers, and agents without a worker."""
+
+    workers: Sequence[WorkerRecord]
+    unserved: Sequence[Unserved]
+
+
+class Workers(Protocol):
+    """The workers of a store."""
+
+    @endpoint("GET", "/workers", scope="read")
+    async def list(self) -> WorkerOverview:
+        """List the tenant's workers, and agents with ready sessions but no worker."""
+        ...
+
+
+class CalledWorkers(Called):
+    """`Workers` for synchronous code."""
+
+    list = calls(Workers.list)
+
+
+class Replicas(Protocol):
+    """Copies of sessions in other systems."""
+
+    @endpoint("GET", "/mirror", scope="read", problems=(404,))
+    async def status(self) -> ReplicaStatus:
+        """Get the replication progress; the mirror itself is not queried."""
+        ...
+
+
+class CalledReplicas(Called):
+    """`Replicas` for synchronous code."""
+
+    status = calls(Replicas.status)
