@@ -8,7 +8,6 @@ from ekiden.api.administration import CalledKeys, CalledReplicas, CalledSettings
 from ekiden.api.agents import CalledAgents
 from ekiden.api.audit import CalledAudit
 from ekiden.api.collaborations import CalledCollaborations
-from ekiden.api.costs import CalledCosts
 from ekiden.api.events import CalledEvents
 from ekiden.api.handoffs import CalledHandoffs
 from ekiden.api.inbox import CalledInbox
@@ -19,7 +18,7 @@ from ekiden.api.portal import Portal
 from ekiden.api.runs import CalledRuns
 from ekiden.api.sessions import CalledSessions
 from ekiden.api.state import CalledState
-from ekiden.api.traces import CalledTraces
+from ekiden.api.traces import CalledCosts, CalledTraces
 from ekiden.client.address import api_key_of, server_address
 from ekiden.client.ekiden import Ekiden, at_server
 from ekiden.client.wire import Manners, Wire

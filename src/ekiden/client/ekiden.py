@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ekiden.api.agents import Agents
     from ekiden.api.audit import Audit
     from ekiden.api.collaborations import Collaborations
-    from ekiden.api.costs import Costs
     from ekiden.api.events import Events
     from ekiden.api.handoffs import Handoffs
     from ekiden.api.inbox import Inbox
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from ekiden.api.runs import Runs
     from ekiden.api.sessions import Sessions
     from ekiden.api.state import State
-    from ekiden.api.traces import Traces
+    from ekiden.api.traces import Costs, Traces
     from ekiden.client.wire import Wire
     from ekiden.core.agent import Agent, Team
     from ekiden.project.settings import Settings as ProjectSettings

@@ -8,7 +8,6 @@ from ekiden.api.administration import Keys, Replicas, Settings, Workers
 from ekiden.api.agents import Agents
 from ekiden.api.audit import Audit
 from ekiden.api.collaborations import Collaborations
-from ekiden.api.costs import Costs
 from ekiden.api.handoffs import Handoffs
 from ekiden.api.inbox import Inbox
 from ekiden.api.local.agents import LocalAgents
@@ -34,7 +33,7 @@ from ekiden.api.plans import Plans
 from ekiden.api.runs import Runs
 from ekiden.api.sessions import Sessions
 from ekiden.api.state import State
-from ekiden.api.traces import Traces
+from ekiden.api.traces import Costs, Traces
 from ekiden.server.derived import router_of
 from ekiden.server.routes import runs
 

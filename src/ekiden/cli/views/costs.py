@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ekiden.api.costs import CostEntry, CostSummary
+from ekiden.api.traces import CostEntry, CostSummary
 from ekiden.cli.output import note, say
 from ekiden.cli.tables import print_table
 
