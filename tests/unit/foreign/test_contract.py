@@ -51,7 +51,7 @@ from ekiden import (
     output_guardrail,
     rewind_session,
 )
-from ekiden.api.local.agent_facts import details_of
+from ekiden.api.local.agents import details_of
 from ekiden.cli.views.agents import detail_pairs
 from ekiden.core.foreign import TurnPart
 from ekiden.core.integrations import integration, integrations

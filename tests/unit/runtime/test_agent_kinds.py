@@ -25,7 +25,7 @@ from ekiden import (
     register_agent_kind,
     run_code,
 )
-from ekiden.api.local.agent_facts import summary_of
+from ekiden.api.local.agents import summary_of
 from ekiden.core.plan import PlanSettings
 from ekiden.core.profile import BY_FIELD
 from ekiden.handoff.records.records import records_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ekiden.api.local.agent_facts import summary_of as agent_summary
+from ekiden.api.local.agents import summary_of as agent_summary
 from ekiden.api.local.handoffs import end_of
 from ekiden.api.local.sessions import details_of, summary_of
 from ekiden.core.documents import to_json
