@@ -1,4 +1,4 @@
-"""Errors of clients of a server; all are `EkidenError`.
+"""Errors of clients, and problem details of a server as the exceptions they began as.
 
 EkidenError
 ├── ServerUnavailable
@@ -9,7 +9,10 @@ EkidenError
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 from ekiden.core.errors import EkidenError, UserError
@@ -43,3 +46,92 @@ class ClientMisconfigured(UserError):
     """The client's configuration is invalid; the message says what to change."""
 
     code = "client.misconfigured"
+
+
+_MODULES = (
+    "ekiden.core.errors",
+    "ekiden.core.errors.server",
+    "ekiden.core.errors.messages",
+    "ekiden.core.errors.memory",
+    "ekiden.core.errors.messages",
+    "ekiden.core.errors.stored_data",
+    "ekiden.core.errors.stored_data",
+    "ekiden.core.errors.collaboration",
+    "ekiden.core.guardrails",
+    "ekiden.core.errors.stored_data",
+    "ekiden.core.plan",
+)
+
+_BLANK: Mapping[str, Mapping[str, Any]] = {
+    "session.not_found": {"session_id": ""},
+    "session.exists": {"session_id": ""},
+    "session.lease_lost": {"session_id": ""},
+    "session.busy": {"session_id": "", "owner": "", "free_in_s": 0.0},
+    "agent.unknown": {"name": "", "refusal": None, "handoff_id": None},
+    "handoff.not_found": {"handoff_id": ""},
+    "handoff.refused": {"refusal": None, "details": {}},
+    "handoff.settled": {"handoff": {}},
+    "session.not_waiting": {"session_id": ""},
+    "inbox.not_found": {"item_id": ""},
+    "inbox.closed": {"item_id": "", "status": "", "by": None, "reason": ""},
+    "memory.not_found": {"key": ""},
+    "run.not_found": {"run_id": ""},
+    "auth.scope": {"scope": ""},
+    "request.too_many": {"retry_after_s": 1.0},
+    "server.stopping": {"retry_after_s": 5.0},
+    "model.failed": {"status": None},
+}
+"""Attributes that these errors have, for when the server does not tell them."""
+
+_CODE = re.compile(r"[a-z0-9_.]{1,80}", re.ASCII)
+_ALIASES = {"status_of_item": "status", "closed_by": "by"}
+_OWN = frozenset({"type", "title", "status", "detail", "code"})
+
+
+def error_of(status: int, body: Any) -> EkidenError:
+    """The exception that the answer means: of its code's class, with the server's words.
+
+    A code that no class has, and an answer that tells no code, are a `ServerProblem`.
+    """
+    if not isinstance(body, Mapping) or not _is_code(body.get("code")):
+        return ServerProblem("client.problem", status, _words(status, body))
+    code, detail = body["code"], str(body.get("detail") or body.get("title") or "")
+    facts = {name: value for name, value in body.items() if name not in _OWN}
+    kind = _kinds().get(code)
+    if kind is None:
+        return ServerProblem(code, status, detail, facts=facts)
+    error = kind.__new__(kind, detail)
+    error.args = (detail,)
+    told = {_ALIASES.get(name, name): value for name, value in facts.items()}
+    for name, value in {**_BLANK.get(code, {}), **told}.items():
+        if name.isidentifier() and not hasattr(kind, name):
+            setattr(error, name, value)
+    return error
+
+
+def _is_code(code: Any) -> bool:
+    """Whether it is like one of ours: programs compare it, and terminals show it as it is."""
+    return isinstance(code, str) and _CODE.fullmatch(code) is not None
+
+
+@cache
+def _kinds() -> dict[str, type[EkidenError]]:
+    for module in _MODULES:
+        import_module(module)
+    return {
+        kind.code: kind
+        for kind in _below(EkidenError)
+        if "code" in vars(kind) and kind.__module__ in _MODULES
+    }
+
+
+def _below(kind: type[EkidenError]) -> Iterator[type[EkidenError]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _below(each)
+
+
+def _words(status: int, body: Any) -> str:
+    said = body.get("detail") if isinstance(body, Mapping) else None
+    extra = f": {str(said)[:300]}" if said else ""
+    return f"the server answered with status {status}{extra}; is this an Ekiden server?"

@@ -12,8 +12,7 @@ from ekiden.api import events as api
 from ekiden.api.events import Live, LiveEvent, Position
 from ekiden.api.streams import AsyncStream
 from ekiden.client.address import API
-from ekiden.client.errors import ClientMisconfigured, ServerUnavailable
-from ekiden.client.problems import error_of
+from ekiden.client.errors import ClientMisconfigured, ServerUnavailable, error_of
 from ekiden.client.wire import Wire
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import ServerStopping, TooManyRequests

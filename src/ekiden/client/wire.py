@@ -14,8 +14,7 @@ from uuid import uuid4
 
 from ekiden import __version__
 from ekiden.client.address import API
-from ekiden.client.errors import ClientMisconfigured, ServerProblem, ServerUnavailable
-from ekiden.client.problems import error_of
+from ekiden.client.errors import ClientMisconfigured, ServerProblem, ServerUnavailable, error_of
 from ekiden.core.current_agent import AGENT_HEADER, acting_agent
 from ekiden.core.errors import EkidenError
 from ekiden.core.values import dumps, loads

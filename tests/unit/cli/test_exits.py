@@ -13,7 +13,7 @@ from ekiden.cli.errors import (
     UsageError,
 )
 from ekiden.cli.exits import Exit, exit_for_error, exit_for_outcome
-from ekiden.client.problems import error_of
+from ekiden.client.errors import error_of
 from ekiden.core import errors
 from ekiden.core.errors.server import NotServed, RequestInvalid, RequestTooLarge, ServerExposed
 from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ekiden.client.errors import ServerProblem
-from ekiden.client.problems import error_of
+from ekiden.client.errors import ServerProblem, error_of
 from ekiden.core.errors import (
     EkidenError,
     HandoffRefused,
