@@ -19,9 +19,8 @@ from ekiden.api.runs import CalledRuns
 from ekiden.api.sessions import CalledSessions
 from ekiden.api.state import CalledState
 from ekiden.api.traces import CalledCosts, CalledTraces
-from ekiden.client.address import api_key_of, server_address
 from ekiden.client.ekiden import Ekiden, at_server
-from ekiden.client.wire import Manners, Wire
+from ekiden.client.wire import Manners, Wire, api_key_of, server_address
 
 
 class _Connected:

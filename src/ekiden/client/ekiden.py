@@ -180,9 +180,8 @@ class Ekiden:
     ) -> AsyncIterator[Ekiden]:
         """Connect to a server: `url`, else EKIDEN_SERVER; `key`, else EKIDEN_API_KEY, else the
         content of the file in EKIDEN_API_KEY_FILE; the other options as for `AsyncClient`."""
-        from ekiden.client.address import api_key_of, server_address
         from ekiden.client.errors import ClientMisconfigured
-        from ekiden.client.wire import Manners, Wire
+        from ekiden.client.wire import Manners, Wire, api_key_of, server_address
 
         for name, text in (("url", url), ("key", key)):
             if text is not None and not isinstance(text, str):

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ekiden.api import events as api
 from ekiden.api.events import Live, LiveEvent, Position
 from ekiden.api.streams import AsyncStream
-from ekiden.client.address import API
 from ekiden.client.errors import ClientMisconfigured, ServerUnavailable, error_of
-from ekiden.client.wire import Wire
+from ekiden.client.wire import API, Wire
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import ServerStopping, TooManyRequests
 from ekiden.core.events import Event, EventType

@@ -20,8 +20,7 @@ from ekiden.api.endpoint import (
 )
 from ekiden.api.streams import AsyncStream
 from ekiden.api.values import Page, Pages
-from ekiden.client.paths import part
-from ekiden.client.wire import Wire
+from ekiden.client.wire import Wire, part
 from ekiden.core.documents import from_json
 from ekiden.core.values import loads
 

@@ -19,9 +19,8 @@ from ekiden.api import runs as api
 from ekiden.api.runs import Shown
 from ekiden.api.streams import AsyncStream
 from ekiden.client.errors import ServerProblem, ServerUnavailable
-from ekiden.client.paths import part
 from ekiden.client.sse import SseMessage, SseReader
-from ekiden.client.wire import Wire
+from ekiden.client.wire import Wire, part
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.documents import from_json
 from ekiden.core.errors import EkidenError

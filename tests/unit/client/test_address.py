@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from ekiden.client import AsyncClient, Client
-from ekiden.client.address import api_key_of, server_address
 from ekiden.client.errors import ClientMisconfigured
-from ekiden.client.paths import part
+from ekiden.client.wire import api_key_of, part, server_address
 
 
 @pytest.fixture(autouse=True)
