@@ -1,4 +1,4 @@
-"""Runs at a server, as far as they are watched.
+"""Runs at a server and their events, read from a stream of server-sent events.
 
 Streams survive a cut connection: no gap, no repeat. Every event of a stream has its number as its
 id. When the connection breaks, the stream is asked for again from the number of the last event that
@@ -9,7 +9,7 @@ under way during a cut is not told again, because the event that ends it has the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Unpack
@@ -19,7 +19,6 @@ from ekiden.api import runs as api
 from ekiden.api.runs import Shown
 from ekiden.api.streams import AsyncStream
 from ekiden.client.errors import ServerProblem, ServerUnavailable
-from ekiden.client.sse import SseMessage, SseReader
 from ekiden.client.wire import Wire, part
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.documents import from_json
@@ -28,6 +27,70 @@ from ekiden.core.errors.server import ServerStopping, TooManyRequests
 from ekiden.core.events import Event
 from ekiden.core.runs import Begun, Run
 from ekiden.core.values import loads
+
+MAX_MESSAGE = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SseMessage:
+    """One message of a stream."""
+
+    event: str
+    data: str
+    id: str | None = None
+    """`None` if this message has none of its own."""
+
+
+class SseReader:
+    """Takes chunks as they come and gives whole messages; half a message at the end is dropped."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._event = ""
+        self._data: list[str] = []
+        self._id: str | None = None
+        self._size = 0
+        """Of the data of the message that is being read."""
+
+    def feed(self, chunk: bytes) -> Iterator[SseMessage]:
+        """The messages that are complete with this chunk; `ServerProblem` for an endless one."""
+        buffer = self._rest + chunk
+        # A lone carriage return at the end may be the first half of a line break.
+        held = b"\r" if buffer.endswith(b"\r") else b""
+        text = buffer[: len(buffer) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        *lines, rest = text.split(b"\n")
+        self._rest = rest + held
+        for line in lines:
+            message = self._line(line.decode("utf-8", "replace"))
+            if message is not None:
+                yield message
+        if self._size + len(self._rest) > MAX_MESSAGE:
+            raise ServerProblem(
+                "client.problem", 200, f"one message is longer than {MAX_MESSAGE} bytes"
+            )
+
+    def _line(self, line: str) -> SseMessage | None:
+        if line == "":
+            return self._done()
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        match name:
+            case "event":
+                self._event = value
+            case "data":
+                self._data.append(value)
+                self._size += len(value)
+            case "id" if "\0" not in value:
+                self._id = value
+        return None
+
+    def _done(self) -> SseMessage | None:
+        event, data, number = self._event or "message", self._data, self._id
+        self._event, self._data, self._id, self._size = "", [], None, 0
+        if not data:
+            return None
+        return SseMessage(event=event, data="\n".join(data), id=number)
+
 
 _IN_ITS_WAY = (ServerUnavailable, ServerStopping, TooManyRequests)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ekiden.client import sse
 from ekiden.client.errors import ServerProblem
-from ekiden.client.sse import SseMessage, SseReader
+from ekiden.client.runs import SseMessage, SseReader
 
 TEXT = (
     "retry: 1000\n\n: alive\n\n"
