@@ -1,7 +1,7 @@
 """Administration: API keys, settings, workers, and replicas of sessions.
 
-They describe the machine: paths, addresses, commands of MCP servers. So a server shows them only to
-administrators of the main tenant, with secrets masked. They are changed with the command `ekiden
+Settings describe the machine: paths, addresses, commands of MCP servers. So a server shows them
+only to administrators of the main tenant, with secrets masked. Change them with the command `ekiden
 config`, on the machine itself.
 """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Generic, Self, TypeVar
 
 from ekiden.api.portal import Portal
@@ -59,5 +59,5 @@ class Stream(Generic[T]):
         self.close()
 
 
-async def _next(source: AsyncStream[T]) -> T:
-    return await source.__anext__()
+async def _next(members: AsyncIterator[T]) -> T:
+    return await members.__anext__()

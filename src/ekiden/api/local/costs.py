@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ekiden.api import costs as api
+from ekiden.api import traces as api
 from ekiden.api.local.place import Here, moment_of
 from ekiden.api.values import Moment
 from ekiden.core.errors.server import RequestInvalid

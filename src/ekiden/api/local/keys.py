@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ekiden.api import keys as api
+from ekiden.api import administration as api
 from ekiden.api.endpoint import Scope
 from ekiden.api.local.place import Here
 from ekiden.api.values import Page, Pages, page_of

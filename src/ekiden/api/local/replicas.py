@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ekiden.api import replicas as api
+from ekiden.api import administration as api
 from ekiden.api.local.place import Here
 from ekiden.core.errors import UserError
 from ekiden.core.errors.server import NotServed

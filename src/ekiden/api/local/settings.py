@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Self
 
-from ekiden.api import settings as api
+from ekiden.api import administration as api
 from ekiden.api.local.place import Here
 from ekiden.api.values import Page, Pages
 from ekiden.core.errors.server import NotServed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ekiden.api import workers as api
+from ekiden.api import administration as api
 from ekiden.api.local.place import Here
 from ekiden.engine.registry import list_workers, unserved
 from ekiden.project.stores import DEFAULT_TENANT
