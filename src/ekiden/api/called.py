@@ -1,17 +1,135 @@
-"""The interface for callers without an event loop: one line for each method, with its types."""
+"""The interface without an event loop: streams, a loop in a thread, typed calls."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from ekiden.api.portal import Portal
-from ekiden.api.streams import AsyncStream, Stream
 from ekiden.api.values import PAGE, Page, Pages
 
-P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Portal:
+    """Runs coroutines for synchronous functions, in any thread; starts on first use."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        self._closed = False
+
+    def run(self, running: Coroutine[Any, Any, T]) -> T:
+        """The result of the coroutine; it is cancelled if the caller is interrupted."""
+        try:
+            loop = self._opened()
+        except RuntimeError:
+            running.close()
+            raise
+        future = asyncio.run_coroutine_threadsafe(running, loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is closed."""
+        return self._closed
+
+    def close(self) -> None:
+        """End the thread; a second call does nothing."""
+        with self._starting:
+            loop, thread, self._closed = self._loop, self._thread, True
+            self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+
+    def _opened(self) -> asyncio.AbstractEventLoop:
+        with self._starting:
+            if self._closed:
+                raise RuntimeError("the client is closed")
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=_live, args=(self._loop,), name="ekiden-client", daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+
+def _live(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()
+
+
+class AsyncStream(Generic[T]):
+    """Live values for ``async for``; ``async with`` closes the stream when you leave early."""
+
+    def __init__(self, source: AsyncGenerator[T, None]) -> None:
+        self._source = source
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        return await self._source.__anext__()
+
+    async def aclose(self) -> None:
+        """Stop reading; the source continues."""
+        await self._source.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
+
+
+class Stream(Generic[T]):
+    """Live values for ``for``; ``with`` closes the stream when you leave early."""
+
+    def __init__(self, source: AsyncStream[T], portal: Portal) -> None:
+        self._source, self._portal = source, portal
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> T:
+        try:
+            return self._portal.run(_next(self._source))
+        except StopAsyncIteration:
+            raise StopIteration from None
+
+    def close(self) -> None:
+        """Stop reading; the source continues."""
+        self._portal.run(self._source.aclose())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+async def _next(members: AsyncIterator[T]) -> T:
+    return await members.__anext__()
+
+
+P = ParamSpec("P")
 
 
 class Called:
@@ -98,7 +216,3 @@ def _each(members: AsyncIterator[T], portal: Portal) -> Iterator[T]:
             yield portal.run(_next(members))
         except StopAsyncIteration:
             return
-
-
-async def _next(members: AsyncIterator[T]) -> T:
-    return await members.__anext__()

@@ -277,6 +277,6 @@ def member_type(pages: Any) -> Any:
 
 def streamed_type(stream: Any) -> Any:
     """`X` of `AsyncStream[X]`; `None` if it is not a stream."""
-    from ekiden.api.streams import AsyncStream
+    from ekiden.api.called import AsyncStream
 
     return get_args(stream)[0] if get_origin(stream) is AsyncStream else None

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
-from ekiden.api.called import Called, calls, lists, streams
+from ekiden.api.called import AsyncStream, Called, calls, lists, streams
 from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.streams import AsyncStream
 from ekiden.api.values import MEMORY_KEY, PLAIN, Pages
 from ekiden.core.documents import Value
 from ekiden.core.memory import FoundBy

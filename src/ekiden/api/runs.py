@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias, TypedDict, Unpack
 
-from ekiden.api.called import Called, calls, lists, streams
+from ekiden.api.called import AsyncStream, Called, calls, lists, streams
 from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.state import VariableName
-from ekiden.api.streams import AsyncStream
 from ekiden.api.values import MOST_EVENTS, ONE_LINE, PLAIN, SESSION_ID, Pages
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event

@@ -13,8 +13,8 @@ from ekiden.cli.output import complain, note
 from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
+    from ekiden.api.called import AsyncStream
     from ekiden.api.events import Live, LiveEvent
-    from ekiden.api.streams import AsyncStream
     from ekiden.core.errors import StoreUnavailable
 
 

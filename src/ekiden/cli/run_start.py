@@ -266,7 +266,7 @@ async def _begin_at_server(flags: RunFlags, message: OpeningMessage) -> int:
 
 
 async def _resume_at_server(flags: RunFlags, session_id: str) -> int:
-    from ekiden.api.streams import AsyncStream
+    from ekiden.api.called import AsyncStream
     from ekiden.cli.run.at_server import BUSY_S, OnBusy, ServerRun
     from ekiden.core.runs import Begun, Run
 

@@ -9,6 +9,7 @@ from functools import update_wrapper
 from types import NoneType, new_class
 from typing import Any, Final
 
+from ekiden.api.called import AsyncStream
 from ekiden.api.endpoint import (
     Parameter,
     answer_type,
@@ -18,7 +19,6 @@ from ekiden.api.endpoint import (
     parameters,
     streamed_type,
 )
-from ekiden.api.streams import AsyncStream
 from ekiden.api.values import Page, Pages
 from ekiden.client.wire import Wire, part
 from ekiden.core.documents import from_json

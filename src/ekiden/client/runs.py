@@ -16,8 +16,8 @@ from typing import Any, Unpack
 from uuid import uuid4
 
 from ekiden.api import runs as api
+from ekiden.api.called import AsyncStream
 from ekiden.api.runs import Shown
-from ekiden.api.streams import AsyncStream
 from ekiden.client.errors import ServerProblem, ServerUnavailable
 from ekiden.client.wire import Wire, part
 from ekiden.core.conversation.model import ModelDelta

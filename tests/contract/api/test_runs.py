@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from ekiden.api.called import AsyncStream
 from ekiden.api.runs import Shown
-from ekiden.api.streams import AsyncStream
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.conversation.model import ModelDelta, Usage, text_of
 from ekiden.core.errors import SessionBusy, SessionNotFound, UnknownAgent, UserError

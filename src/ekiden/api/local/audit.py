@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Final, Unpack
 
 from ekiden.api import audit as api
+from ekiden.api.called import AsyncStream
 from ekiden.api.local.place import Here, moment_of
-from ekiden.api.streams import AsyncStream
 from ekiden.api.values import Page, Pages
 from ekiden.audit import (
     AuditQuery,

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from ekiden.api import traces as api
+from ekiden.api.called import AsyncStream
 from ekiden.api.local.place import Here
-from ekiden.api.streams import AsyncStream
 from ekiden.api.values import Page, Pages, page_of
 from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import UserError

@@ -26,8 +26,8 @@ from ekiden.core.runs import Begun, Done, Failed, Outcome, OutOfBudget, Refused,
 from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
+    from ekiden.api.called import AsyncStream
     from ekiden.api.runs import Shown, Until
-    from ekiden.api.streams import AsyncStream
     from ekiden.cli.approval_prompt import TerminalApprover
     from ekiden.client.ekiden import Ekiden
 
