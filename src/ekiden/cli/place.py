@@ -352,7 +352,7 @@ class Machine:
             async with _at_server(server) as there:
                 yield there.settings
             return
-        from ekiden.api.local.settings import LocalSettings
+        from ekiden.api.local.administration import LocalSettings
         from ekiden.project import load_settings
 
         yield LocalSettings(load_settings(), shows_secrets=shows_secrets)

@@ -10,23 +10,20 @@ from ekiden.api.audit import Audit
 from ekiden.api.collaborations import Collaborations
 from ekiden.api.handoffs import Handoffs
 from ekiden.api.inbox import Inbox
+from ekiden.api.local.administration import LocalKeys, LocalReplicas, LocalSettings, LocalWorkers
 from ekiden.api.local.agents import LocalAgents
 from ekiden.api.local.audit import LocalAudit
 from ekiden.api.local.collaborations import LocalCollaborations
 from ekiden.api.local.costs import LocalCosts
 from ekiden.api.local.handoffs import LocalHandoffs
 from ekiden.api.local.inbox import LocalInbox
-from ekiden.api.local.keys import LocalKeys
 from ekiden.api.local.memory import LocalMemory
 from ekiden.api.local.messages import LocalMessages
 from ekiden.api.local.plans import LocalPlans
-from ekiden.api.local.replicas import LocalReplicas
 from ekiden.api.local.runs import LocalRuns
 from ekiden.api.local.sessions import LocalSessions
-from ekiden.api.local.settings import LocalSettings
 from ekiden.api.local.state import LocalState
 from ekiden.api.local.traces import LocalTraces
-from ekiden.api.local.workers import LocalWorkers
 from ekiden.api.memory import Memory
 from ekiden.api.messages import Messages
 from ekiden.api.plans import Plans

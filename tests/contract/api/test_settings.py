@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.api.local.settings import LocalSettings
+from ekiden.api.local.administration import LocalSettings
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.errors.server import NotServed, RequestInvalid
 from ekiden.project import load_settings

@@ -1,0 +1,147 @@
+"""Administration of a store: keys, settings, workers, and the replica of its sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+from ekiden.api import administration as api
+from ekiden.api.endpoint import Scope
+from ekiden.api.local.place import Here
+from ekiden.api.values import Page, Pages, page_of
+from ekiden.core.errors import UserError
+from ekiden.core.errors.server import Forbidden, KeyNotFound, NotServed
+from ekiden.engine.registry import list_workers, unserved
+from ekiden.project import keys as ring
+from ekiden.project.run_options import session_replica
+from ekiden.project.settings import LoadedSettings, SettingEntry, redacted
+from ekiden.project.stores import DEFAULT_TENANT
+from ekiden.sessions.replica.progress import ReplicaStatus, replica_status
+
+
+class LocalKeys(api.Keys):
+    """See `Keys`; `Forbidden` at the store of another tenant than the main one."""
+
+    def __init__(self, here: Here) -> None:
+        if here.tenant != DEFAULT_TENANT:
+            raise Forbidden("admin")
+        self._here = here
+        self._keys = ring.Keys(here.store)
+
+    def list(self, *, tenant: str | None = None) -> Pages[api.ApiKey]:
+        async def fetch(limit: int, cursor: str | None) -> Page[api.ApiKey]:
+            found = await self._keys.list(tenant=tenant)
+            page = page_of(found, limit=limit, cursor=cursor, key=lambda each: each.id)
+            if page is None:
+                raise KeyNotFound
+            shown = [api.ApiKey(**await self._facts(each)) for each in page.items]
+            return Page(items=shown, next_cursor=page.next_cursor)
+
+        return Pages(fetch)
+
+    async def create(
+        self,
+        name: str,
+        *,
+        scopes: Sequence[Scope],
+        tenant: str = DEFAULT_TENANT,
+        expires_s: float | None = None,
+    ) -> api.NewApiKey:
+        made = await self._keys.create(name, scopes=scopes, tenant=tenant, expires_s=expires_s)
+        self._here.keys_changed()
+        return api.NewApiKey(**await self._facts(made.key), key=made.text)
+
+    async def revoke(self, key_id: str) -> api.ApiKey:
+        revoked = await self._keys.revoke(key_id)
+        self._here.keys_changed()
+        return api.ApiKey(**await self._facts(revoked))
+
+    async def _facts(self, key: ring.ApiKey) -> dict[str, Any]:
+        now_us = await self._keys.now_us()
+        used_at_us = await self._keys.used_at_us(key.id)
+        ended: api.KeyStatus = "revoked" if key.revoked_at_us is not None else "expired"
+        return {
+            "id": key.id,
+            "name": key.name,
+            "tenant": key.tenant,
+            "scopes": [scope for scope in ring.SCOPES if scope in key.scopes],
+            "status": "active" if key.is_live(now_us) else ended,
+            "created_at": key.created_at_us / 1e6,
+            "expires_at": _seconds(key.expires_at_us),
+            "last_used_at": _seconds(used_at_us),
+            "revoked_at": _seconds(key.revoked_at_us),
+        }
+
+
+def _seconds(at_us: int | None) -> float | None:
+    return None if at_us is None else at_us / 1e6
+
+
+class LocalSettings(api.Settings):
+    """See `Settings`; `NotServed` for other tenants than the main one."""
+
+    def __init__(
+        self,
+        loaded: LoadedSettings,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        shows_secrets: bool = False,
+    ) -> None:
+        self._loaded = loaded
+        self._tenant = tenant
+        self._shows_secrets = shows_secrets
+
+    @classmethod
+    def of(cls, here: Here) -> Self:
+        """The settings of a context, without secrets."""
+        return cls(here.loaded, tenant=here.tenant)
+
+    def list(self) -> Pages[SettingEntry]:
+        async def fetch(limit: int, cursor: str | None) -> Page[SettingEntry]:
+            return Page(items=self._entries())
+
+        return Pages(fetch)
+
+    async def get(self, key: str) -> SettingEntry:
+        for entry in self._entries():
+            if entry.key == key:
+                return entry
+        raise NotServed(f"no setting is called {key[:80]!r}; the list of settings has all")
+
+    def _entries(self) -> tuple[SettingEntry, ...]:
+        if self._tenant != DEFAULT_TENANT:
+            raise NotServed("there are no settings here: only the operator of the server sees them")
+        found = self._loaded.entries()
+        if self._shows_secrets:
+            return tuple(found)
+        return tuple(replace(each, value=redacted(each.key, each.value)) for each in found)
+
+
+class LocalWorkers(api.Workers):
+    """See `Workers`."""
+
+    def __init__(self, here: Here) -> None:
+        self._store = here.store
+        self._tenant = here.tenant
+
+    async def list(self) -> api.WorkerOverview:
+        workers = await list_workers(self._store)
+        if self._tenant != DEFAULT_TENANT:
+            # Its store may be a copy of another one, with the list of workers in it.
+            workers = [each for each in workers if each.tenant in ("", self._tenant)]
+        return api.WorkerOverview(workers=workers, unserved=await unserved(self._store, workers))
+
+
+class LocalReplicas(api.Replicas):
+    """See `Replicas`; `NotServed` if the settings name none."""
+
+    def __init__(self, here: Here) -> None:
+        self._here = here
+
+    async def status(self) -> ReplicaStatus:
+        try:
+            name = session_replica(self._here.settings.mirror).name
+        except UserError as exc:
+            raise NotServed(str(exc)) from exc
+        return await replica_status(self._here.store, name)
