@@ -14,7 +14,6 @@ from ekiden.api.local.administration import LocalKeys, LocalReplicas, LocalSetti
 from ekiden.api.local.agents import LocalAgents
 from ekiden.api.local.audit import LocalAudit
 from ekiden.api.local.collaborations import LocalCollaborations
-from ekiden.api.local.costs import LocalCosts
 from ekiden.api.local.handoffs import LocalHandoffs
 from ekiden.api.local.inbox import LocalInbox
 from ekiden.api.local.memory import LocalMemory
@@ -23,7 +22,7 @@ from ekiden.api.local.plans import LocalPlans
 from ekiden.api.local.runs import LocalRuns
 from ekiden.api.local.sessions import LocalSessions
 from ekiden.api.local.state import LocalState
-from ekiden.api.local.traces import LocalTraces
+from ekiden.api.local.traces import LocalCosts, LocalTraces
 from ekiden.api.memory import Memory
 from ekiden.api.messages import Messages
 from ekiden.api.plans import Plans

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.api.local.costs import summary_of
+from ekiden.api.local.traces import summary_of
 from ekiden.api.traces import CostSummary
 from ekiden.cli.views.costs import cost_headers, cost_rows, unpriced_note
 from ekiden.core.events import Event

@@ -1,4 +1,4 @@
-"""Traces of a store's sessions, with the prices of the settings."""
+"""Traces of a store's sessions and costs of its model calls, with the prices of the settings."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from dataclasses import replace
 
 from ekiden.api import traces as api
 from ekiden.api.called import AsyncStream
-from ekiden.api.local.place import Here
-from ekiden.api.values import Page, Pages, page_of
+from ekiden.api.local.place import Here, moment_of
+from ekiden.api.values import Moment, Page, Pages, page_of
 from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import UserError
+from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.values import dumps
-from ekiden.project.run_options import prices_of
+from ekiden.project.run_options import costs, prices_of
 from ekiden.project.settings import Settings
-from ekiden.sessions.costs import cost_of_call
+from ekiden.sessions.costs import CostKey, CostLine, CostReport, cost_of_call
 from ekiden.tracing import (
     CostOf,
     SpanKind,
@@ -127,3 +128,56 @@ async def _in_turn(lines: Iterable[str]) -> AsyncGenerator[str, None]:
         if number % 100 == 99:
             await asyncio.sleep(0)  # Nothing here waits, and others want their turn.
         yield line
+
+
+_USUAL: tuple[CostKey, ...] = ("agent", "model")
+
+
+class LocalCosts(api.Costs):
+    """See `Costs`."""
+
+    def __init__(self, here: Here) -> None:
+        self._here = here
+
+    async def get(
+        self,
+        *,
+        session: str | None = None,
+        since: Moment | None = None,
+        by: Sequence[CostKey] = (),
+    ) -> api.CostSummary:
+        if len(set(by)) < len(by):
+            raise RequestInvalid("by: a group is listed twice")
+        report = await costs(
+            self._here.store,
+            self._here.settings,
+            session_id=session,
+            since=moment_of(since, what="since"),
+            by=tuple(by) or _USUAL,
+        )
+        return summary_of(report)
+
+
+def summary_of(report: CostReport) -> api.CostSummary:
+    """A report, for callers."""
+    return api.CostSummary(
+        by=report.by,
+        lines=[_entry(line) for line in report.lines],
+        total=_entry(report.total),
+        unpriced_models=report.unpriced_models,
+    )
+
+
+def _entry(line: CostLine) -> api.CostEntry:
+    usage, cost = line.usage, line.cost
+    return api.CostEntry(
+        **line.key,
+        requests=usage.requests,
+        input_tokens=usage.input_tokens,
+        cached_tokens=usage.cached_tokens,
+        output_tokens=usage.output_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        tokens=usage.tokens,
+        cost=None if cost is None else round(cost, 9),
+        unpriced_requests=line.unpriced,
+    )
