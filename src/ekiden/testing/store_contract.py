@@ -36,8 +36,7 @@ from ekiden.testing.contracts.messages import ExpiryContract, FindMessageContrac
 from ekiden.testing.contracts.priorities import PriorityContract
 from ekiden.testing.contracts.queues import PutContract, TakeContract
 from ekiden.testing.contracts.search import EntryContract, WordContract
-from ekiden.testing.contracts.search_spaces import SpaceContract
-from ekiden.testing.contracts.search_vectors import VectorContract
+from ekiden.testing.contracts.search_vectors import SpaceContract, VectorContract
 from ekiden.testing.contracts.sessions import (
     DeleteContract,
     LifeContract,
