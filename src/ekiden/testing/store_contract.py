@@ -33,7 +33,6 @@ from ekiden.testing.contracts.leases import (
     ReleaseContract,
 )
 from ekiden.testing.contracts.messages import ExpiryContract, FindMessageContract, KeyContract
-from ekiden.testing.contracts.priorities import PriorityContract
 from ekiden.testing.contracts.queues import PutContract, TakeContract
 from ekiden.testing.contracts.search import EntryContract, WordContract
 from ekiden.testing.contracts.search_vectors import SpaceContract, VectorContract
@@ -44,7 +43,7 @@ from ekiden.testing.contracts.sessions import (
     SessionContract,
 )
 from ekiden.testing.contracts.settle import RequeueContract, SettleContract
-from ekiden.testing.contracts.wake_ups import WakeContract
+from ekiden.testing.contracts.wake_ups import PriorityContract, WakeContract
 
 
 class StoreContract(
