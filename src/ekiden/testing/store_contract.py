@@ -16,7 +16,7 @@ mode and never sleep.
 from __future__ import annotations
 
 from ekiden.testing.contracts.batches import BatchContract, ClockContract, OpeningContract
-from ekiden.testing.contracts.documents import DocumentContract
+from ekiden.testing.contracts.documents import DocumentContract, JsonContract
 from ekiden.testing.contracts.feed import FeedContract, FreeEventContract
 from ekiden.testing.contracts.found import FoundEventContract
 from ekiden.testing.contracts.journal import (
@@ -25,7 +25,6 @@ from ekiden.testing.contracts.journal import (
     FencingContract,
     StepContract,
 )
-from ekiden.testing.contracts.json_values import JsonContract
 from ekiden.testing.contracts.leases import (
     ChangeContract,
     ClaimContract,

@@ -10,7 +10,7 @@ import pytest
 from ekiden.core.errors import UserError
 from ekiden.storage.base import SearchEntry, SearchHit, Store
 from ekiden.testing.contracts.base import AWKWARD_TEXTS, StoreContractBase
-from ekiden.testing.contracts.json_values import NOT_JSON
+from ekiden.testing.contracts.documents import NOT_JSON
 
 
 def entry(key: str, text: str = "", space: str = "s", **fields: Any) -> SearchEntry:
