@@ -13,10 +13,13 @@ wait for facts, and never sleep.
 
 from __future__ import annotations
 
-from ekiden.testing.engine_contracts.answers import AnswerContract, ConcurrencyContract
+from ekiden.testing.engine_contracts.answers import (
+    AnswerContract,
+    ConcurrencyContract,
+    PeopleContract,
+)
 from ekiden.testing.engine_contracts.base import CONFIG, EngineUnderTest
 from ekiden.testing.engine_contracts.lines import LineContract
-from ekiden.testing.engine_contracts.people import PeopleContract
 from ekiden.testing.engine_contracts.relays import AskingContract, RelayContract
 from ekiden.testing.engine_contracts.shutdown import StoppingContract
 
