@@ -19,9 +19,8 @@ from ekiden.testing.engine_contracts.answers import (
     PeopleContract,
 )
 from ekiden.testing.engine_contracts.base import CONFIG, EngineUnderTest
-from ekiden.testing.engine_contracts.lines import LineContract
 from ekiden.testing.engine_contracts.relays import AskingContract, RelayContract
-from ekiden.testing.engine_contracts.shutdown import StoppingContract
+from ekiden.testing.engine_contracts.shutdown import LineContract, StoppingContract
 
 __all__ = ["CONFIG", "EngineContract", "EngineUnderTest", "QueueEngineContract"]
 
