@@ -14,7 +14,7 @@ from ekiden.sessions import conversation
 from ekiden.storage.base import MessageFilter
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.timers import TIMERS
-from ekiden.testing.simulation.coroutines import drive, drive_on
+from ekiden.testing.simulation.loop import drive, drive_on
 from ekiden.testing.simulation.outside import Outside
 from ekiden.testing.simulation.scene import Scene, Talk
 from ekiden.testing.simulation.watch import Watch

@@ -18,8 +18,8 @@ from ekiden.inbox import Inbox
 from ekiden.runtime import HandoffController
 from ekiden.sessions import Session
 from ekiden.storage.base import Store
+from ekiden.testing.simulation.loop import PROCESS
 from ekiden.testing.simulation.outside import Outside
-from ekiden.testing.simulation.process import PROCESS
 from ekiden.testing.simulation.scene import Scene, Talk
 from ekiden.testing.simulation.watch import Watch
 

@@ -1,4 +1,4 @@
-"""An event loop without time and without the machine: it jumps to whatever is due next.
+"""The event loop of a simulation: seeded time and chance, and simulated processes.
 
 Callbacks of one simulated process keep their order, as asyncio promises; which process is next is
 left to the seed. Those of a process that was killed are not run, those of a frozen one wait.
@@ -8,14 +8,55 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import heapq
+import logging
+import os
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterator
-from contextvars import Context, copy_context
+from contextlib import ExitStack, contextmanager
+from contextvars import Context, ContextVar, copy_context
 from random import Random
+from types import ModuleType
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
-from ekiden.testing.simulation.process import PROCESS, Process
+import ekiden.bus.serving.delivery
+import ekiden.bus.serving.service
+import ekiden.conditions.program
+import ekiden.core.values
+from ekiden.core.errors import EkidenError
+from ekiden.core.values import SystemClock
+from ekiden.runtime.state.leases import owner_name
+
+PROCESS: ContextVar[Process | None] = ContextVar("simulated_process", default=None)
+"""Whose code runs; each task inherits it from whoever made it."""
+
+
+class Process:
+    """One life of a program: after a restart it is another one."""
+
+    __slots__ = ("held", "is_dead", "is_frozen", "main", "name", "wall_us")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_dead = False
+        self.is_frozen = False
+        self.wall_us = 0
+        """How far its wall clock is off."""
+        self.held: list[asyncio.Handle] = []
+        """Callbacks that came due while it was frozen or dead."""
+        self.main: asyncio.Task[None] | None = None
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run the program; its context marks everything that it starts as its own."""
+        context = copy_context()
+        context.run(PROCESS.set, self)
+        self.main = asyncio.get_running_loop().create_task(work, context=context)
+
+    def __repr__(self) -> str:
+        return f"<Process {self.name}>"
+
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -216,3 +257,117 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 async def _within(ended: asyncio.Future[Any]) -> None:
     async with asyncio.timeout(60):
         await asyncio.shield(ended)
+
+
+def drive(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never waits."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        value: T = done.value
+        return value
+    work.close()
+    raise RuntimeError("the simulated store waited for something")
+
+
+def drive_on(work: Coroutine[Any, Any, T]) -> T:
+    """The same of one that gives way to others now and then, where there are none."""
+    while True:
+        try:
+            work.send(None)
+        except StopIteration as done:
+            value: T = done.value
+            return value
+
+
+BEGIN_US = 1_700_000_000_000_000
+"""When every world begins."""
+
+_READ_TIME: tuple[ModuleType, ...] = (
+    ekiden.bus.serving.delivery,
+    ekiden.bus.serving.service,
+    ekiden.conditions.program,
+    ekiden.core.values,
+)
+"""Modules that read the machine's clocks."""
+
+
+class _Listener(logging.Handler):
+    """Hears of errors that the runtime survives, and the world must not: they are the loop's."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def emit(self, record: logging.LogRecord) -> None:
+        exc = record.exc_info[1] if record.exc_info else None
+        is_expected = isinstance(exc, EkidenError) and record.levelno < logging.ERROR
+        if exc is not None and not is_expected:
+            self._loop.call_exception_handler({"message": record.getMessage(), "exception": exc})
+
+
+class SimulatedTime:
+    """What these modules have in place of `time`: each process has a wall clock of its own."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self._loop = loop
+
+    def time_ns(self) -> int:
+        """The wall clock of whoever asks."""
+        process = self._loop.current
+        off_us = 0 if process is None else process.wall_us
+        return (BEGIN_US + int(self._loop.time() * 1e6) + off_us) * 1000
+
+    def time(self) -> float:
+        """The same in seconds."""
+        return self.time_ns() / 1e9
+
+    def monotonic(self) -> float:
+        """The clock of the loop, which never jumps."""
+        return self._loop.time()
+
+    def perf_counter(self) -> float:
+        """The same."""
+        return self._loop.time()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+
+@contextmanager
+def seeded(loop: SimulatedLoop, chance: Random) -> Iterator[None]:
+    """During the body ids, random bytes and clocks come from the world. Nothing is logged: errors
+    are told to the loop.
+
+    Garbage is not collected meanwhile: when that happens is not the seed's to decide.
+    """
+    owner_name()  # Made once in a process, of chance: of none that the world has.
+    simulated = SimulatedTime(loop)
+    ids = Random(chance.random())
+    with ExitStack() as stack:
+        for module in _READ_TIME:
+            if "time" not in module.__dict__:
+                continue
+            stack.callback(setattr, module, "time", module.__dict__["time"])
+            setattr(module, "time", simulated)  # noqa: B010
+        # It holds the machine's function itself, to be quick.
+        stack.callback(setattr, SystemClock, "monotonic", SystemClock.__dict__["monotonic"])
+        setattr(SystemClock, "monotonic", staticmethod(simulated.monotonic))  # noqa: B010
+        stack.callback(setattr, os, "urandom", os.urandom)
+        setattr(os, "urandom", ids.randbytes)  # noqa: B010
+        _listen(loop, stack)
+        if gc.isenabled():
+            gc.disable()
+            stack.callback(gc.enable)
+        yield
+
+
+def _listen(loop: SimulatedLoop, stack: ExitStack) -> None:
+    log = logging.getLogger("ekiden")
+    stack.callback(logging.disable, logging.root.manager.disable)
+    stack.callback(log.setLevel, log.level)
+    stack.callback(setattr, log, "handlers", log.handlers)
+    stack.callback(setattr, log, "propagate", log.propagate)
+    log.handlers, log.propagate = [_Listener(loop)], False
+    log.setLevel(logging.WARNING)
+    logging.disable(logging.INFO)

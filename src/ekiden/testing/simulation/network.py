@@ -9,11 +9,8 @@ from typing import Any, TypeVar
 
 from ekiden.core.errors import EkidenError, StoreUnavailable
 from ekiden.storage.memory import MemoryStore
-from ekiden.testing.simulation.chance import BEGIN_US
-from ekiden.testing.simulation.coroutines import drive
 from ekiden.testing.simulation.fault_injection import Fate, FaultRates
-from ekiden.testing.simulation.loop import SimulatedLoop
-from ekiden.testing.simulation.process import Process
+from ekiden.testing.simulation.loop import BEGIN_US, Process, SimulatedLoop, drive
 from ekiden.testing.simulation.watch import Watch
 
 T = TypeVar("T")

@@ -15,8 +15,7 @@ from ekiden.runtime import Rollback
 from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.storage.base import MessageFilter
 from ekiden.storage.memory import MemoryStore
-from ekiden.testing.simulation.coroutines import drive
-from ekiden.testing.simulation.loop import SimulatedLoop
+from ekiden.testing.simulation.loop import SimulatedLoop, drive
 from ekiden.testing.simulation.watch import Watch
 
 

@@ -32,8 +32,8 @@ from ekiden.storage.base import (
 )
 from ekiden.storage.chain import EventDigest
 from ekiden.storage.values import copy_json
+from ekiden.testing.simulation.loop import Process
 from ekiden.testing.simulation.network import Network
-from ekiden.testing.simulation.process import Process
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from ekiden.runtime.state.cursor import Cursor
 from ekiden.storage.base import Batch, Claim, Commit, SessionOpening, SessionRow
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.memory.sessions import MemorySession
-from ekiden.testing.simulation.process import Process
+from ekiden.testing.simulation.loop import Process
 from ekiden.testing.simulation.report import Violation
 
 _MOST = 20

@@ -14,14 +14,12 @@ from typing import Any, TypeAlias
 from ekiden.core.errors import EkidenError, StoreError
 from ekiden.storage.base import Store
 from ekiden.testing.simulation import team
-from ekiden.testing.simulation.chance import seeded
 from ekiden.testing.simulation.fault_injection import FaultRates
 from ekiden.testing.simulation.final_checks import check_end, is_over
 from ekiden.testing.simulation.interfaces import Interfaces
-from ekiden.testing.simulation.loop import SimulatedLoop, Stuck
+from ekiden.testing.simulation.loop import Process, SimulatedLoop, Stuck, seeded
 from ekiden.testing.simulation.network import Network
 from ekiden.testing.simulation.outside import Outside
-from ekiden.testing.simulation.process import Process
 from ekiden.testing.simulation.report import Report
 from ekiden.testing.simulation.scene import Scene
 from ekiden.testing.simulation.store import Handle

@@ -12,8 +12,7 @@ import pytest
 
 from ekiden.core.values import SYSTEM_CLOCK
 from ekiden.testing.simulation import simulate
-from ekiden.testing.simulation.chance import seeded
-from ekiden.testing.simulation.loop import SimulatedLoop
+from ekiden.testing.simulation.loop import SimulatedLoop, seeded
 
 _SEEDS = (3, 8, 14)
 
