@@ -14,11 +14,10 @@ from typing import Any, TypeAlias
 from ekiden.core.errors import EkidenError, StoreError
 from ekiden.storage.base import Store
 from ekiden.testing.simulation import team
-from ekiden.testing.simulation.fault_injection import FaultRates
 from ekiden.testing.simulation.final_checks import check_end, is_over
 from ekiden.testing.simulation.interfaces import Interfaces
 from ekiden.testing.simulation.loop import Process, SimulatedLoop, Stuck, seeded
-from ekiden.testing.simulation.network import Network
+from ekiden.testing.simulation.network import FaultRates, Network
 from ekiden.testing.simulation.outside import Outside
 from ekiden.testing.simulation.report import Report
 from ekiden.testing.simulation.scene import Scene
