@@ -17,27 +17,26 @@ from ekiden.core.conversation.model import Item, Usage
 from ekiden.core.handoff import transfer_tool_name
 from ekiden.testing.scripted import UnexpectedModelCall, UnusedSteps
 from ekiden.testing.servers.openai import Cut, Garbled
-from ekiden.testing.servers.realtime_check import BadFrame, check_frame
-from ekiden.testing.servers.realtime_steps import (
+from ekiden.testing.servers.realtime_wire import (
+    BadFrame,
     Complaint,
     FailedTurn,
+    Frame,
     Heard,
     RealtimeStep,
     ServerStep,
-    complain,
-    fail_turn,
-    heard,
-    pause,
-    server_step,
-)
-from ekiden.testing.servers.realtime_wire import (
-    Frame,
     Spoken,
     answer_frames,
+    check_frame,
+    complain,
     created,
     ended,
     error_frame,
+    fail_turn,
+    heard,
     heard_frames,
+    pause,
+    server_step,
 )
 from ekiden.testing.steps import Answer, Delayed, Hang, Streamed
 
