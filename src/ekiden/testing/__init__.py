@@ -6,7 +6,9 @@ from ekiden.core.lazy import lazy_names
 from ekiden.testing.clock import ManualClock
 from ekiden.testing.scripted import (
     ScriptedModel,
+    ScriptedRunner,
     UnexpectedModelCall,
+    UnexpectedTask,
     UnusedSteps,
     call,
     check_unused,
@@ -18,7 +20,6 @@ from ekiden.testing.scripted import (
     stream,
     transfer,
 )
-from ekiden.testing.scripted_runner import ScriptedRunner, UnexpectedTask
 
 if TYPE_CHECKING:
     from ekiden.testing.servers.realtime import RealtimeServer

@@ -14,7 +14,7 @@ from ekiden.runtime.history.session_state import shared_state
 from ekiden.sessions.scopes import collection_of
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, say
-from ekiden.testing.scripted_runner import ScriptedRunner
+from ekiden.testing.scripted import ScriptedRunner
 from tests.unit.runtime.state_tools import SHOP, do, of
 
 HOSTILE = [
