@@ -19,8 +19,7 @@ from ekiden.testing.contracts.base import (
     step,
 )
 from ekiden.testing.contracts.batches import free_event, opening
-from ekiden.testing.contracts.found import OLDEST_FIRST, all_pages, at, found
-from ekiden.testing.contracts.found import stored as stored_in_sessions
+from ekiden.testing.contracts.found import OLDEST_FIRST, all_pages, at, found, stored_in_sessions
 
 
 async def stored_free(store: Store, *times: int) -> None:

@@ -25,7 +25,7 @@ def at(at_us: int, session_id: str, seq: int, type: EventType = "handoff", **fie
     return Event(session_id=session_id, seq=seq, type=type, at_us=at_us, **fields)
 
 
-async def stored(store: Store, *events: Event) -> None:
+async def stored_in_sessions(store: Store, *events: Event) -> None:
     """Store the events, each in its session, in the order in which the sessions come first."""
     for session_id in dict.fromkeys(each.session_id for each in events):
         claim = await claimed(store, session_id)
@@ -53,7 +53,7 @@ class FoundEventContract(StoreContractBase):
     """Events of all sessions."""
 
     async def test_events_of_all_sessions_come_newest_first(self, store: Store) -> None:
-        await stored(store, at(10, "a", 1), at(30, "a", 2), at(20, "b", 1), at(40, "b", 2))
+        await stored_in_sessions(store, at(10, "a", 1), at(30, "a", 2), at(20, "b", 1), at(40, "b", 2))
         assert await found(store, EventFilter()) == ["b/2", "a/2", "b/1", "a/1"]
         assert await found(store, OLDEST_FIRST) == ["a/1", "b/1", "a/2", "b/2"]
 
@@ -73,7 +73,7 @@ class FoundEventContract(StoreContractBase):
             )
             for seq, type in enumerate(get_args(EventType), start=1)
         ]
-        await stored(store, *events, at(99, "t", 1))
+        await stored_in_sessions(store, *events, at(99, "t", 1))
         page = await other.find_events(EventFilter(newest_first=False, session_id="s"))
         assert fields_of(page.events) == fields_of(events)
         page = await other.find_events(EventFilter(session_id="t"))
@@ -84,23 +84,23 @@ class FoundEventContract(StoreContractBase):
             at(seq, "s", seq, details={"text": text}, items=({"content": text},), error=text)
             for seq, text in enumerate(AWKWARD_TEXTS, start=1)
         ]
-        await stored(store, *events)
+        await stored_in_sessions(store, *events)
         page = await store.find_events(OLDEST_FIRST)
         assert fields_of(page.events) == fields_of(events)
 
     async def test_events_of_one_time_are_ordered_by_session_and_number(self, store: Store) -> None:
-        await stored(store, at(7, "z", 1), at(7, "z", 2), at(7, "a", 1), at(7, "a", 2))
+        await stored_in_sessions(store, at(7, "z", 1), at(7, "z", 2), at(7, "a", 1), at(7, "a", 2))
         assert await found(store, OLDEST_FIRST) == ["z/1", "z/2", "a/1", "a/2"]
         assert await found(store, EventFilter()) == ["a/2", "a/1", "z/2", "z/1"]
 
     async def test_a_clock_that_was_set_back_does_not_lose_events(self, store: Store) -> None:
-        await stored(store, at(30, "s", 1), at(10, "s", 2), at(20, "s", 3))
+        await stored_in_sessions(store, at(30, "s", 1), at(10, "s", 2), at(20, "s", 3))
         pages = await all_pages(store, OLDEST_FIRST, 1)
         assert pages == [["s/2"], ["s/3"], ["s/1"]]
 
     async def test_only_the_types_asked_for_are_found(self, store: Store) -> None:
         types: tuple[EventType, ...] = get_args(EventType)
-        await stored(store, *(at(seq, "s", seq, type) for seq, type in enumerate(types, start=1)))
+        await stored_in_sessions(store, *(at(seq, "s", seq, type) for seq, type in enumerate(types, start=1)))
 
         async def types_of(*wanted: EventType) -> set[str]:
             page = await store.find_events(EventFilter(types=wanted))
@@ -113,7 +113,7 @@ class FoundEventContract(StoreContractBase):
         assert len(await found(store, EventFilter())) == len(types)
 
     async def test_times_restrict_from_and_up_to(self, store: Store) -> None:
-        await stored(store, *(at(10 * seq, "s", seq) for seq in range(1, 6)))
+        await stored_in_sessions(store, *(at(10 * seq, "s", seq) for seq in range(1, 6)))
 
         async def between(since_us: int | None, until_us: int | None) -> list[str]:
             where = EventFilter(
@@ -127,7 +127,7 @@ class FoundEventContract(StoreContractBase):
         assert await between(30, 30) == []
 
     async def test_one_session_can_be_searched(self, store: Store) -> None:
-        await stored(store, at(1, "a", 1), at(2, "b", 1), at(3, "a", 2, "message"))
+        await stored_in_sessions(store, at(1, "a", 1), at(2, "b", 1), at(3, "a", 2, "message"))
         assert await found(store, EventFilter(session_id="a")) == ["a/2", "a/1"]
         assert await found(store, EventFilter(session_id="a", types=AUDITED)) == ["a/1"]
         assert await found(store, EventFilter(session_id="nobody")) == []
@@ -139,7 +139,7 @@ class FoundEventContract(StoreContractBase):
         self, store: Store, newest_first: bool, types: tuple[EventType, ...] | None, limit: int
     ) -> None:
         events = [at(seq // 2, name, seq) for name in ("b", "a", "c") for seq in range(1, 4)]
-        await stored(store, *events)
+        await stored_in_sessions(store, *events)
         where = EventFilter(types=types, newest_first=newest_first)
         pages = await all_pages(store, where, limit)
         assert all(len(page) == limit for page in pages[:-1])
@@ -152,10 +152,10 @@ class FoundEventContract(StoreContractBase):
     async def test_what_is_written_meanwhile_does_not_move_the_pages(
         self, store: Store, other: Store
     ) -> None:
-        await stored(store, *(at(10 * seq, "s", seq) for seq in range(1, 5)))
+        await stored_in_sessions(store, *(at(10 * seq, "s", seq) for seq in range(1, 5)))
         newest = await store.find_events(EventFilter(types=AUDITED), limit=2)
         oldest = await store.find_events(OLDEST_FIRST, limit=2)
-        await stored(other, at(5, "early", 1), at(99, "late", 1))
+        await stored_in_sessions(other, at(5, "early", 1), at(99, "late", 1))
         rest = EventFilter(types=AUDITED)
         assert await found(store, rest, cursor=newest.next_cursor) == ["s/2", "s/1", "early/1"]
         assert await found(store, OLDEST_FIRST, cursor=oldest.next_cursor) == [
@@ -165,7 +165,7 @@ class FoundEventContract(StoreContractBase):
         ]
 
     async def test_a_page_can_begin_after_any_event(self, store: Store) -> None:
-        await stored(store, *(at(7, name, seq) for name in ("b", "a") for seq in (1, 2)))
+        await stored_in_sessions(store, *(at(7, name, seq) for name in ("b", "a") for seq in (1, 2)))
         for where in (OLDEST_FIRST, EventFilter(types=AUDITED)):
             page = await store.find_events(where)
             ids = [each.event_id for each in page.events]
@@ -173,7 +173,7 @@ class FoundEventContract(StoreContractBase):
                 assert await found(store, where, cursor=cursor) == ids[number:]
 
     async def test_a_page_goes_on_though_its_last_session_was_deleted(self, store: Store) -> None:
-        await stored(store, at(10, "a", 1), at(20, "b", 1), at(30, "c", 1))
+        await stored_in_sessions(store, at(10, "a", 1), at(20, "b", 1), at(30, "c", 1))
         page = await store.find_events(OLDEST_FIRST, limit=2)
         await store.delete("b")
         assert await found(store, OLDEST_FIRST, cursor=page.next_cursor) == ["c/1"]

@@ -17,7 +17,7 @@ _LOOKS = 40
 _LOOK_S = 0.5
 
 
-async def front(ctx: CodeContext[Outside]) -> str:
+async def run_front(ctx: CodeContext[Outside]) -> str:
     """Ask somebody, tell somebody, do something."""
     name = _name(ctx)
     price = await ctx.ask("clerk", "the price", f"please price {name}", timeout_s=3600)
@@ -25,12 +25,12 @@ async def front(ctx: CodeContext[Outside]) -> str:
     return f"{await ctx.call('book', what=f'{name}/front')}; {price}"
 
 
-async def archive(ctx: CodeContext[Outside]) -> str:
+async def run_archive(ctx: CodeContext[Outside]) -> str:
     """Be told something, and do it."""
     return str(await ctx.call("book", what=f"{_name(ctx)}/file"))
 
 
-async def part(ctx: CodeContext[Outside]) -> str:
+async def run_part(ctx: CodeContext[Outside]) -> str:
     """Do one task of a plan; the roof succeeds the second time."""
     words = re.split(r"[^\w/]+", ctx.text)
     what = words[words.index("please") + 2]
@@ -41,7 +41,7 @@ async def part(ctx: CodeContext[Outside]) -> str:
     return str(await ctx.call("book", what=what))
 
 
-async def judge(ctx: CodeContext[Outside]) -> str:
+async def run_judge(ctx: CodeContext[Outside]) -> str:
     """Ask a person who has three seconds."""
     name = _name(ctx)
     answer = await ctx.request_approval(
@@ -51,7 +51,7 @@ async def judge(ctx: CodeContext[Outside]) -> str:
     return f"{name}: {answer.choice}"
 
 
-async def hurry(ctx: CodeContext[Outside]) -> str:
+async def run_hurry(ctx: CodeContext[Outside]) -> str:
     """Ask somebody who does not answer in time."""
     name = _name(ctx)
     try:
@@ -61,7 +61,7 @@ async def hurry(ctx: CodeContext[Outside]) -> str:
     return f"{await ctx.call('book', what=f'{name}/front')}; {told}"
 
 
-async def sleeper(ctx: CodeContext[Outside]) -> str:
+async def run_sleeper(ctx: CodeContext[Outside]) -> str:
     """Answer when the time for it is over; that is heard by an asker who did not look yet."""
     for _ in range(_LOOKS):
         if not ctx.context.is_awaited(ctx.session_id or ""):

@@ -18,8 +18,7 @@ from ekiden.handoff import handoff
 from ekiden.runtime import Limits, Rollback, RunConfig
 from ekiden.runtime.supervisor import Supervisor
 from ekiden.testing.scripted import ScriptedModel, call, delay, fail, hang, say, transfer
-from ekiden.testing.simulation import code
-from ekiden.testing.simulation.code import PARTS
+from ekiden.testing.simulation.code import PARTS, run_front, run_judge, run_hurry, run_part, run_archive, run_sleeper
 from ekiden.testing.simulation.outside import Outside
 from ekiden.testing.simulation.scene import Scene, Talk
 from ekiden.testing.steps import StepLike
@@ -176,10 +175,10 @@ def team() -> Team:
         "orders", instructions="Book it.", model=model, tools=[book, pay], handoffs=[billing]
     )
     shipping = Agent("shipping", instructions="Ship it.", model=model, tools=[reserve])
-    front = Agent("front", run=code.front, tools=[book])
-    judge = Agent("judge", run=code.judge, tools=[book])
-    hurry = Agent("hurry", run=code.hurry, tools=[book])
-    parts = [Agent(name, run=code.part, tools=[book]) for name in PARTS]
+    front = Agent("front", run=run_front, tools=[book])
+    judge = Agent("judge", run=run_judge, tools=[book])
+    hurry = Agent("hurry", run=run_hurry, tools=[book])
+    parts = [Agent(name, run=run_part, tools=[book]) for name in PARTS]
     boss = Supervisor("boss", agents=parts, decomposer=_Parts(), timeout_s=300.0, retries=1)
     triage = Agent(
         "triage",
@@ -197,8 +196,8 @@ def team() -> Team:
         ],
     )
     clerk = Agent("clerk", instructions="Price it.", model=model, tools=[book])
-    archive = Agent("archive", run=code.archive, tools=[book])
-    return Team(triage, clerk, archive, Agent("sleeper", run=code.sleeper), *parts)
+    archive = Agent("archive", run=run_archive, tools=[book])
+    return Team(triage, clerk, archive, Agent("sleeper", run=run_sleeper), *parts)
 
 
 CONFIG = RunConfig(
