@@ -17,8 +17,7 @@ from __future__ import annotations
 
 from ekiden.testing.contracts.batches import BatchContract, ClockContract, OpeningContract
 from ekiden.testing.contracts.documents import DocumentContract, JsonContract
-from ekiden.testing.contracts.feed import FeedContract, FreeEventContract
-from ekiden.testing.contracts.found import FoundEventContract
+from ekiden.testing.contracts.feed import FeedContract, FoundEventContract, FreeEventContract
 from ekiden.testing.contracts.journal import (
     CommitContract,
     EventContract,

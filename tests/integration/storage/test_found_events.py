@@ -15,7 +15,7 @@ from ekiden.storage.sqlite import SqliteStore, migrate
 from ekiden.storage.sqlite import journal as sqlite
 from ekiden.storage.sqlite.rows import stored_type
 from ekiden.testing.contracts.base import claimed, step
-from ekiden.testing.contracts.found import at
+from ekiden.testing.contracts.feed import at
 from tests.support.sql import connect
 from tests.support.sqlite import execute as execute_sqlite
 
