@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ekiden.testing.simulation import Report, simulate
-from ekiden.testing.simulation.scenes import load_scene
+from ekiden.testing.simulation.scene import load_scene
 
 _COMMAND = "python -m ekiden.testing.simulate"
 _EVERY_S = 10.0

@@ -12,7 +12,7 @@ import pytest
 from ekiden.cli.main import main
 from ekiden.testing import simulate as command
 from ekiden.testing.simulation import Report, Violation
-from ekiden.testing.simulation.scenes import _module
+from ekiden.testing.simulation.scene import _module
 
 
 @pytest.fixture
