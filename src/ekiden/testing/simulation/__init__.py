@@ -1,8 +1,8 @@
 """A seeded world in which the whole runtime runs and everything that can go wrong does."""
 
 from ekiden.testing.simulation.outside import Outside
-from ekiden.testing.simulation.report import Report, Violation
 from ekiden.testing.simulation.scene import Scene, Talk
+from ekiden.testing.simulation.watch import Report, Violation
 from ekiden.testing.simulation.world import simulate
 
 __all__ = ["Outside", "Report", "Scene", "Talk", "Violation", "simulate"]

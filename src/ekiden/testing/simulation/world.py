@@ -19,10 +19,9 @@ from ekiden.testing.simulation.interfaces import Interfaces
 from ekiden.testing.simulation.loop import Process, SimulatedLoop, Stuck, seeded
 from ekiden.testing.simulation.network import FaultRates, Network
 from ekiden.testing.simulation.outside import Outside
-from ekiden.testing.simulation.report import Report
 from ekiden.testing.simulation.scene import Scene
 from ekiden.testing.simulation.store import Handle
-from ekiden.testing.simulation.watch import Watch
+from ekiden.testing.simulation.watch import Report, Watch
 
 Work: TypeAlias = Callable[[Store], Coroutine[Any, Any, None]]
 
