@@ -1,4 +1,4 @@
-"""Errors of clients, and problem details of a server as the exceptions they began as.
+"""Errors of clients, and problem details of a server as the exceptions that caused them.
 
 EkidenError
 ├── ServerUnavailable

@@ -1,9 +1,9 @@
 """Runs at a server and their events, read from a stream of server-sent events.
 
-Streams survive a cut connection: no gap, no repeat. Every event of a stream has its number as its
-id. When the connection breaks, the stream is asked for again from the number of the last event that
-arrived; what comes twice all the same is dropped. Pieces of answers have no number: one that was
-under way during a cut is not told again, because the event that ends it has the whole answer.
+Streams survive a lost connection without gaps or repeats. The id of an event is its number. After a
+lost connection the client requests the stream from the last number it has, and drops events that it
+has seen. Text deltas have no number; a delta lost in between is not repeated, because the event
+that follows has the full text.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def _postgres(url: str, *, create: bool) -> Store:
 
 
 DEFAULT_TENANT: Final = "default"
-"""Whose store is the main one, which also holds the keys of all."""
+"""The tenant of the main store, which also holds the API keys of all tenants."""
 
 JOINT = "__"
 """Between the name of a schema and that of a tenant."""
@@ -121,10 +121,10 @@ def tenant_store(url: str, tenant: str) -> Store:
 
 
 def tenant_url(url: str, tenant: str) -> str:
-    """Where the store of `tenant` is, beside the main one at `url`.
+    """The address of the tenant's store, beside the main store at `url`.
 
-    Of a SQLite file ``desk.db`` it is ``desk.tenants/NAME.db``; in PostgreSQL a schema whose name
-    ends in ``__NAME``; ``memory:`` is one that nobody else has.
+    For a SQLite file ``desk.db`` it is ``desk.tenants/NAME.db``, in PostgreSQL a schema whose name
+    ends in ``__NAME``; each ``memory:`` store is separate.
     """
     check_tenant(tenant)
     if tenant == DEFAULT_TENANT or url == "memory:":

@@ -1,12 +1,12 @@
 """The hash chain of audited events, and the digests of commits that it is made of.
 
-Every session is a chain of its own, for in one chain over all sessions every writer would have to
-wait for every other. Its head stands in the session's row, which the same transaction writes.
+Each session has its own chain; with one chain for all sessions, every writer would wait for every
+other. The head of the chain is in the session's row, written in the same transaction.
 
-A digest covers every column of every event of its commit, byte for byte. It stands with the last
-of them, as ``3:5f0c…``: how many events it covers, and SHA-256. The events of a session are
-numbered without gaps, so that none can be taken away unseen. Those of no session are not: there
-each digest covers the one before, too, and the last one stands in a document.
+A digest covers every column of every event of its commit, byte for byte. It is stored with the
+last event, as ``3:5f0c…``: the number of events and their SHA-256. Events of a session are numbered
+without gaps, so a missing one is noticed. Events outside sessions are not numbered: there each
+digest also covers the previous digest, and the last one is stored in a document.
 """
 
 from __future__ import annotations

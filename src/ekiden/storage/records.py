@@ -1,8 +1,8 @@
 """What stores keep and return: sessions, claims, commits, documents, pages of events.
 
-A session's place in the line is the time at which it became ready, less the head start of its
-priority. So whoever is more important goes first, but nobody waits for ever: a session is overtaken
-only by those that came at most the difference of the head starts later.
+Workers take ready sessions in the order of the time at which they became ready, less the head start
+of their priority. Important sessions go first, but none starves: a session is overtaken only by
+sessions that became ready at most the difference of the head starts later.
 """
 
 from __future__ import annotations

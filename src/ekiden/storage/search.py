@@ -1,15 +1,14 @@
 """Text search: entries, the words of a text, and the order of results, alike in all back ends.
 
-A text is split here and never in a database, so that all of them find the same. Two texts that
-look alike have the same words: case, width and other forms of one letter do not count, and
-neither do the accents of Latin, Greek and Cyrillic letters (``cafe`` finds ``Café``). Marks that
-make another letter or vowel in other scripts do count.
+Texts are split into words here and never in a database, so that all back ends find the same. Case,
+width, variant forms of a letter, and accents of Latin, Greek and Cyrillic letters are ignored
+(``cafe`` finds ``Café``). Marks that make another letter or vowel in other scripts are kept.
 
-* A word of a script with spaces is found as a whole: letters, digits and their marks.
-* Scripts that do not part words, and Korean, whose particles hang on to the word, are split into
-  single characters and pairs of neighbours: ``退款`` is found in ``我要退款了``.
-* An emoji or another picture is a word of its own, whatever its colour of skin.
-* All other signs part words and are nothing themselves, so no question is a query language.
+* In scripts with spaces, a word is a run of letters, digits and their marks.
+* Scripts without spaces, and Korean, which attaches particles to words, are split into single
+  characters and pairs of neighbours: ``退款`` is found in ``我要退款了``.
+* An emoji is a word of its own, whatever its skin tone.
+* All other characters separate words, so a query has no special syntax.
 """
 
 from __future__ import annotations

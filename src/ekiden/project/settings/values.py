@@ -1,7 +1,6 @@
 """Values of settings: named entries such as budgets and servers, and faults beyond the type.
 
-Each function gives the reason, or `None` where the text can be used. Nothing is loaded, called or
-looked up outside of this process.
+The functions for faults return the reason, or `None` for a usable text. They load and call nothing.
 """
 
 from __future__ import annotations

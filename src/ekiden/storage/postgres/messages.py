@@ -1,10 +1,10 @@
 """Putting messages into queues, settling them, and waking sessions; the order of row locks.
 
-Two transactions that wake each other's sessions while they commit their own would wait for each
-other for ever. So all lock the rows of sessions before those of documents and messages, and those
-of several sessions in the order of their numbers: whoever is going to wake others calls
-`lock_sessions` before anything else. What is left, say two who put the same two keys in opposite
-order, the server finds, and `Database.run` does one of them again.
+Two transactions that wake each other's sessions while they commit their own would deadlock. So all
+transactions lock session rows before documents and messages, and several session rows in the order
+of their numbers: a transaction that wakes other sessions calls `lock_sessions` first. The server
+detects the remaining deadlocks, such as two transactions that put the same two keys in opposite
+order, and `Database.run` retries one of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The event loop of a simulation: seeded time and chance, and simulated processes.
 
-Callbacks of one simulated process keep their order, as asyncio promises; which process is next is
-left to the seed. Those of a process that was killed are not run, those of a frozen one wait.
+Callbacks of one simulated process keep their order, as asyncio promises; the seed decides which
+process is next. Callbacks of a killed process do not run; callbacks of a frozen process wait.
 """
 
 from __future__ import annotations
