@@ -14,9 +14,9 @@ from ekiden.integrations.temporal.payloads import Due, TimeJob
 RUN_TIMERS = "ekiden.run_timers"
 """The activity that sees to what is due and says when there is more."""
 
-_LONGEST = timedelta(minutes=5)
-_HEARTBEAT = timedelta(seconds=10)
-_RETRY = RetryPolicy(
+_LONGEST_CHECK = timedelta(minutes=5)
+_CHECK_HEARTBEAT = timedelta(seconds=10)
+_CHECK_RETRY = RetryPolicy(
     initial_interval=timedelta(seconds=0.2),
     backoff_coefficient=2.0,
     maximum_interval=timedelta(seconds=2),
@@ -48,9 +48,9 @@ class TimekeeperWorkflow:
                     RUN_TIMERS,
                     task_queue=job.queue,
                     result_type=Due,
-                    start_to_close_timeout=_LONGEST,
-                    heartbeat_timeout=_HEARTBEAT,
-                    retry_policy=_RETRY,
+                    start_to_close_timeout=_LONGEST_CHECK,
+                    heartbeat_timeout=_CHECK_HEARTBEAT,
+                    retry_policy=_CHECK_RETRY,
                 )
                 self._set(found.in_s)
             if self._due is None:
