@@ -54,8 +54,7 @@ from ekiden.core.runs import parse_run_id, run_id_of
 from ekiden.core.values import check_id, new_id
 from ekiden.integrations.a2a.server.messages import decision, fingerprint, request_text
 from ekiden.integrations.a2a.server.stream import run_updates
-from ekiden.integrations.a2a.server.task_pages import list_tasks
-from ekiden.integrations.a2a.server.tasks import TERMINAL, read_task
+from ekiden.integrations.a2a.server.tasks import TERMINAL, list_tasks, read_task
 from ekiden.project.runs.runs import RunOrder
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import Caller

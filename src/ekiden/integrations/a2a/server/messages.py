@@ -11,7 +11,7 @@ from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
 
 from ekiden.core.questions import InboxItem
 from ekiden.core.values import dumps
-from ekiden.integrations.a2a.server.values import data_of
+from ekiden.integrations.a2a.server.tasks import data_of
 
 _MAX_TEXT = 1_000_000
 _MAX_ID = 1_000

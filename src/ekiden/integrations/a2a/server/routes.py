@@ -40,7 +40,7 @@ from ekiden.integrations.a2a.server.handler import (
     WAIT_S,
     TeamHandler,
 )
-from ekiden.integrations.a2a.server.values import JSON, TEXT, clean
+from ekiden.integrations.a2a.server.tasks import JSON, TEXT, clean
 from ekiden.server.access.access import Scope, caller_of, may_answer, needs, service_of
 from ekiden.server.middleware.queries import takes_query
 

@@ -16,12 +16,15 @@ from ekiden.hub.tails import Shown
 from ekiden.integrations.a2a.server.tasks import (
     ANSWER,
     TERMINAL,
+    agent_message,
     answer_artifact,
     read_task,
     state_of,
+    struct,
+    text_part,
+    timestamp,
 )
 from ekiden.integrations.a2a.server.tasks import status_of as status_of_run
-from ekiden.integrations.a2a.server.values import agent_message, struct, text_part, timestamp
 from ekiden.project.runs.stored_runs import ENDINGS
 from ekiden.project.service import TenantService
 from ekiden.sessions import is_transfer

@@ -1,4 +1,4 @@
-"""Runs as A2A tasks: a context is a session, a task is a run of it.
+"""Runs as A2A tasks, in pages too: a context is a session, a task is a run of it.
 
 There is no store of tasks beside ours: a task is made anew of the run whenever it is asked for, so
 it is right after a restart, on any server, and after people answered somewhere else.
@@ -7,27 +7,95 @@ it is right after a restart, on any server, and after people answered somewhere 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from json import loads
 from typing import Any, Final
 
-from a2a.types import Artifact, Message, Part, Role, Task, TaskState, TaskStatus
+from a2a.types import (
+    Artifact,
+    ListTasksRequest,
+    ListTasksResponse,
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskState,
+    TaskStatus,
+)
+from a2a.utils.errors import InvalidParamsError
+from a2a.utils.task import apply_history_length, validate_history_length
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+from google.protobuf.struct_pb2 import Struct, Value
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.documents import to_json
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
-from ekiden.core.runs import Run, parse_run_id
-from ekiden.integrations.a2a.server.values import (
-    agent_message,
-    clean,
-    data_part,
-    output_part,
-    struct,
-    text_part,
-    timestamp,
-)
+from ekiden.core.runs import Run, parse_run_id, run_id_of
+from ekiden.core.values import dumps, new_id
 from ekiden.project.runs.stored_runs import run_range
 from ekiden.project.service import TenantService
 from ekiden.sessions import said
+from ekiden.sessions.progress import run_number
+from ekiden.storage.base import SessionFilter
+
+JSON = "application/json"
+TEXT = "text/plain"
+
+
+def clean(text: str) -> str:
+    """The text without what UTF-8 cannot say."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def text_part(text: str) -> Part:
+    """A text."""
+    return Part(text=clean(text), media_type=TEXT)
+
+
+def data_part(value: Any) -> Part:
+    """JSON; as a text where the protocol has no room for it, such as very deep nesting."""
+    text = clean(dumps(value))
+    try:
+        return Part(data=ParseDict(loads(text), Value()), media_type=JSON)
+    except (ParseError, ValueError, RecursionError):
+        return Part(text=text, media_type=JSON)
+
+
+def output_part(output: Any) -> Part:
+    """What a run gave."""
+    return text_part(output) if isinstance(output, str) else data_part(output)
+
+
+def struct(values: dict[str, Any]) -> Struct:
+    """Facts that go along."""
+    made = Struct()
+    made.update(values)
+    return made
+
+
+def timestamp(seconds: float) -> Timestamp:
+    """A moment."""
+    made = Timestamp()
+    made.FromMicroseconds(int(seconds * 1e6))
+    return made
+
+
+def agent_message(parts: list[Part], *, task_id: str, context_id: str) -> Message:
+    """Something that we say."""
+    return Message(
+        message_id=new_id("msg"),
+        role=Role.ROLE_AGENT,
+        parts=parts,
+        task_id=task_id,
+        context_id=context_id,
+    )
+
+
+def data_of(part: Part) -> Any:
+    """The JSON of a part with data."""
+    return MessageToDict(part.data)
+
 
 ANSWER: Final = "answer"
 """The id of the artifact with the run's output."""
@@ -158,3 +226,75 @@ def _messages(event: Event, run_id: str, session_id: str) -> list[Message]:
                 )
             )
     return made
+
+
+_PAGE = 50
+_MOST = 100
+_MOST_PAGES = 20
+"""So many pages of sessions are looked through for tasks of a state."""
+
+
+async def list_tasks(desk: TenantService, params: ListTasksRequest) -> ListTasksResponse:
+    """The runs of a context, or the last run of each session; newest first.
+
+    `total_size` counts what this page shows and those before cannot be counted cheaply: it is the
+    size of the page, and more where a next page is.
+    """
+    validate_history_length(params if params.HasField("history_length") else None)
+    size = params.page_size if params.HasField("page_size") else _PAGE
+    if not 1 <= size <= _MOST:
+        raise InvalidParamsError(f"a page has 1 to {_MOST} tasks, not {size}")
+    if params.context_id:
+        return await _of_session(desk, params, size)
+    found: list[Task] = []
+    cursor: str | None = params.page_token or None
+    for _ in range(_MOST_PAGES):
+        page = await desk.store.list(SessionFilter(), limit=size - len(found), cursor=cursor)
+        for row in page.sessions:
+            if number := run_number(row):
+                await _add(desk, params, run_id_of(row.id, number), found)
+        cursor = page.next_cursor
+        if cursor is None or len(found) >= size:
+            break
+    return _page(found, cursor or "", size)
+
+
+async def _of_session(
+    desk: TenantService, params: ListTasksRequest, size: int
+) -> ListTasksResponse:
+    row = await desk.store.get(params.context_id)
+    newest = run_number(row)
+    if params.page_token:
+        if not (params.page_token.isascii() and params.page_token.isdigit()):
+            raise InvalidParamsError("the pageToken is not one of ours")
+        newest = min(newest, int(params.page_token[:9]))
+    found: list[Task] = []
+    number = newest
+    while number >= 1 and len(found) < size:
+        await _add(desk, params, run_id_of(row.id, number), found)
+        number -= 1
+    return _page(found, str(number) if number >= 1 else "", size)
+
+
+async def _add(
+    desk: TenantService, params: ListTasksRequest, run_id: str, found: list[Task]
+) -> None:
+    task = await read_task(desk, run_id)
+    if params.status and task.status.state != params.status:
+        return
+    if params.HasField("status_timestamp_after"):
+        after = params.status_timestamp_after.ToMicroseconds()
+        if task.status.timestamp.ToMicroseconds() <= after:
+            return
+    if not params.include_artifacts:
+        del task.artifacts[:]
+    found.append(apply_history_length(task, params))
+
+
+def _page(found: list[Task], token: str, size: int) -> ListTasksResponse:
+    return ListTasksResponse(
+        tasks=found,
+        next_page_token=token,
+        page_size=size,
+        total_size=len(found) + bool(token),
+    )
