@@ -13,7 +13,7 @@ import pytest
 from ekiden import Agent, Team, function_tool
 from ekiden.core.errors import UnknownAgent
 from ekiden.core.events import Event
-from ekiden.integrations.agui.stream import agui_run_stream
+from ekiden.integrations.agui.events import agui_run_stream
 from ekiden.project import load_project
 from ekiden.project.runs.runs import RunOrder
 from ekiden.project.service import TenantService
