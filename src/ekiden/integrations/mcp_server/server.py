@@ -27,8 +27,7 @@ from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.values import dumps
 from ekiden.integrations.mcp_server import arguments, tools
-from ekiden.integrations.mcp_server.progress import words_of
-from ekiden.integrations.mcp_server.tool_call import ToolCallRequest, Visitor
+from ekiden.integrations.mcp_server.tool_call import ToolCallRequest, Visitor, words_of
 from ekiden.project.service import Service
 from ekiden.server.access.access import Scope
 from ekiden.server.problems import words_for

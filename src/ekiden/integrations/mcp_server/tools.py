@@ -12,8 +12,7 @@ from ekiden.core.handoff_terms import Actor
 from ekiden.core.runs import run_id_of
 from ekiden.inbox import InboxQuery
 from ekiden.integrations.mcp_server import arguments
-from ekiden.integrations.mcp_server.progress import followed, run_result
-from ekiden.integrations.mcp_server.tool_call import ToolCallRequest
+from ekiden.integrations.mcp_server.tool_call import ToolCallRequest, followed, run_result
 from ekiden.project.routing import AddressedMessage, decide
 from ekiden.project.runs.runs import RunOrder
 from ekiden.server.streams.follow import begin_run, join_run, last_event
