@@ -57,7 +57,7 @@ async def mcp(
     if find_spec("mcp") is None:
         raise UserError("MCP needs a package: pip install 'ekiden[mcp]'")
     project = open_project(team=team, model=model, keep_going=keep_going, trust=trust)
-    from ekiden.integrations.mcp_server.stdio import serve_stdio
+    from ekiden.integrations.mcp_server.server import serve_stdio
     from ekiden.project.service import Service
     from ekiden.server.access.access import Caller
 

@@ -7,6 +7,6 @@ __getattr__ = lazy_names(
     {
         "install": "ekiden.integrations.mcp_server.http",
         "running": "ekiden.integrations.mcp_server.http",
-        "serve_stdio": "ekiden.integrations.mcp_server.stdio",
+        "serve_stdio": "ekiden.integrations.mcp_server.server",
     },
 )

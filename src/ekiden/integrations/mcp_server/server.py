@@ -1,4 +1,4 @@
-"""The MCP server, over HTTP or the standard streams."""
+"""The MCP server, and serving it over the standard streams."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 from mcp import MCPError
 from mcp.server import Server
 from mcp.server.context import ServerRequestContext
+from mcp.server.stdio import stdio_server
 from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
@@ -23,13 +24,14 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from ekiden import __version__
+from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.values import dumps
 from ekiden.integrations.mcp_server import arguments, tools
 from ekiden.integrations.mcp_server.tool_call import ToolCallRequest, Visitor, words_of
 from ekiden.project.service import Service
-from ekiden.server.access.access import Scope
+from ekiden.server.access.access import Caller, Scope
 from ekiden.server.problems import words_for
 
 _log = logging.getLogger("ekiden.integrations.mcp_server")
@@ -314,3 +316,19 @@ def _failed(code: str, message: str) -> CallToolResult:
 
 def _text(text: str) -> TextContent:
     return TextContent(type="text", text=text.encode("utf-8", "replace").decode("utf-8"))
+
+
+async def serve_stdio(service: Service, caller: Caller) -> None:
+    """Serve until the client closes standard input.
+
+    A client that is an agent of ours, here or in a process above, is not offered to decide what
+    people are asked.
+    """
+    visitor = Visitor(caller=caller, may_answer=caller.may("answer") and acting_agent() is None)
+
+    async def find(context: Context) -> Visitor:
+        return visitor
+
+    server = make_server(service, find)
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
