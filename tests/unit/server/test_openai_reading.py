@@ -13,8 +13,7 @@ from ekiden.integrations.openai_api.bodies import CHAT_REFUSED, ChatRequest, ref
 from ekiden.integrations.openai_api.errors import BadRequest
 from ekiden.integrations.openai_api.messages import read_chat
 from ekiden.integrations.openai_api.notices import read_command, waiting_notice
-from ekiden.integrations.openai_api.response_items import read_response_input
-from ekiden.integrations.openai_api.response_models import ResponseId
+from ekiden.integrations.openai_api.response_items import ResponseId, read_response_input
 from ekiden.integrations.openai_api.response_output import ResponseOutput, approval_request
 
 

@@ -1,12 +1,17 @@
-"""Items that a client of `/v1/responses` sends: what is said, and answers to what was asked."""
+"""`/v1/responses`: the items that a client sends, and the answers; a response is a run."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
 
 from ekiden.core.conversation.model import Item, assistant_message, text_of, user_message
+from ekiden.core.errors.server import RunNotFound
+from ekiden.core.runs import Run
 from ekiden.integrations.openai_api.errors import BadRequest
 
 _ROLES = ("system", "developer", "user")
@@ -117,3 +122,139 @@ def _is_part(part: Any) -> bool:
         and isinstance(part.get("type"), str)
         and isinstance(part.get("text", ""), str)
     )
+
+
+_ID = re.compile(r"resp_([A-Za-z0-9_\-.:@]{1,128}:[0-9]{1,9})(?:\.([0-9]{1,15}))?\Z")
+
+ResponseStatus = Literal["completed", "failed", "in_progress", "cancelled", "queued", "incomplete"]
+
+_STATUS: Mapping[str, ResponseStatus] = {
+    "queued": "queued",
+    "running": "in_progress",
+    "stopped": "cancelled",
+    "done": "completed",
+    "refused": "completed",
+    "failed": "failed",
+    "out_of_budget": "incomplete",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseId:
+    """Which run a response is, and after which of its events it begins."""
+
+    run_id: str
+    after: int = 0
+    """0: with the run."""
+
+    @classmethod
+    def parse(cls, text: str) -> ResponseId:
+        """The inverse of `str`; `RunNotFound` if it is none of ours."""
+        found = _ID.match(text)
+        if found is None:
+            raise RunNotFound(text)
+        return cls(run_id=found.group(1), after=int(found.group(2) or 0))
+
+    @property
+    def session_id(self) -> str:
+        """The session of the run."""
+        return self.run_id.rpartition(":")[0]
+
+    def __str__(self) -> str:
+        return f"resp_{self.run_id}.{self.after}" if self.after else f"resp_{self.run_id}"
+
+
+class OpenAIResponse(BaseModel):
+    """A response; its fields are those of OpenAI's."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str
+    object: Literal["response"]
+    created_at: float
+    status: ResponseStatus
+    model: str
+    output: list[dict[str, Any]]
+    error: dict[str, Any] | None
+    previous_response_id: str | None
+    metadata: dict[str, Any]
+
+
+class DeletedResponse(BaseModel):
+    """A response that is gone."""
+
+    id: str
+    object: Literal["response"] = "response"
+    deleted: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestEcho:
+    """What of a request is told again in its response."""
+
+    model: str
+    previous: str | None = None
+    instructions: str | None = None
+    background: bool = False
+    metadata: Mapping[str, Any]
+
+
+def response_status(run: Run) -> ResponseStatus:
+    """How the run stands, in OpenAI's words: one that waits for people has said all that it can."""
+    if run.status == "waiting":
+        return "completed" if run.questions else "in_progress"
+    return _STATUS[run.status]
+
+
+def response_object(
+    response_id: ResponseId, run: Run, output: Sequence[Item], asked: RequestEcho
+) -> dict[str, Any]:
+    """The run as a response."""
+    status, error, incomplete = response_status(run), None, None
+    if status == "failed":
+        told = run.failure
+        error = {"code": "server_error", "message": f"{told.message} ({told.code})"}
+    if status == "incomplete":
+        incomplete = {"reason": "max_output_tokens"}
+    ours = {
+        "session_id": run.session_id,
+        "run_id": run.run_id,
+        "agent": run.agent,
+        "status": run.status,
+    }
+    return {
+        "id": str(response_id),
+        "object": "response",
+        "created_at": int(run.started_at),
+        "status": status,
+        "background": asked.background,
+        "conversation": {"id": run.session_id},
+        "error": error,
+        "incomplete_details": incomplete,
+        "instructions": asked.instructions,
+        "max_output_tokens": None,
+        "metadata": {**asked.metadata, **ours},
+        "model": asked.model,
+        "output": list(output),
+        "parallel_tool_calls": True,
+        "previous_response_id": asked.previous,
+        "store": True,
+        "temperature": None,
+        "text": {"format": {"type": "text"}},
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": None,
+        "truncation": "disabled",
+        "usage": _usage(run) if status not in ("queued", "in_progress") else None,
+    }
+
+
+def _usage(run: Run) -> dict[str, Any]:
+    used = run.usage
+    return {
+        "input_tokens": used.input_tokens,
+        "input_tokens_details": {"cached_tokens": used.cached_tokens, "cache_write_tokens": 0},
+        "output_tokens": used.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
+        "total_tokens": used.tokens,
+    }

@@ -33,14 +33,12 @@ from ekiden.integrations.openai_api.catalog import TEAM, addressee_of
 from ekiden.integrations.openai_api.errors import BadRequest, OpenAIRoute, errors, unsupported
 from ekiden.integrations.openai_api.response_items import (
     ApprovalAnswer,
-    ResponseInput,
-    read_response_input,
-)
-from ekiden.integrations.openai_api.response_models import (
     DeletedResponse,
     OpenAIResponse,
     RequestEcho,
     ResponseId,
+    ResponseInput,
+    read_response_input,
     response_object,
     response_status,
 )
