@@ -11,8 +11,7 @@ from ekiden.core.errors.server import RunNotFound
 from ekiden.core.questions import InboxItem
 from ekiden.integrations.openai_api.bodies import CHAT_REFUSED, ChatRequest, refuse, shows
 from ekiden.integrations.openai_api.errors import BadRequest
-from ekiden.integrations.openai_api.messages import read_chat
-from ekiden.integrations.openai_api.notices import read_command, waiting_notice
+from ekiden.integrations.openai_api.messages import read_chat, read_command, waiting_notice
 from ekiden.integrations.openai_api.response_items import ResponseId, read_response_input
 from ekiden.integrations.openai_api.response_output import ResponseOutput, approval_request
 

@@ -30,7 +30,7 @@ from ekiden.integrations.openai_api.errors import (
     errors,
     final,
 )
-from ekiden.integrations.openai_api.notices import waiting_notice, working_notice
+from ekiden.integrations.openai_api.messages import waiting_notice, working_notice
 from ekiden.integrations.openai_api.turns import ChatTurn, take_turn
 from ekiden.project.runs.stored_runs import questions_to_people
 from ekiden.project.service import TenantService

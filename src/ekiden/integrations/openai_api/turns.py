@@ -21,8 +21,7 @@ from ekiden.core.runs import Run, run_id_of
 from ekiden.integrations.openai_api.bodies import ChatRequest
 from ekiden.integrations.openai_api.catalog import addressee_of
 from ekiden.integrations.openai_api.errors import BadRequest
-from ekiden.integrations.openai_api.messages import ClientChat, read_chat
-from ekiden.integrations.openai_api.notices import read_command, run_noticed
+from ekiden.integrations.openai_api.messages import ClientChat, read_chat, read_command, run_noticed
 from ekiden.project.runs.runs import RunOrder
 from ekiden.project.runs.stored_runs import questions_to_people, run_range
 from ekiden.project.service import TenantService
