@@ -1,10 +1,11 @@
 """Live sessions: agents that speak and hand over to each other on one open connection."""
 
 from ekiden.integrations.realtime.agent import RealtimeAgent, RealtimeAgentHooks, RealtimeRunHooks
-from ekiden.integrations.realtime.config import RealtimeModelSettings, RealtimeRunConfig
-from ekiden.integrations.realtime.errors import (
+from ekiden.integrations.realtime.config import (
     RealtimeClosed,
     RealtimeDisconnected,
+    RealtimeModelSettings,
+    RealtimeRunConfig,
     RealtimeServerError,
     RealtimeUnavailable,
 )

@@ -8,8 +8,7 @@ from itertools import count
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from ekiden.core.conversation.model import Item, ToolSpec
-from ekiden.integrations.realtime.config import RealtimeModelSettings
-from ekiden.integrations.realtime.errors import RealtimeServerError
+from ekiden.integrations.realtime.config import RealtimeModelSettings, RealtimeServerError
 from ekiden.integrations.realtime.model_events import RealtimeModelEvent, RealtimeModelToolCallEvent
 
 _ALREADY_ACTIVE = "conversation_already_has_active_response"

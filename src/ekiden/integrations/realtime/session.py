@@ -13,8 +13,7 @@ from ekiden.core.conversation.model import Item, text_of
 from ekiden.core.errors import UserError
 from ekiden.core.values import dumps, new_id
 from ekiden.integrations.realtime.agent import RealtimeAgent
-from ekiden.integrations.realtime.config import RealtimeRunConfig
-from ekiden.integrations.realtime.errors import RealtimeClosed
+from ekiden.integrations.realtime.config import RealtimeClosed, RealtimeRunConfig
 from ekiden.integrations.realtime.events import (
     RealtimeError,
     RealtimeEventInfo,

@@ -10,8 +10,11 @@ from urllib.parse import quote, urlsplit
 
 from ekiden.core.errors import UserError
 from ekiden.core.values import dumps
-from ekiden.integrations.realtime.config import RealtimeModelSettings
-from ekiden.integrations.realtime.errors import RealtimeDisconnected, RealtimeUnavailable
+from ekiden.integrations.realtime.config import (
+    RealtimeDisconnected,
+    RealtimeModelSettings,
+    RealtimeUnavailable,
+)
 from ekiden.integrations.realtime.model import (
     RealtimeConnection,
     RealtimeModelSendEvent,

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias, assert_never
 from ekiden.core.conversation.model import ToolSpec, Usage
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.values import loads
-from ekiden.integrations.realtime.config import RealtimeModelSettings
-from ekiden.integrations.realtime.errors import RealtimeServerError
+from ekiden.integrations.realtime.config import RealtimeModelSettings, RealtimeServerError
 from ekiden.integrations.realtime.items import read_item
 from ekiden.integrations.realtime.model import (
     RealtimeModelRequestResponse,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.integrations.realtime.errors import RealtimeServerError
+from ekiden.integrations.realtime.config import RealtimeServerError
 from ekiden.integrations.realtime.items import History, RealtimeItem, read_item
 from ekiden.integrations.realtime.live import EventBuffer
 from ekiden.integrations.realtime.model import (
