@@ -28,8 +28,7 @@ from ekiden.integrations.realtime.events import (
 from ekiden.integrations.realtime.handoffs import collect_enabled_handoffs, realtime_handoff
 from ekiden.integrations.realtime.items import RealtimeItem
 from ekiden.integrations.realtime.model import RealtimeConnection, RealtimeModel, RealtimeSetup
-from ekiden.integrations.realtime.runner import RealtimeRunner
-from ekiden.integrations.realtime.session import RealtimeSession
+from ekiden.integrations.realtime.session import RealtimeRunner, RealtimeSession
 from ekiden.integrations.realtime.websocket import RealtimeWebSocketModel
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""A live session: a person talks to the active agent over one connection."""
+"""A live session: a person talks to the active agent over one connection; and its runner."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from ekiden.integrations.realtime.model import (
 )
 from ekiden.integrations.realtime.record import SessionRecord
 from ekiden.integrations.realtime.transfer import greet, move
+from ekiden.integrations.realtime.websocket import RealtimeWebSocketModel
 from ekiden.runtime.turn.model_call import prompt_block
 from ekiden.sessions import Session
 
@@ -317,3 +318,52 @@ def _is_part(part: Any) -> bool:
     except (TypeError, ValueError, RecursionError):
         return False
     return isinstance(part, dict) and isinstance(part.get("text", ""), str)
+
+
+class RealtimeRunner:
+    """Creates live sessions that start with `starting_agent`; one runner serves any number.
+
+    For example::
+
+        runner = RealtimeRunner(triage, model=RealtimeWebSocketModel("gpt-realtime"))
+        async with await runner.run(context=Shop("north")) as session:
+            async for event in session:
+                ...
+    """
+
+    def __init__(
+        self,
+        starting_agent: RealtimeAgent[Any],
+        *,
+        model: RealtimeModel | None = None,
+        config: RealtimeRunConfig | None = None,
+    ) -> None:
+        """Without a model it is OpenAI's; `UserError` for what is no agent, model or config."""
+        if not isinstance(starting_agent, RealtimeAgent):
+            raise UserError(
+                f"a realtime session begins with a RealtimeAgent, not {starting_agent!r:.80} "
+                f"({type(starting_agent).__name__})"
+            )
+        if model is not None and not isinstance(model, RealtimeModel):
+            raise UserError(
+                f"model must be a RealtimeModel, such as RealtimeWebSocketModel(…), not "
+                f"{model!r:.80} ({type(model).__name__})"
+            )
+        if config is not None and not isinstance(config, RealtimeRunConfig):
+            raise UserError(f"config must be RealtimeRunConfig(…), not {type(config).__name__}")
+        self.starting_agent = starting_agent
+        self.model = RealtimeWebSocketModel() if model is None else model
+        self.config = RealtimeRunConfig() if config is None else config
+
+    async def run(self, *, context: Any = None, session: Session | None = None) -> RealtimeSession:
+        """A live session, for ``async with``; it is not connected yet.
+
+        With a stored `session` every handoff, message and tool call is recorded in it, and an
+        earlier conversation continues with its agent. While it is live no other process can write
+        to it.
+        """
+        if session is not None and not isinstance(session, Session):
+            raise UserError(f"session must be Session(id, store=…), not {type(session).__name__}")
+        return RealtimeSession(
+            self.model, self.starting_agent, context, config=self.config, session=session
+        )
