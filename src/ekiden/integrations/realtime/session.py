@@ -22,7 +22,7 @@ from ekiden.integrations.realtime.events import (
 from ekiden.integrations.realtime.handoffs import make_offer
 from ekiden.integrations.realtime.items import History, RealtimeItem
 from ekiden.integrations.realtime.listener import EndOfConversation, Listener
-from ekiden.integrations.realtime.live import EventBuffer, Live
+from ekiden.integrations.realtime.live import EventBuffer, Live, SessionRecord
 from ekiden.integrations.realtime.model import (
     RealtimeModel,
     RealtimeModelSendAudio,
@@ -31,7 +31,6 @@ from ekiden.integrations.realtime.model import (
     RealtimeModelSendUserInput,
     ResponseGate,
 )
-from ekiden.integrations.realtime.record import SessionRecord
 from ekiden.integrations.realtime.transfer import greet, move
 from ekiden.integrations.realtime.websocket import RealtimeWebSocketModel
 from ekiden.runtime.turn.model_call import prompt_block
