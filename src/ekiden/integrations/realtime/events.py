@@ -9,8 +9,11 @@ from typing import Any, Literal, TypeAlias
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.tool import Tool
 from ekiden.integrations.realtime.agent import RealtimeAgent
-from ekiden.integrations.realtime.items import RealtimeItem
-from ekiden.integrations.realtime.model_events import RealtimeModelAudioEvent, RealtimeModelEvent
+from ekiden.integrations.realtime.items import (
+    RealtimeItem,
+    RealtimeModelAudioEvent,
+    RealtimeModelEvent,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,10 +24,9 @@ from ekiden.integrations.realtime.events import (
     RealtimeToolStart,
 )
 from ekiden.integrations.realtime.handoffs import Entry, is_enabled
-from ekiden.integrations.realtime.items import History, RealtimeItem, stored_item
-from ekiden.integrations.realtime.live import Live, LiveTurn, tell_hooks
-from ekiden.integrations.realtime.model import RealtimeModelSendToolOutput
-from ekiden.integrations.realtime.model_events import (
+from ekiden.integrations.realtime.items import (
+    History,
+    RealtimeItem,
     RealtimeModelAudioDoneEvent,
     RealtimeModelAudioEvent,
     RealtimeModelAudioInterruptedEvent,
@@ -40,7 +39,10 @@ from ekiden.integrations.realtime.model_events import (
     RealtimeModelToolCallEvent,
     RealtimeModelTurnEndedEvent,
     RealtimeModelTurnStartedEvent,
+    stored_item,
 )
+from ekiden.integrations.realtime.live import Live, LiveTurn, tell_hooks
+from ekiden.integrations.realtime.model import RealtimeModelSendToolOutput
 from ekiden.integrations.realtime.transfer import describe, greet, see_through, transfer
 from ekiden.tools import ToolResult, invoke, output_text
 

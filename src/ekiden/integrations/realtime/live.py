@@ -23,12 +23,12 @@ from ekiden.integrations.realtime.events import (
     RealtimeSessionEvent,
 )
 from ekiden.integrations.realtime.handoffs import AgentOffer, make_offer
+from ekiden.integrations.realtime.items import RealtimeModelToolCallEvent
 from ekiden.integrations.realtime.model import (
     RealtimeConnection,
     RealtimeModelSendSessionUpdate,
     ResponseGate,
 )
-from ekiden.integrations.realtime.model_events import RealtimeModelToolCallEvent
 from ekiden.runtime import RunOptions, RunState
 from ekiden.runtime.live_sessions import begin_chain, end_live
 from ekiden.runtime.loop.claim import claimed

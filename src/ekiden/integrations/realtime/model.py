@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from ekiden.core.conversation.model import Item, ToolSpec
 from ekiden.integrations.realtime.config import RealtimeModelSettings, RealtimeServerError
-from ekiden.integrations.realtime.model_events import RealtimeModelEvent, RealtimeModelToolCallEvent
+from ekiden.integrations.realtime.items import RealtimeModelEvent, RealtimeModelToolCallEvent
 
 _ALREADY_ACTIVE = "conversation_already_has_active_response"
 

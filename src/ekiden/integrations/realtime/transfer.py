@@ -19,9 +19,9 @@ from ekiden.handoff.offers import default_handoff
 from ekiden.integrations.realtime.agent import RealtimeAgent
 from ekiden.integrations.realtime.events import RealtimeHandoffEvent
 from ekiden.integrations.realtime.handoffs import AgentOffer, make_offer
+from ekiden.integrations.realtime.items import RealtimeModelToolCallEvent
 from ekiden.integrations.realtime.live import Live, LiveTurn, tell_hooks
 from ekiden.integrations.realtime.model import RealtimeModelSendMessage, RealtimeModelSendToolOutput
-from ekiden.integrations.realtime.model_events import RealtimeModelToolCallEvent
 from ekiden.runtime.live_sessions import (
     LiveHandoff,
     hand_over,

@@ -15,12 +15,12 @@ from ekiden.integrations.realtime.config import (
     RealtimeModelSettings,
     RealtimeUnavailable,
 )
+from ekiden.integrations.realtime.items import RealtimeModelEvent
 from ekiden.integrations.realtime.model import (
     RealtimeConnection,
     RealtimeModelSendEvent,
     RealtimeSetup,
 )
-from ekiden.integrations.realtime.model_events import RealtimeModelEvent
 from ekiden.integrations.realtime.wire import Frame, decode, first_frame, frames
 from ekiden.models.registry import check_not_blocked, is_loopback, origin
 

@@ -11,20 +11,7 @@ from ekiden.core.conversation.model import ToolSpec, Usage
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.values import loads
 from ekiden.integrations.realtime.config import RealtimeModelSettings, RealtimeServerError
-from ekiden.integrations.realtime.items import read_item
-from ekiden.integrations.realtime.model import (
-    RealtimeModelRequestResponse,
-    RealtimeModelSendAudio,
-    RealtimeModelSendEvent,
-    RealtimeModelSendInterrupt,
-    RealtimeModelSendMessage,
-    RealtimeModelSendRawMessage,
-    RealtimeModelSendSessionUpdate,
-    RealtimeModelSendToolOutput,
-    RealtimeModelSendUserInput,
-    RealtimeSetup,
-)
-from ekiden.integrations.realtime.model_events import (
+from ekiden.integrations.realtime.items import (
     RealtimeModelAudioDoneEvent,
     RealtimeModelAudioEvent,
     RealtimeModelErrorEvent,
@@ -39,6 +26,19 @@ from ekiden.integrations.realtime.model_events import (
     RealtimeModelTranscriptDeltaEvent,
     RealtimeModelTurnEndedEvent,
     RealtimeModelTurnStartedEvent,
+    read_item,
+)
+from ekiden.integrations.realtime.model import (
+    RealtimeModelRequestResponse,
+    RealtimeModelSendAudio,
+    RealtimeModelSendEvent,
+    RealtimeModelSendInterrupt,
+    RealtimeModelSendMessage,
+    RealtimeModelSendRawMessage,
+    RealtimeModelSendSessionUpdate,
+    RealtimeModelSendToolOutput,
+    RealtimeModelSendUserInput,
+    RealtimeSetup,
 )
 
 Frame: TypeAlias = Mapping[str, Any]

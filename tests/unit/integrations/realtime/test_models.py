@@ -20,7 +20,7 @@ from ekiden.integrations.realtime import (
     RealtimeSetup,
     RealtimeWebSocketModel,
 )
-from ekiden.integrations.realtime.model_events import (
+from ekiden.integrations.realtime.items import (
     RealtimeModelAudioInterruptedEvent,
     RealtimeModelEvent,
     RealtimeModelToolCallEvent,

@@ -1,7 +1,7 @@
 """What a realtime model tells."""
 
 from ekiden.compat.agents.not_supported import placeholders
-from ekiden.integrations.realtime.model_events import (
+from ekiden.integrations.realtime.items import (
     RealtimeModelAudioDoneEvent,
     RealtimeModelAudioEvent,
     RealtimeModelAudioInterruptedEvent,
