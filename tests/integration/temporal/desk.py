@@ -13,9 +13,7 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError
 
 from ekiden.core.agent import Agent, Team
-from ekiden.integrations.temporal.attributes import first_attributes
-from ekiden.integrations.temporal.names import store_name, workflow_id
-from ekiden.integrations.temporal.payloads import SessionJob
+from ekiden.integrations.temporal.names import SessionJob, first_attributes, store_name, workflow_id
 from ekiden.integrations.temporal.session_workflow import SessionWorkflow
 from ekiden.runtime import CodeContext
 from ekiden.storage.base import Store

@@ -14,8 +14,7 @@ from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import StoreUnavailable
 from ekiden.integrations.temporal import TemporalWorker, relay
 from ekiden.integrations.temporal.leader_lease import TERM_S, LeaderLease
-from ekiden.integrations.temporal.names import care_queue, store_name, timekeeper_id
-from ekiden.integrations.temporal.payloads import Due
+from ekiden.integrations.temporal.names import Due, care_queue, store_name, timekeeper_id
 from ekiden.runtime import CodeContext
 from ekiden.storage.base import Claim, NewSession, SessionRow
 from ekiden.storage.postgres import PostgresStore

@@ -9,8 +9,7 @@ import pytest
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from ekiden.core.agent import Agent, Team
-from ekiden.integrations.temporal.names import store_name, workflow_id
-from ekiden.integrations.temporal.payloads import Wake
+from ekiden.integrations.temporal.names import Wake, store_name, workflow_id
 from ekiden.runtime import CodeContext
 from ekiden.testing.engine_contracts.base import answered, asked_person, decide, done, settled
 from tests.integration.temporal.desk import (

@@ -19,8 +19,7 @@ from ekiden.core.errors import (
     StoreUnavailable,
 )
 from ekiden.engine.store_worker import StoreWorker
-from ekiden.integrations.temporal.names import labelled_queue
-from ekiden.integrations.temporal.payloads import Due, Errand, Standing
+from ekiden.integrations.temporal.names import Due, Errand, Standing, labelled_queue
 from ekiden.integrations.temporal.session_workflow import ADVANCE, AFTER_LEASE_S, LEAVE
 from ekiden.integrations.temporal.timekeeper import RUN_TIMERS
 from ekiden.runtime.questions.due import run_timers

@@ -9,8 +9,7 @@ from temporalio.client import Client
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.service import RPCError
 
-from ekiden.integrations.temporal.names import care_queue, timekeeper_id
-from ekiden.integrations.temporal.payloads import Due, SessionJob, TimeJob
+from ekiden.integrations.temporal.names import Due, SessionJob, TimeJob, care_queue, timekeeper_id
 from ekiden.integrations.temporal.timekeeper import TimekeeperWorkflow
 from ekiden.storage.base import Store
 from ekiden.storage.timers import next_due_us

@@ -11,8 +11,8 @@ from temporalio.client import Client
 from ekiden.core.errors import StoreError
 from ekiden.engine.fleet import BackgroundWork
 from ekiden.engine.store_worker import StoreWorker
-from ekiden.integrations.temporal.attributes import register
 from ekiden.integrations.temporal.connection import TemporalAddress, connect
+from ekiden.integrations.temporal.names import register
 from ekiden.integrations.temporal.store_worker import TemporalStoreWorker, Terms
 
 _log = logging.getLogger("ekiden.temporal")

@@ -20,11 +20,16 @@ from temporalio.common import WorkflowIDReusePolicy
 from temporalio.service import RPCError, RPCStatusCode
 
 from ekiden.core.errors import StoreError
-from ekiden.integrations.temporal.attributes import first_attributes, keyword, register
 from ekiden.integrations.temporal.due_times import Reminder
 from ekiden.integrations.temporal.leader_lease import LeaderLease
-from ekiden.integrations.temporal.names import workflow_id
-from ekiden.integrations.temporal.payloads import SessionJob, Wake
+from ekiden.integrations.temporal.names import (
+    SessionJob,
+    Wake,
+    first_attributes,
+    keyword,
+    register,
+    workflow_id,
+)
 from ekiden.integrations.temporal.session_workflow import SessionWorkflow, priority_of
 from ekiden.storage.base import SessionFilter, SessionRow, Store
 

@@ -16,9 +16,18 @@ from temporalio import workflow
 from temporalio.common import Priority, RetryPolicy, SearchAttributeUpdate
 from temporalio.exceptions import is_cancelled_exception
 
-from ekiden.integrations.temporal.attributes import AGENT, OUTCOME, STATUS, keyword
-from ekiden.integrations.temporal.names import care_queue, labelled_queue
-from ekiden.integrations.temporal.payloads import Errand, SessionJob, Standing, Wake
+from ekiden.integrations.temporal.names import (
+    AGENT,
+    OUTCOME,
+    STATUS,
+    Errand,
+    SessionJob,
+    Standing,
+    Wake,
+    care_queue,
+    keyword,
+    labelled_queue,
+)
 
 ADVANCE = "ekiden.advance"
 """The activity that advances a session to an outcome."""

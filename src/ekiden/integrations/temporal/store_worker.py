@@ -15,8 +15,13 @@ from ekiden.core.errors import StoreError
 from ekiden.engine.fleet import BackgroundWork
 from ekiden.engine.store_worker import StoreWorker
 from ekiden.integrations.temporal.activities import BEATS, Activities
-from ekiden.integrations.temporal.names import care_queue, labels_of, served_queues, store_name
-from ekiden.integrations.temporal.payloads import SessionJob
+from ekiden.integrations.temporal.names import (
+    SessionJob,
+    care_queue,
+    labels_of,
+    served_queues,
+    store_name,
+)
 from ekiden.integrations.temporal.relay import Relay
 from ekiden.integrations.temporal.session_workflow import SessionWorkflow
 from ekiden.integrations.temporal.timekeeper import TimekeeperWorkflow

@@ -9,7 +9,7 @@ from functools import partial
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 
-from ekiden.integrations.temporal.payloads import Due, TimeJob
+from ekiden.integrations.temporal.names import Due, TimeJob
 
 RUN_TIMERS = "ekiden.run_timers"
 """The activity that sees to what is due and says when there is more."""

@@ -15,8 +15,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from ekiden.integrations.temporal import leader_lease
 from ekiden.integrations.temporal import relay as relaying
 from ekiden.integrations.temporal.leader_lease import TERM_S, LeaderLease
-from ekiden.integrations.temporal.names import workflow_id
-from ekiden.integrations.temporal.payloads import SessionJob
+from ekiden.integrations.temporal.names import SessionJob, workflow_id
 from ekiden.integrations.temporal.relay import Relay
 from ekiden.storage.base import NewSession
 from ekiden.storage.memory import MemoryStore

@@ -11,15 +11,17 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ekiden.core.errors import UserError
 from ekiden.integrations.temporal import TemporalAddress, TemporalTls, WorkerVersion
-from ekiden.integrations.temporal.attributes import first_attributes, keyword, register
 from ekiden.integrations.temporal.connection import connect
 from ekiden.integrations.temporal.names import (
+    SessionJob,
+    first_attributes,
+    keyword,
     labelled_queue,
+    register,
     served_queues,
     store_name,
     workflow_id,
 )
-from ekiden.integrations.temporal.payloads import SessionJob
 from ekiden.integrations.temporal.session_workflow import priority_of
 from ekiden.integrations.temporal.versions import deployment, make_current
 from ekiden.storage.memory import MemoryStore
