@@ -14,7 +14,7 @@ from temporalio.service import RPCError
 
 from ekiden.core.agent import Agent, Team
 from ekiden.integrations.temporal.names import SessionJob, first_attributes, store_name, workflow_id
-from ekiden.integrations.temporal.session_workflow import SessionWorkflow
+from ekiden.integrations.temporal.workflows import SessionWorkflow
 from ekiden.runtime import CodeContext
 from ekiden.storage.base import Store
 

@@ -15,7 +15,7 @@ from ekiden.core.errors import StoreUnavailable
 from ekiden.engine.store_worker import StoreWorker
 from ekiden.integrations.temporal import TemporalAddress, TemporalFleet, TemporalWorker, Terms
 from ekiden.integrations.temporal.names import Due, TimeJob, store_name
-from ekiden.integrations.temporal.timekeeper import RUN_TIMERS, TimekeeperWorkflow
+from ekiden.integrations.temporal.workflows import RUN_TIMERS, TimekeeperWorkflow
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.storage.base import Document, SessionRow
 from ekiden.storage.memory import MemoryStore

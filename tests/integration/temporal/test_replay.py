@@ -9,8 +9,7 @@ import pytest
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
-from ekiden.integrations.temporal.session_workflow import SessionWorkflow
-from ekiden.integrations.temporal.timekeeper import TimekeeperWorkflow
+from ekiden.integrations.temporal.workflows import SessionWorkflow, TimekeeperWorkflow
 from tests.integration.temporal.desk import SECRET, said_in
 from tests.integration.temporal.record_histories import FOLDER, SCENES
 

@@ -20,8 +20,7 @@ from ekiden.core.errors import (
 )
 from ekiden.engine.store_worker import StoreWorker
 from ekiden.integrations.temporal.names import Due, Errand, Standing, labelled_queue
-from ekiden.integrations.temporal.session_workflow import ADVANCE, AFTER_LEASE_S, LEAVE
-from ekiden.integrations.temporal.timekeeper import RUN_TIMERS
+from ekiden.integrations.temporal.workflows import ADVANCE, AFTER_LEASE_S, LEAVE, RUN_TIMERS
 from ekiden.runtime.questions.due import run_timers
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.runtime.state.leases import owner_name

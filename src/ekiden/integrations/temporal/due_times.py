@@ -10,7 +10,7 @@ from temporalio.common import WorkflowIDReusePolicy
 from temporalio.service import RPCError
 
 from ekiden.integrations.temporal.names import Due, SessionJob, TimeJob, care_queue, timekeeper_id
-from ekiden.integrations.temporal.timekeeper import TimekeeperWorkflow
+from ekiden.integrations.temporal.workflows import TimekeeperWorkflow
 from ekiden.storage.base import Store
 from ekiden.storage.timers import next_due_us
 

@@ -30,7 +30,7 @@ from ekiden.integrations.temporal.names import (
     register,
     workflow_id,
 )
-from ekiden.integrations.temporal.session_workflow import SessionWorkflow, priority_of
+from ekiden.integrations.temporal.workflows import SessionWorkflow, priority_of
 from ekiden.storage.base import SessionFilter, SessionRow, Store
 
 _log = logging.getLogger("ekiden.temporal")

@@ -23,9 +23,8 @@ from ekiden.integrations.temporal.names import (
     store_name,
 )
 from ekiden.integrations.temporal.relay import Relay
-from ekiden.integrations.temporal.session_workflow import SessionWorkflow
-from ekiden.integrations.temporal.timekeeper import TimekeeperWorkflow
 from ekiden.integrations.temporal.versions import WorkerVersion, deployment, make_current
+from ekiden.integrations.temporal.workflows import SessionWorkflow, TimekeeperWorkflow
 from ekiden.runtime.questions.questions import pauses
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.storage.base import SessionFilter

@@ -22,8 +22,8 @@ from ekiden.integrations.temporal.names import (
     store_name,
     workflow_id,
 )
-from ekiden.integrations.temporal.session_workflow import priority_of
 from ekiden.integrations.temporal.versions import deployment, make_current
+from ekiden.integrations.temporal.workflows import priority_of
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore
 
