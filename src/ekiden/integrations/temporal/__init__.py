@@ -1,10 +1,9 @@
 """The engine on Temporal: a workflow per session calls `advance` as an activity."""
 
 from ekiden.integrations.temporal import sdk as sdk
-from ekiden.integrations.temporal.connection import TemporalAddress, TemporalTls
+from ekiden.integrations.temporal.connection import TemporalAddress, TemporalTls, WorkerVersion
 from ekiden.integrations.temporal.fleet import TemporalFleet
 from ekiden.integrations.temporal.store_worker import Terms
-from ekiden.integrations.temporal.versions import WorkerVersion
 from ekiden.integrations.temporal.worker import TemporalWorker
 
 __all__ = [

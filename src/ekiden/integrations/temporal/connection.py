@@ -1,15 +1,25 @@
-"""Connects with a Temporal cluster."""
+"""The connection with a Temporal cluster, and worker versioning."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
-from dataclasses import KW_ONLY, dataclass
+import re
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
+from importlib.metadata import version
 from pathlib import Path
 
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+from temporalio.api.workflowservice.v1 import (
+    DescribeNamespaceRequest,
+    DescribeWorkerDeploymentRequest,
+    SetWorkerDeploymentCurrentVersionRequest,
+)
 from temporalio.client import Client
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.service import RPCError, RPCStatusCode, TLSConfig
+from temporalio.worker import WorkerDeploymentConfig
 
 from ekiden.core.errors import UserError
 from ekiden.core.errors.integrations import TemporalUnavailable
@@ -111,3 +121,106 @@ def _read(file: Path | None) -> bytes | None:
         return file.read_bytes()
     except OSError as exc:
         raise UserError(f"{file} cannot be read: {exc.strerror or exc}") from exc
+
+
+_log = logging.getLogger("ekiden.temporal")
+
+_MOST = 200
+_REFUSED = "[.:]"
+_LOOK_EVERY_S = 0.25
+_NOT_YET = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION})
+
+
+def _own_version() -> str:
+    return version("ekiden")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerVersion:
+    """The version under which a worker takes tasks."""
+
+    build_id: str = field(default_factory=_own_version)
+    """Of Ekiden and the team; that of Ekiden if nothing else is given."""
+    deployment: str | None = None
+    """The name of the deployment; that of the task queue if `None`, with `-` for what Temporal does
+    not take in it."""
+
+    def __post_init__(self) -> None:
+        for what, text in (("build id", self.build_id), ("deployment", self.deployment)):
+            if text is not None and (not 0 < len(text) <= _MOST or text.startswith("__")):
+                raise UserError(
+                    f"{text[:40]!r} can be no {what} of Temporal: it has 1 to {_MOST} characters "
+                    "and does not begin with __"
+                )
+        if self.deployment is not None and re.search(_REFUSED, self.deployment):
+            raise UserError(f"{self.deployment!r} can be no deployment: leave . and : out")
+
+    def deployment_of(self, queue: str) -> str:
+        """The name of the deployment of those on this task queue."""
+        return self.deployment or re.sub(_REFUSED, "-", queue)
+
+
+def deployment(queue: str, wanted: WorkerVersion | None) -> WorkerDeploymentConfig | None:
+    """How the SDK's workers are set up; without a version they take all tasks."""
+    if wanted is None:
+        return None
+    return WorkerDeploymentConfig(
+        version=WorkerDeploymentVersion(
+            deployment_name=wanted.deployment_of(queue), build_id=wanted.build_id
+        ),
+        use_worker_versioning=True,
+        default_versioning_behavior=VersioningBehavior.AUTO_UPGRADE,
+    )
+
+
+async def make_current(client: Client, queue: str, wanted: WorkerVersion) -> None:
+    """Let the first version of a deployment be its current one, so that somebody gets the tasks.
+
+    Where another version is the current one it stays that: who deploys decides, and is told how.
+    `UserError` for a name that Temporal does not take.
+    """
+    name = wanted.deployment_of(queue)
+    while True:
+        if await _made_current(client, name, wanted.build_id):
+            return
+        await asyncio.sleep(_LOOK_EVERY_S)
+
+
+async def _made_current(client: Client, name: str, build_id: str) -> bool:
+    """Whether the deployment has a current version."""
+    service = client.workflow_service
+    try:
+        found = await service.describe_worker_deployment(
+            DescribeWorkerDeploymentRequest(namespace=client.namespace, deployment_name=name)
+        )
+        routing = found.worker_deployment_info.routing_config
+        current = routing.current_deployment_version.build_id
+        if not current:
+            await service.set_worker_deployment_current_version(
+                SetWorkerDeploymentCurrentVersionRequest(
+                    namespace=client.namespace,
+                    deployment_name=name,
+                    build_id=build_id,
+                    conflict_token=found.conflict_token,
+                    identity=client.identity,
+                )
+            )
+            return True
+    except RPCError as exc:
+        if exc.status == RPCStatusCode.INVALID_ARGUMENT:
+            raise UserError(f"Temporal does not take this version: {exc.message}") from exc
+        # It is not there before a worker asked for tasks, and others may set it meanwhile.
+        if exc.status not in _NOT_YET:
+            _log.warning("the version could not be looked at, trying again: %s", exc.message)
+        return False
+    if current != build_id:
+        _log.warning(
+            "new tasks go to version %s; to have them go to %s: temporal worker deployment "
+            "set-current-version --namespace %s --deployment-name %s --build-id %s",
+            current,
+            build_id,
+            client.namespace,
+            name,
+            build_id,
+        )
+    return True

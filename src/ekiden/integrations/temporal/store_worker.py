@@ -15,6 +15,7 @@ from ekiden.core.errors import StoreError
 from ekiden.engine.fleet import BackgroundWork
 from ekiden.engine.store_worker import StoreWorker
 from ekiden.integrations.temporal.activities import BEATS, Activities
+from ekiden.integrations.temporal.connection import WorkerVersion, deployment, make_current
 from ekiden.integrations.temporal.names import (
     SessionJob,
     care_queue,
@@ -23,7 +24,6 @@ from ekiden.integrations.temporal.names import (
     store_name,
 )
 from ekiden.integrations.temporal.relay import Relay
-from ekiden.integrations.temporal.versions import WorkerVersion, deployment, make_current
 from ekiden.integrations.temporal.workflows import SessionWorkflow, TimekeeperWorkflow
 from ekiden.runtime.questions.questions import pauses
 from ekiden.runtime.state.calls import to_the_end

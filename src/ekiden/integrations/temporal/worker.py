@@ -12,10 +12,9 @@ from ekiden.core.profile import check_labels
 from ekiden.engine.background import background_work
 from ekiden.engine.registry import served_agents
 from ekiden.engine.store_worker import Audience, StoreWorker, once_reachable
-from ekiden.integrations.temporal.connection import TemporalAddress
+from ekiden.integrations.temporal.connection import TemporalAddress, WorkerVersion
 from ekiden.integrations.temporal.fleet import TemporalFleet
 from ekiden.integrations.temporal.store_worker import Terms
-from ekiden.integrations.temporal.versions import WorkerVersion
 from ekiden.runtime import RunConfig
 from ekiden.sessions.retention import Retention
 from ekiden.storage.base import Store

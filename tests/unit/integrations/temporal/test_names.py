@@ -11,7 +11,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ekiden.core.errors import UserError
 from ekiden.integrations.temporal import TemporalAddress, TemporalTls, WorkerVersion
-from ekiden.integrations.temporal.connection import connect
+from ekiden.integrations.temporal.connection import connect, deployment, make_current
 from ekiden.integrations.temporal.names import (
     SessionJob,
     first_attributes,
@@ -22,7 +22,6 @@ from ekiden.integrations.temporal.names import (
     store_name,
     workflow_id,
 )
-from ekiden.integrations.temporal.versions import deployment, make_current
 from ekiden.integrations.temporal.workflows import priority_of
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore
