@@ -2,9 +2,8 @@
 
 from ekiden.integrations.temporal import sdk as sdk
 from ekiden.integrations.temporal.connection import TemporalAddress, TemporalTls, WorkerVersion
-from ekiden.integrations.temporal.fleet import TemporalFleet
 from ekiden.integrations.temporal.store_worker import Terms
-from ekiden.integrations.temporal.worker import TemporalWorker
+from ekiden.integrations.temporal.worker import TemporalFleet, TemporalWorker
 
 __all__ = [
     "TemporalAddress",

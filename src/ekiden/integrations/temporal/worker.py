@@ -1,23 +1,167 @@
-"""The Temporal engine: sessions are advanced when their workflows say so."""
+"""The Temporal engine: serves one store or several through one cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from temporalio.client import Client
 
 from ekiden.core.agent import Agent, Team
+from ekiden.core.errors import StoreError
 from ekiden.core.profile import check_labels
 from ekiden.engine.background import background_work
+from ekiden.engine.fleet import BackgroundWork
 from ekiden.engine.registry import served_agents
 from ekiden.engine.store_worker import Audience, StoreWorker, once_reachable
-from ekiden.integrations.temporal.connection import TemporalAddress, WorkerVersion
-from ekiden.integrations.temporal.fleet import TemporalFleet
-from ekiden.integrations.temporal.store_worker import Terms
+from ekiden.integrations.temporal.connection import TemporalAddress, WorkerVersion, connect
+from ekiden.integrations.temporal.names import register
+from ekiden.integrations.temporal.store_worker import TemporalStoreWorker, Terms
 from ekiden.runtime import RunConfig
 from ekiden.sessions.retention import Retention
 from ekiden.storage.base import Store
+
+_log = logging.getLogger("ekiden.temporal")
+
+_IDLE_S = 0.2
+
+
+class TemporalFleet:
+    """Advances sessions of its stations as Temporal tells it to; they may come and go.
+
+    It has the shape of `ekiden.engine.fleet.Fleet`. Each store has its own task queues, so that
+    none can take all the places from the others.
+    """
+
+    def __init__(
+        self,
+        *,
+        address: TemporalAddress,
+        terms: Terms,
+        client: Client | None = None,
+    ) -> None:
+        """`client`: used instead of connecting, for one with a codec of its own."""
+        self._address = address
+        self._terms = terms
+        self._given = client
+        self._client: Client | None = None
+        self._is_indexed = False
+        self._branches: dict[StoreWorker, TemporalStoreWorker] = {}
+        self._tasks: dict[StoreWorker, asyncio.Task[None]] = {}
+        self._news = asyncio.Event()
+        self.stopping = asyncio.Event()
+        """Set when no further session is to be taken."""
+
+    @property
+    def concurrency(self) -> int:
+        """How many sessions are run at a time, of each task queue."""
+        return self._terms.concurrency
+
+    @property
+    def stations(self) -> Sequence[StoreWorker]:
+        """Those that are served."""
+        return list(self._branches)
+
+    @property
+    def running(self) -> int:
+        """How many sessions are run now."""
+        return sum(len(station.under_way) for station in self._branches)
+
+    @property
+    def finished(self) -> int:
+        """How many sessions were advanced to an outcome."""
+        return sum(station.finished for station in self._branches)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether no further session is taken."""
+        return self.stopping.is_set()
+
+    def add(self, station: StoreWorker, *beside: BackgroundWork) -> None:
+        """Serve the station; what is to go on `beside` its sessions must not fail."""
+        station.stopping = self.stopping
+        branch = self._branches[station] = TemporalStoreWorker(station, beside, self._terms)
+        if self._client is not None:
+            self._begin(branch, self._client)
+
+    async def remove(self, station: StoreWorker) -> None:
+        """Serve the station no longer; what is under way in it is left to others."""
+        self._branches.pop(station, None)
+        task = self._tasks.pop(station, None)
+        self._news.set()
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def stop(self) -> None:
+        """Take no further session and end when those under way are done."""
+        self.stopping.set()
+        self._news.set()
+
+    async def run(
+        self, *, until_idle: bool = False, ready: Callable[[], None] = lambda: None
+    ) -> None:
+        """Work until `stop`; with `until_idle` also end when no session that can be run here is
+        ready or under way, and none pauses before it tries something again. `ready` is called when
+        Temporal can be reached and the work begins.
+
+        `TemporalUnavailable` if nobody answers there, `UserError` if there is no such namespace.
+        When it is cancelled, sessions under way are left to others at once.
+        """
+        client = self._given or await connect(self._address)
+        self._is_indexed = await register(client)
+        self._client = client
+        ready()
+        idle = asyncio.create_task(self._idle()) if until_idle else None
+        try:
+            for branch in self._branches.values():
+                self._begin(branch, client)
+            await self._work()
+        finally:
+            self._client = None
+            if idle is not None:
+                idle.cancel()
+                await asyncio.gather(idle, return_exceptions=True)
+            tasks, self._tasks = list(self._tasks.values()), {}
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _work(self) -> None:
+        """Until all branches have ended; what one of them could not go on with ends all."""
+        while not self.stopping.is_set() or self._tasks:
+            news = asyncio.create_task(self._news.wait())
+            try:
+                await asyncio.wait(
+                    {news, *self._tasks.values()}, return_when=asyncio.FIRST_COMPLETED
+                )
+            finally:
+                news.cancel()
+            self._news.clear()
+            for station, task in list(self._tasks.items()):
+                if task.done():
+                    del self._tasks[station]
+                    task.result()
+
+    def _begin(self, branch: TemporalStoreWorker, client: Client) -> None:
+        running = branch.run(client, self.stopping, indexed=self._is_indexed)
+        self._tasks[branch.station] = asyncio.create_task(running)
+        self._news.set()
+
+    async def _idle(self) -> None:
+        """Stop when nothing is left to do now."""
+        while True:
+            try:
+                if not any([await branch.has_work() for branch in self._branches.values()]):
+                    self.stop()
+                    return
+            except StoreError as exc:
+                _log.warning("ready sessions could not be looked for, trying again: %s", exc)
+            except Exception:
+                _log.exception("ready sessions could not be looked for, trying again")
+            await asyncio.sleep(_IDLE_S)
 
 
 class TemporalWorker:
