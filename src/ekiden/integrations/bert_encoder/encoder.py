@@ -15,8 +15,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from ekiden.integrations.bert_encoder.safetensors import SafeTensors
-from ekiden.integrations.bert_encoder.weights import Dense, EncoderWeights, Layer, Norm, Shape
+from ekiden.integrations.bert_encoder.weights import (
+    Dense,
+    EncoderWeights,
+    Layer,
+    Norm,
+    SafeTensors,
+    Shape,
+)
 from ekiden.integrations.bert_encoder.wordpiece import Pieces, WordPiece
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ekiden.core.errors import UserError
-from ekiden.integrations.bert_encoder.safetensors import SafeTensors
+from ekiden.integrations.bert_encoder.weights import SafeTensors
 from tests.unit.embeddings.tiny_bert import safetensors, with_header
 
 VALUES = np.array([[1.5, -2.0, 0.0], [0.25, 3.0, -0.5]], dtype=np.float32)
