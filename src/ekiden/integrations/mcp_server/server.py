@@ -28,7 +28,7 @@ from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.values import dumps
-from ekiden.integrations.mcp_server import arguments, tools
+from ekiden.integrations.mcp_server import tools
 from ekiden.integrations.mcp_server.tool_call import ToolCallRequest, Visitor, words_of
 from ekiden.project.service import Service
 from ekiden.server.access.access import Caller, Scope
@@ -57,7 +57,7 @@ class OfferedTool:
     about: str
     """For models: what it does, and when to use it."""
     scope: Scope
-    takes: type[arguments.Arguments]
+    takes: type[tools.Arguments]
     call: Callable[[ToolCallRequest, Any], Awaitable[dict[str, Any]]]
     gives: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
     """The JSON Schema of the result."""
@@ -115,7 +115,7 @@ OFFERS: Final[tuple[OfferedTool, ...]] = (
         "work to each other as needed. A status of waiting means that people have to decide "
         "something first: show them `questions`.",
         scope="run",
-        takes=arguments.AskTeam,
+        takes=tools.AskTeam,
         call=tools.ask_team,
         gives=_RUN,
     ),
@@ -124,7 +124,7 @@ OFFERS: Final[tuple[OfferedTool, ...]] = (
         title="Continue a session",
         about="Say something more in a session, and wait for the answer.",
         scope="run",
-        takes=arguments.ContinueSession,
+        takes=tools.ContinueSession,
         call=tools.continue_session,
         gives=_RUN,
     ),
@@ -133,7 +133,7 @@ OFFERS: Final[tuple[OfferedTool, ...]] = (
         title="Look at a run",
         about="A run's state; with wait_s, once it has ended or waits for people.",
         scope="read",
-        takes=arguments.GetRun,
+        takes=tools.GetRun,
         call=tools.get_run,
         gives=_RUN,
         read_only=True,
@@ -143,7 +143,7 @@ OFFERS: Final[tuple[OfferedTool, ...]] = (
         title="Stop a run",
         about="Stop a run. Its work is kept.",
         scope="run",
-        takes=arguments.CancelRun,
+        takes=tools.CancelRun,
         call=tools.cancel_run,
         gives=_RUN,
         destructive=True,
@@ -154,7 +154,7 @@ OFFERS: Final[tuple[OfferedTool, ...]] = (
         title="List sessions",
         about="Conversations with the team, newest first.",
         scope="read",
-        takes=arguments.ListSessions,
+        takes=tools.ListSessions,
         call=tools.list_sessions,
         gives=_PAGE,
         read_only=True,
@@ -164,7 +164,7 @@ OFFERS: Final[tuple[OfferedTool, ...]] = (
         title="Look at a session",
         about="A conversation with its agents, its handoffs and its last messages.",
         scope="read",
-        takes=arguments.GetSession,
+        takes=tools.GetSession,
         call=tools.get_session,
         read_only=True,
     ),
@@ -173,7 +173,7 @@ OFFERS: Final[tuple[OfferedTool, ...]] = (
         title="List the inbox",
         about="What agents ask people, the most urgent first.",
         scope="read",
-        takes=arguments.ListInbox,
+        takes=tools.ListInbox,
         call=tools.list_inbox,
         gives=_PAGE,
         read_only=True,
@@ -185,7 +185,7 @@ OFFERS: Final[tuple[OfferedTool, ...]] = (
         "run continues, and its answer is returned. Only ever pass on what a person "
         "decided, never decide yourself.",
         scope="answer",
-        takes=arguments.AnswerInbox,
+        takes=tools.AnswerInbox,
         call=tools.answer_inbox,
         gives=_with_run("item"),
         destructive=True,
@@ -196,7 +196,7 @@ OFFERS: Final[tuple[OfferedTool, ...]] = (
         about="Hand a session to another agent of the team, by a way that its agent has, and wait "
         "for what that one answers.",
         scope="run",
-        takes=arguments.HandOver,
+        takes=tools.HandOver,
         call=tools.handoff,
         gives=_with_run("handoff"),
     ),
@@ -205,7 +205,7 @@ OFFERS: Final[tuple[OfferedTool, ...]] = (
         title="Find the agent for a request",
         about="Which agent would get a request, and why; nothing is run.",
         scope="run",
-        takes=arguments.Route,
+        takes=tools.Route,
         call=tools.route,
         read_only=True,
     ),
@@ -214,7 +214,7 @@ OFFERS: Final[tuple[OfferedTool, ...]] = (
         title="List the agents",
         about="The agents of the team, with their descriptions and handoff targets.",
         scope="read",
-        takes=arguments.ListAgents,
+        takes=tools.ListAgents,
         call=tools.list_agents,
         gives=_PAGE,
         read_only=True,

@@ -11,7 +11,9 @@ from ekiden.core.documents import to_json
 from ekiden.core.handoff_terms import Actor
 from ekiden.core.runs import run_id_of
 from ekiden.inbox import InboxQuery
-from ekiden.integrations.mcp_server import arguments
+from ekiden.integrations.mcp_server.arguments import (
+    ListAgents, Route, AskTeam, ContinueSession, GetRun, CancelRun, ListSessions, GetSession, ListInbox, AnswerInbox, HandOver,
+)
 from ekiden.integrations.mcp_server.tool_call import ToolCallRequest, followed, run_result
 from ekiden.project.routing import AddressedMessage, decide
 from ekiden.project.runs.runs import RunOrder
@@ -20,26 +22,26 @@ from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionFilter
 
 
-async def list_agents(tool_call: ToolCallRequest, given: arguments.ListAgents) -> dict[str, Any]:
+async def list_agents(tool_call: ToolCallRequest, given: ListAgents) -> dict[str, Any]:
     """Who is in the team."""
     shown = [agent for agent in tool_call.desk.team if agent.scope != "system"]
     return {"items": [to_json(agent_summary(tool_call.service.project, agent)) for agent in shown]}
 
 
-async def route(tool_call: ToolCallRequest, given: arguments.Route) -> dict[str, Any]:
+async def route(tool_call: ToolCallRequest, given: Route) -> dict[str, Any]:
     """Who would get a request."""
     address = AddressedMessage(text=given.input, to=None, strategy=given.strategy)
     return (await decide(tool_call.service.project, address)).to_json()
 
 
-async def ask_team(tool_call: ToolCallRequest, given: arguments.AskTeam) -> dict[str, Any]:
+async def ask_team(tool_call: ToolCallRequest, given: AskTeam) -> dict[str, Any]:
     """Begin a session."""
     order = RunOrder(input=given.input, to=given.agent, title=given.title, user_id=given.user_id)
     return await followed(tool_call, await begin_run(tool_call.desk, order), wait_s=given.wait_s)
 
 
 async def continue_session(
-    tool_call: ToolCallRequest, given: arguments.ContinueSession
+    tool_call: ToolCallRequest, given: ContinueSession
 ) -> dict[str, Any]:
     """Say something more."""
     await tool_call.desk.store.get(given.session_id)
@@ -47,7 +49,7 @@ async def continue_session(
     return await followed(tool_call, await begin_run(tool_call.desk, order), wait_s=given.wait_s)
 
 
-async def get_run(tool_call: ToolCallRequest, given: arguments.GetRun) -> dict[str, Any]:
+async def get_run(tool_call: ToolCallRequest, given: GetRun) -> dict[str, Any]:
     """A run as it stands; it goes on whatever becomes of this call."""
     run = await tool_call.desk.runs.read(given.run_id)
     if not given.wait_s:
@@ -57,13 +59,13 @@ async def get_run(tool_call: ToolCallRequest, given: arguments.GetRun) -> dict[s
     return await followed(tool_call, joined, wait_s=given.wait_s, is_ours=False)
 
 
-async def cancel_run(tool_call: ToolCallRequest, given: arguments.CancelRun) -> dict[str, Any]:
+async def cancel_run(tool_call: ToolCallRequest, given: CancelRun) -> dict[str, Any]:
     """Stop a run."""
     return await run_result(tool_call.desk, await tool_call.desk.runs.cancel(given.run_id))
 
 
 async def list_sessions(
-    tool_call: ToolCallRequest, given: arguments.ListSessions
+    tool_call: ToolCallRequest, given: ListSessions
 ) -> dict[str, Any]:
     """Sessions, newest first."""
     where = SessionFilter(status=given.status, agent=given.agent)
@@ -74,7 +76,7 @@ async def list_sessions(
     }
 
 
-async def get_session(tool_call: ToolCallRequest, given: arguments.GetSession) -> dict[str, Any]:
+async def get_session(tool_call: ToolCallRequest, given: GetSession) -> dict[str, Any]:
     """A session with the end of its conversation."""
     store = tool_call.desk.store
     row = await store.get(given.session_id)
@@ -83,14 +85,14 @@ async def get_session(tool_call: ToolCallRequest, given: arguments.GetSession) -
     return {**record, "items": items[-given.last :], "items_before": len(items[: -given.last])}
 
 
-async def list_inbox(tool_call: ToolCallRequest, given: arguments.ListInbox) -> dict[str, Any]:
+async def list_inbox(tool_call: ToolCallRequest, given: ListInbox) -> dict[str, Any]:
     """What waits for people, the most urgent first."""
     query = InboxQuery(session_id=given.session_id, role=given.role)
     page = await tool_call.desk.inbox.list(query, limit=given.limit, cursor=given.cursor)
     return {"items": [to_json(item) for item in page.items], "next_cursor": page.next_cursor}
 
 
-async def answer_inbox(tool_call: ToolCallRequest, given: arguments.AnswerInbox) -> dict[str, Any]:
+async def answer_inbox(tool_call: ToolCallRequest, given: AnswerInbox) -> dict[str, Any]:
     """Decide in the name of the caller; then wait for the run that waited for it."""
     desk = tool_call.desk
     item = await desk.inbox.get(given.item_id)
@@ -111,7 +113,7 @@ async def answer_inbox(tool_call: ToolCallRequest, given: arguments.AnswerInbox)
     return {"item": to_json(item), "run": run}
 
 
-async def handoff(tool_call: ToolCallRequest, given: arguments.HandOver) -> dict[str, Any]:
+async def handoff(tool_call: ToolCallRequest, given: HandOver) -> dict[str, Any]:
     """Hand a session to another agent, and wait for what that one says."""
     desk = tool_call.desk
     place = await last_event(desk, given.session_id)

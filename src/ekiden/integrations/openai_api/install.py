@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ekiden.integrations.openai_api import catalog, chat, responses
+from ekiden.integrations.openai_api import chat, responses, turns
 from ekiden.integrations.openai_api.errors import EVERYWHERE, error_body
 from ekiden.server.middleware.error_formats import Reshaping
 from ekiden.server.route_groups import grouped
@@ -27,7 +27,7 @@ def install(app: FastAPI) -> None:
 @cache
 def _routes() -> tuple[BaseRoute, ...]:
     return grouped(
-        catalog.router, chat.router, responses.router, prefix="/v1", responses=EVERYWHERE
+        turns.router, chat.router, responses.router, prefix="/v1", responses=EVERYWHERE
     )
 
 

@@ -16,7 +16,7 @@ from ekiden.storage.timers import next_due_us
 
 _log = logging.getLogger("ekiden.temporal")
 
-_MOMENT_S = 0.001
+_AFTER_DUE_S = 0.001
 _OVERDUE_S = 0.25
 """What was due so long ago should have been seen to."""
 _AGAIN_S = 1.0
@@ -57,7 +57,7 @@ class Reminder:
         if now < self._not_before or not (is_overdue or self._is_news(due_us, now_us)):
             return
         try:
-            await self._tell(max((due_us - now_us) / 1e6 + _MOMENT_S, 0.0))
+            await self._tell(max((due_us - now_us) / 1e6 + _AFTER_DUE_S, 0.0))
         except RPCError as exc:
             _log.warning("the timekeeper could not be told, trying again: %s", exc.message)
             self._wait(now)
