@@ -1,25 +1,184 @@
-"""What each tool does."""
+"""The tools of the MCP server, and their arguments."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from ekiden.api.local.agents import summary_of as agent_summary
 from ekiden.api.local.handoffs import end_of
 from ekiden.api.local.sessions import details_of, summary_of
+from ekiden.api.values import SESSION_ID
 from ekiden.core.documents import to_json
 from ekiden.core.handoff_terms import Actor
 from ekiden.core.runs import run_id_of
 from ekiden.inbox import InboxQuery
-from ekiden.integrations.mcp_server.arguments import (
-    ListAgents, Route, AskTeam, ContinueSession, GetRun, CancelRun, ListSessions, GetSession, ListInbox, AnswerInbox, HandOver,
-)
 from ekiden.integrations.mcp_server.tool_call import ToolCallRequest, followed, run_result
 from ekiden.project.routing import AddressedMessage, decide
 from ekiden.project.runs.runs import RunOrder
 from ekiden.server.streams.follow import begin_run, join_run, last_event
 from ekiden.sessions.progress import run_number
 from ekiden.storage.base import SessionFilter
+
+_MAX_TEXT = 1_000_000
+
+SessionId = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=128,
+        pattern=SESSION_ID,
+        description="The session's id, as ask_team and list_sessions give it.",
+    ),
+]
+RunId = Annotated[
+    str, Field(min_length=3, max_length=140, description="The run's id: SESSION:NUMBER.")
+]
+Said = Annotated[
+    str, Field(min_length=1, max_length=_MAX_TEXT, description="The message, in plain words.")
+]
+AgentName = Annotated[str, Field(min_length=1, max_length=200)]
+Wait = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=3600,
+        description="Seconds to wait for the answer; the run continues afterwards, and get_run "
+        "waits for it.",
+    ),
+]
+Limit = Annotated[int, Field(ge=1, le=200, description="How many at most.")]
+Cursor = Annotated[str | None, Field(max_length=500, description="next_cursor of the page before.")]
+
+
+class Arguments(BaseModel):
+    """What one tool takes; anything else is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ListAgents(Arguments):
+    """Nothing."""
+
+
+class Route(Arguments):
+    """A request to be routed."""
+
+    input: Said
+    strategy: Annotated[
+        Literal["rule", "semantic", "llm", "hybrid"] | None,
+        Field(description="The routing strategy; by default as in the settings."),
+    ] = None
+
+
+class AskTeam(Arguments):
+    """Something new for the team."""
+
+    input: Said
+    agent: Annotated[
+        str | None,
+        Field(
+            max_length=200,
+            description='Who is to take it; "auto" lets the router decide; else the team\'s entry.',
+        ),
+    ] = None
+    title: Annotated[str | None, Field(max_length=500, description="For lists.")] = None
+    user_id: Annotated[
+        str | None, Field(max_length=500, description="Whose conversation it is.")
+    ] = None
+    wait_s: Wait = 120
+
+
+class ContinueSession(Arguments):
+    """Something more in a session."""
+
+    session_id: SessionId
+    input: Said
+    agent: Annotated[
+        str | None,
+        Field(
+            max_length=200,
+            description="The agent to take it; by default the one that has the session.",
+        ),
+    ] = None
+    wait_s: Wait = 120
+
+
+class GetRun(Arguments):
+    """A run, perhaps once it is over."""
+
+    run_id: RunId
+    wait_s: Wait = 0
+
+
+class CancelRun(Arguments):
+    """A run to be stopped."""
+
+    run_id: RunId
+
+
+class ListSessions(Arguments):
+    """Which sessions."""
+
+    agent: Annotated[
+        str | None, Field(max_length=200, description="Only those that this agent has.")
+    ] = None
+    status: Annotated[
+        Literal["idle", "ready", "waiting"] | None, Field(description="Only those so.")
+    ] = None
+    limit: Limit = 20
+    cursor: Cursor = None
+
+
+class GetSession(Arguments):
+    """A session with the end of its conversation."""
+
+    session_id: SessionId
+    last: Annotated[
+        int, Field(ge=1, le=1000, description="How many items of the conversation, from its end.")
+    ] = 50
+
+
+class ListInbox(Arguments):
+    """Which questions to people."""
+
+    session_id: Annotated[
+        str | None, Field(max_length=128, description="Only what this session waits for.")
+    ] = None
+    role: Annotated[str | None, Field(max_length=200, description="Only for this role.")] = None
+    limit: Limit = 20
+    cursor: Cursor = None
+
+
+class AnswerInbox(Arguments):
+    """A person's decision."""
+
+    item_id: Annotated[str, Field(min_length=1, max_length=128, description="As list_inbox gives.")]
+    choice: Annotated[
+        str | None,
+        Field(max_length=1000, description="One of the item's options, if it has any."),
+    ] = None
+    text: Annotated[
+        str, Field(max_length=100_000, description="In the person's words; needed without options.")
+    ] = ""
+    seen_version: Annotated[
+        int | None,
+        Field(ge=0, description="The item's version that the person saw; another is refused."),
+    ] = None
+    wait_s: Wait = 120
+
+
+class HandOver(Arguments):
+    """A session for another agent."""
+
+    session_id: SessionId
+    to: Annotated[AgentName, Field(description="Who gets it.")]
+    reason: Annotated[str, Field(max_length=2000, description="Why; shown to people.")] = ""
+    summary: Annotated[
+        str, Field(max_length=20_000, description="What the new agent should know.")
+    ] = ""
+    wait_s: Wait = 120
 
 
 async def list_agents(tool_call: ToolCallRequest, given: ListAgents) -> dict[str, Any]:
@@ -40,9 +199,7 @@ async def ask_team(tool_call: ToolCallRequest, given: AskTeam) -> dict[str, Any]
     return await followed(tool_call, await begin_run(tool_call.desk, order), wait_s=given.wait_s)
 
 
-async def continue_session(
-    tool_call: ToolCallRequest, given: ContinueSession
-) -> dict[str, Any]:
+async def continue_session(tool_call: ToolCallRequest, given: ContinueSession) -> dict[str, Any]:
     """Say something more."""
     await tool_call.desk.store.get(given.session_id)
     order = RunOrder(input=given.input, session_id=given.session_id, to=given.agent)
@@ -64,9 +221,7 @@ async def cancel_run(tool_call: ToolCallRequest, given: CancelRun) -> dict[str, 
     return await run_result(tool_call.desk, await tool_call.desk.runs.cancel(given.run_id))
 
 
-async def list_sessions(
-    tool_call: ToolCallRequest, given: ListSessions
-) -> dict[str, Any]:
+async def list_sessions(tool_call: ToolCallRequest, given: ListSessions) -> dict[str, Any]:
     """Sessions, newest first."""
     where = SessionFilter(status=given.status, agent=given.agent)
     page = await tool_call.desk.store.list(where, limit=given.limit, cursor=given.cursor)
