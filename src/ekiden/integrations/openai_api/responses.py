@@ -29,7 +29,6 @@ from ekiden.integrations.openai_api.bodies import (
     refuse_form,
     shows,
 )
-from ekiden.integrations.openai_api.catalog import TEAM, addressee_of
 from ekiden.integrations.openai_api.errors import BadRequest, OpenAIRoute, errors, unsupported
 from ekiden.integrations.openai_api.response_items import (
     ApprovalAnswer,
@@ -43,7 +42,7 @@ from ekiden.integrations.openai_api.response_items import (
     response_status,
 )
 from ekiden.integrations.openai_api.response_output import ResponseOutput
-from ekiden.integrations.openai_api.turns import events_of_run, last_run
+from ekiden.integrations.openai_api.turns import TEAM, addressee_of, events_of_run, last_run
 from ekiden.project.runs.runs import RunOrder
 from ekiden.project.runs.stored_runs import questions_to_people
 from ekiden.project.service import TenantService
