@@ -1,23 +1,34 @@
-"""Agents of the Microsoft Agent Framework: each model call and each tool call is stored when it
-ends, through the framework's middleware."""
+"""Agents and workflows of the Microsoft Agent Framework, each step stored when it ends."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from contextlib import nullcontext
+from dataclasses import asdict, is_dataclass, replace
+from json import JSONDecodeError
 from typing import Any
 
 from agent_framework import (
     Agent,
+    AgentResponse,
+    AgentResponseUpdate,
     AgentSession,
     ChatContext,
     ChatMiddleware,
     ChatResponse,
+    CheckpointStorage,
     Content,
     FunctionInvocationContext,
     FunctionMiddleware,
     FunctionTool,
     Message,
     Workflow,
+    WorkflowCheckpoint,
+)
+from agent_framework._workflows._checkpoint_encoding import (
+    decode_checkpoint_value,
+    encode_checkpoint_value,
 )
 
 from ekiden.core.conversation.model import Usage
@@ -25,14 +36,227 @@ from ekiden.core.errors import UserError
 from ekiden.core.foreign import (
     Durability,
     ForeignTurn,
+    PersonAnswer,
     TurnAnswer,
+    TurnCheckpoint,
     TurnDelta,
     TurnPart,
     TurnQuestion,
+    TurnToolCall,
+    TurnToolResult,
     TurnUsage,
 )
-from ekiden.integrations.agent_framework_workflow import AgentFrameworkWorkflow
+from ekiden.core.values import loads
 from ekiden.tools import to_jsonable
+
+
+class AgentFrameworkWorkflow:
+    """A workflow as a member of a team: the object, or a function that builds it for each turn.
+
+    Turns of one object are taken one after the other, and its executors must restore themselves
+    from checkpoints. `types` are the classes of your own in messages and state. For example::
+
+        AgentFrameworkWorkflow(build, input=lambda turn: Order(turn.text), types=[Order])
+    """
+
+    framework = "agent_framework"
+    durability: Durability = "superstep"
+
+    def __init__(
+        self,
+        workflow: Workflow | Callable[[], Workflow],
+        *,
+        input: Callable[[ForeignTurn], Any] | None = None,
+        types: Collection[type] = (),
+    ) -> None:
+        self._workflow, self._input = workflow, input or _text
+        self._types = frozenset(f"{each.__module__}:{each.__qualname__}" for each in types)
+        self._free = asyncio.Lock()
+        self._blank: WorkflowCheckpoint | None = None
+        """Of a workflow that is used again: how it was before its first turn."""
+
+    async def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:
+        """See `ForeignAdapter`."""
+        is_shared = isinstance(self._workflow, Workflow)
+        workflow = self._workflow if isinstance(self._workflow, Workflow) else self._workflow()
+        storage = _Storage(turn, self._types)
+        outputs: list[Any] = []
+        requests: list[Any] = []
+        calls = _pending_calls(storage.loaded) if turn.resumes else {}
+        async with self._free if is_shared else nullcontext():
+            how = await self._start(workflow, turn, storage)
+            async for event in workflow.run(**how, stream=True, checkpoint_storage=storage):
+                if event.type == "request_info":
+                    requests.append(event)
+                elif event.type in ("output", "intermediate"):
+                    if event.type == "output":
+                        outputs.append(event.data)
+                    for part in _parts(event.data, calls):
+                        yield part
+            if is_shared and self._blank is None and storage.first is not None:
+                self._blank = replace(storage.first, messages={})
+        for event in requests:
+            yield _question(event)
+        if not requests:
+            yield TurnAnswer(output=_output(outputs))
+
+    async def _start(self, workflow: Workflow, turn: ForeignTurn, storage: _Storage) -> Any:
+        """How to run the turn, after the workflow is as the agent remembers it."""
+        before = storage.loaded if turn.checkpoint is not None else self._blank
+        if not turn.resumes:
+            if before is not None:
+                quiet = _Storage(None, self._types, before)
+                await workflow.run(checkpoint_id=before.checkpoint_id, checkpoint_storage=quiet)
+            return {"message": self._input(turn)}
+        assert before is not None
+        pending = before.pending_request_info_events
+        responses = {
+            name: _response(pending[name], answer)
+            for name, answer in turn.answers.items()
+            if name in pending
+        }
+        return {"checkpoint_id": before.checkpoint_id, "responses": responses or None}
+
+
+class _Storage(CheckpointStorage):
+    """Keeps the newest checkpoint, in the session's transaction."""
+
+    def __init__(
+        self,
+        turn: ForeignTurn | None,
+        types: frozenset[str],
+        loaded: WorkflowCheckpoint | None = None,
+    ) -> None:
+        self._turn, self.loaded = turn, loaded
+        self.first: WorkflowCheckpoint | None = None
+        if turn is not None and turn.checkpoint is not None:
+            data = decode_checkpoint_value(turn.checkpoint, allowed_types=types)
+            self.loaded = WorkflowCheckpoint.from_dict(data)
+
+    async def save(self, checkpoint: WorkflowCheckpoint) -> str:
+        """See `CheckpointStorage`."""
+        self.first = self.first or checkpoint
+        if self._turn is not None:
+            data = encode_checkpoint_value(checkpoint.to_dict())
+            await self._turn.emit(TurnCheckpoint(data=data))
+        return str(checkpoint.checkpoint_id)
+
+    async def load(self, checkpoint_id: str) -> WorkflowCheckpoint:
+        """See `CheckpointStorage`."""
+        assert self.loaded is not None
+        return self.loaded
+
+    async def list_checkpoints(self, *, workflow_name: str) -> list[WorkflowCheckpoint]:
+        """See `CheckpointStorage`."""
+        return [self.loaded] if self.loaded else []
+
+    async def delete(self, checkpoint_id: str) -> bool:
+        """See `CheckpointStorage`."""
+        return False
+
+    async def get_latest(self, *, workflow_name: str) -> WorkflowCheckpoint | None:
+        """See `CheckpointStorage`."""
+        return self.loaded
+
+    async def list_checkpoint_ids(self, *, workflow_name: str) -> list[str]:
+        """See `CheckpointStorage`."""
+        return [self.loaded.checkpoint_id] if self.loaded else []
+
+
+def _text(turn: ForeignTurn) -> str:
+    return "\n\n".join(each["content"] for each in turn.messages())
+
+
+def _question(event: Any) -> TurnQuestion:
+    data = event.data
+    if _is_approval(event):
+        call = data.function_call
+        return TurnQuestion(id=event.request_id, tool=call.name, arguments=call.arguments)
+    shown = asdict(data) if is_dataclass(data) and not isinstance(data, type) else data
+    words = shown if isinstance(shown, str) else ""
+    return TurnQuestion(
+        id=event.request_id,
+        subject=words[:500],
+        body=words,
+        options=("yes", "no") if event.response_type is bool else (),
+        context=None if words else to_jsonable(shown),
+    )
+
+
+def _response(event: Any, answer: PersonAnswer) -> Any:
+    """What the executor is given: it may want a truth value, words, or JSON of a class."""
+    if _is_approval(event):
+        return event.data.to_function_approval_response(answer.approved and not answer.arguments)
+    if event.response_type is bool:
+        return answer.words == "yes"
+    if event.response_type is str:
+        return answer.words
+    try:
+        return loads(answer.words)
+    except (JSONDecodeError, ValueError):
+        return answer.words
+
+
+def _pending_calls(checkpoint: WorkflowCheckpoint | None) -> dict[str, TurnToolCall]:
+    """The calls that people were asked about."""
+    pending = checkpoint.pending_request_info_events.values() if checkpoint else ()
+    asked = [event.data.function_call for event in pending if _is_approval(event)]
+    return {each.call_id: _call(each) for each in asked}
+
+
+def _is_approval(event: Any) -> bool:
+    return isinstance(event.data, Content) and event.data.type == "function_approval_request"
+
+
+def _call(content: Any) -> TurnToolCall:
+    arguments = to_jsonable(content.arguments)
+    return TurnToolCall(call_id=content.call_id, name=content.name, arguments=arguments)
+
+
+def _parts(data: Any, calls: dict[str, TurnToolCall]) -> list[TurnPart]:
+    """What the answer of an agent in the workflow tells; a call is told with its result."""
+    if not isinstance(data, AgentResponse | AgentResponseUpdate):
+        return []
+    parts: list[TurnPart] = []
+    messages: Any = data.messages if isinstance(data, AgentResponse) else [data]
+    for content in (each for message in messages for each in message.contents):
+        call_id = content.call_id or ""
+        if content.type == "text" and isinstance(data, AgentResponseUpdate):
+            parts.append(TurnDelta(text=content.text or ""))
+        elif content.type == "function_call" and content.name:
+            calls[call_id] = _call(content)
+        elif content.type == "function_result":
+            unknown = TurnToolCall(call_id=call_id, name="tool")
+            output = to_jsonable(content.result)
+            parts.append(calls.pop(call_id, unknown))
+            parts.append(TurnToolResult(call_id=call_id, output=output))
+        elif content.type == "usage":
+            parts.append(_usage(content.usage_details))
+    if isinstance(data, AgentResponse) and data.usage_details:
+        parts.append(_usage(data.usage_details))
+    return parts
+
+
+def _usage(used: Mapping[str, Any]) -> TurnUsage:
+    return TurnUsage(
+        usage=Usage(
+            requests=1,
+            input_tokens=used.get("input_token_count") or 0,
+            output_tokens=used.get("output_token_count") or 0,
+        )
+    )
+
+
+def _output(outputs: list[Any]) -> Any:
+    """The last output; the pieces of a streamed one as one text."""
+    pieces = [each for each in outputs if isinstance(each, AgentResponseUpdate)]
+    if pieces and isinstance(outputs[-1], AgentResponseUpdate):
+        return "".join(each.text for each in pieces)
+    last = outputs[-1] if outputs else ""
+    if isinstance(last, list) and last and all(isinstance(each, Message) for each in last):
+        last = last[-1]
+    return last.text if isinstance(last, AgentResponse | Message) else to_jsonable(last)
+
 
 _TRANSFER = "transfer_to_"
 

@@ -14,7 +14,7 @@ import agent_framework as af
 import pytest
 
 from ekiden import Inbox, MemoryStore, RunConfig, Runner, Session, foreign_agent
-from ekiden.integrations.agent_framework_workflow import AgentFrameworkWorkflow
+from ekiden.integrations.agent_framework import AgentFrameworkWorkflow
 from ekiden.project.stores import open_store
 from tests.frameworks.effects import done, effect
 from tests.frameworks.main.members import framework_agent
