@@ -26,9 +26,7 @@ def install(app: FastAPI) -> None:
 
 @cache
 def _routes() -> tuple[BaseRoute, ...]:
-    return grouped(
-        turns.router, chat.router, responses.router, prefix="/v1", responses=EVERYWHERE
-    )
+    return grouped(turns.router, chat.router, responses.router, prefix="/v1", responses=EVERYWHERE)
 
 
 class OpenAIShape:
