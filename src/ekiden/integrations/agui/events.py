@@ -1,9 +1,9 @@
 """A run as AG-UI events, and the stream that sends them.
 
-Agents are steps, what they say are messages, tools and transfers are tool calls, variables of the
-session are the state. What waits for people ends the run with an interrupt each. What AG-UI has no
-word for is a `CUSTOM` event: `ekiden.run` (which run of which session it is), `ekiden.handoff`,
-`ekiden.route`, `ekiden.inbox`, and `ekiden.withdrawn` for a message that broke off.
+Agents become steps, their answers messages, tools and transfers tool calls, and the session's
+variables the state. Each question to people ends the run with an interrupt. The rest are `CUSTOM`
+events: `ekiden.run` (run and session), `ekiden.handoff`, `ekiden.route`, `ekiden.inbox`, and
+`ekiden.withdrawn` for an incomplete message.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The weights of a BERT encoder: read from ``.safetensors`` files and checked.
 
-Such a file is the length of a header, the header (JSON: of every tensor the type, the shape and
-where its bytes are), and the bytes. Nothing in it can be executed; what it says of itself is
-checked before any of it is used.
+A ``.safetensors`` file consists of the header's length, the header (JSON: type, shape and position
+of each tensor) and the bytes. It contains no code, and the header is checked before use.
 """
 
 from __future__ import annotations

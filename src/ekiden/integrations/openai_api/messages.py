@@ -1,9 +1,9 @@
 """Chat messages as conversation items, and notices to clients while there is no answer yet.
 
-Such a client knows nothing of sessions: it sends all that was said, each time. So a notice ends
-with the run that it is about, and whoever sends it back as part of the conversation goes on there.
-What a client sends may be made up, by a model that was talked into it, too. So the run is taken up
-only if its session has heard the very same messages from the user.
+A plain chat client knows no sessions and sends the whole conversation each time. So a notice ends
+with the id of its run, and a conversation that contains the notice resumes this run. A client, or a
+model that it was tricked by, may invent such an id. So the run is resumed only if its session has
+the same messages from the user.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """Agents as models, and the turn of a chat request: a new run, a resumed one, or an ended one.
 
-Chat clients send all that was said each time. By default that begins a new session with all of it.
-A client that names a session goes on in it, and only its last message counts. One that was told
-that a run waits goes on with that run, also if it knows nothing of sessions. Then
+Chat clients send the whole conversation each time. By default it starts a new session. A client
+that names a session continues it, and only the last message counts. A client that received the
+notice of a waiting run resumes that run, even if it names no session:
 
-- while people are still to decide, it is told so again, and its message is not taken up, because
-  a new message would withdraw the question (`metadata.on_waiting` = `replace` wants just that);
-- a command such as `/approve` answers the question, if the key may answer;
-- if the run is over meanwhile, its answer comes first, and then what its new message leads to;
-  an empty message leads to nothing.
+- While people still have to decide, it gets the notice again, and its message is ignored: a new
+  message would cancel the question (unless `metadata.on_waiting` is `replace`).
+- A command such as `/approve` answers the question, if the key has the scope `answer`.
+- If the run has ended, its answer comes first, then the answer to the new message, if any.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 ModelError
 ├── RealtimeUnavailable       no connection could be made
-├── RealtimeDisconnected      the connection broke; the session is over
-└── RealtimeServerError       the provider complains; the session goes on
+├── RealtimeDisconnected      the connection broke; the session has ended
+└── RealtimeServerError       the provider reports an error; the session continues
 UserError
 └── RealtimeClosed            something was sent after the session ended
 """

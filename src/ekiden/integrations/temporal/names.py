@@ -1,7 +1,7 @@
 """What workflows share: names, payloads, and search attributes of sessions.
 
-Nothing of a conversation is among them. They are stored by clusters for as long as workflows are:
-a field may be added with a default, and none may be removed or change its meaning.
+Payloads contain nothing of a conversation. Clusters store them as long as workflows: add fields
+only with a default, never remove one or change its meaning.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The relay: work in the store becomes signals, and the timekeeper learns when work is due.
 
-Doors write to the store and know of no engine. A session that is `ready` while nobody has it is the
-order to advance it, so there is no other outbox, and nothing is lost while no relay is alive.
+Interfaces write to the store and do not know the engine. A session that is `ready` without a lease
+is the request to advance it. So there is no other outbox, and nothing is lost without a relay.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The workflows: one per session, which advances it, and the timekeeper of a store.
 
-It decides by what signals and activities tell it and by nothing else, so that it can be replayed.
-Stored histories of it are replayed by our tests: a change that breaks one of them needs
-`workflow.patched`.
+Workflows decide only from signals and results of activities, so that they can be replayed. Tests
+replay stored histories: a change that breaks one of them needs `workflow.patched`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs as A2A tasks, in pages too: a context is a session, a task is a run of it.
 
-There is no store of tasks beside ours: a task is made anew of the run whenever it is asked for, so
-it is right after a restart, on any server, and after people answered somewhere else.
+Tasks are not stored: each request builds the task from its run. So a task is correct after a
+restart, on any server, and after people answered through another interface.
 """
 
 from __future__ import annotations
