@@ -31,26 +31,26 @@ if TYPE_CHECKING:
 
 
 RESOURCES: Final[Mapping[str, str]] = {
-    "agents": "Agents",
-    "audit": "Audit",
-    "collaborations": "Collaborations",
-    "costs": "Costs",
-    "events": "Events",
-    "handoffs": "Handoffs",
-    "inbox": "Inbox",
-    "keys": "Keys",
-    "memory": "Memory",
-    "messages": "Messages",
-    "mirror": "Replicas",
-    "plans": "Plans",
-    "runs": "Runs",
-    "sessions": "Sessions",
-    "settings": "Settings",
-    "state": "State",
-    "traces": "Traces",
-    "workers": "Workers",
+    "agents": "agents.Agents",
+    "audit": "audit.Audit",
+    "collaborations": "collaborations.Collaborations",
+    "costs": "traces.Costs",
+    "events": "events.Events",
+    "handoffs": "handoffs.Handoffs",
+    "inbox": "inbox.Inbox",
+    "keys": "administration.Keys",
+    "memory": "memory.Memory",
+    "messages": "messages.Messages",
+    "mirror": "administration.Replicas",
+    "plans": "plans.Plans",
+    "runs": "runs.Runs",
+    "sessions": "sessions.Sessions",
+    "settings": "administration.Settings",
+    "state": "state.State",
+    "traces": "traces.Traces",
+    "workers": "administration.Workers",
 }
-"""The attributes of `Ekiden` and the interface of each, which is in the module of the same name."""
+"""The attributes of `Ekiden`, and the interface of each: its module in `ekiden.api`, its name."""
 
 
 class Ekiden:
@@ -198,8 +198,8 @@ class Ekiden:
 
 def interface_of(name: str) -> type:
     """The `Protocol` of a resource."""
-    kind = RESOURCES[name]
-    found: type = getattr(import_module(f"ekiden.api.{kind.lower()}"), kind)
+    module, kind = RESOURCES[name].split(".")
+    found: type = getattr(import_module(f"ekiden.api.{module}"), kind)
     return found
 
 
@@ -230,8 +230,8 @@ def at_store(here: Here) -> Ekiden:
     def make(name: str, interface: type) -> Any:
         from ekiden.api.arguments import checked
 
-        kind = RESOURCES[name]
-        made = getattr(import_module(f"ekiden.api.local.{kind.lower()}"), f"Local{kind}")
+        module, kind = RESOURCES[name].split(".")
+        made = getattr(import_module(f"ekiden.api.local.{module}"), f"Local{kind}")
         return checked(interface, made.of(here) if name == "settings" else made(here))
 
     return Ekiden(here.store.url, make)
