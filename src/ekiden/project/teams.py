@@ -11,7 +11,6 @@ from typing import Any
 from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import UserError
 
-
 DEMO_TEAM = "ekiden.project.demo:team"
 
 
