@@ -53,12 +53,9 @@ _MODULES = (
     "ekiden.core.errors.server",
     "ekiden.core.errors.messages",
     "ekiden.core.errors.memory",
-    "ekiden.core.errors.messages",
-    "ekiden.core.errors.stored_data",
     "ekiden.core.errors.stored_data",
     "ekiden.core.errors.collaboration",
     "ekiden.core.guardrails",
-    "ekiden.core.errors.stored_data",
     "ekiden.core.plan",
 )
 

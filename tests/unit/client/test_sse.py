@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ekiden.client import sse
+from ekiden.client import runs as sse
 from ekiden.client.errors import ServerProblem
 from ekiden.client.runs import SseMessage, SseReader
 
