@@ -1,6 +1,6 @@
-"""The agent whose code is running; actions forbidden to agents are refused everywhere.
+"""The agent whose code is running, and the session that it works for.
 
-This restricts agents, not programmers. Marked are model output, tools, handlers, hooks,
+Actions forbidden to agents are refused wherever an agent acts. This restricts agents, not programmers. Marked are model output, tools, handlers, hooks,
 instructions, guardrails and callbacks, with the tasks that they start, the threads that the runtime
 starts for them, and the programs of the tool `shell`, with their children. Python code that leaves
 its context on purpose (its own thread, a task with an empty context) was chosen by the owner of the
@@ -11,10 +11,11 @@ variable and leaves its parent.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from functools import cache
+from typing import Any, Protocol
 
 _MARK = "ekiden-agent"
 _LINK = f"/memfd:{_MARK}:"
@@ -128,3 +129,49 @@ class acting_as:
 
     def __exit__(self, *exc_info: object) -> None:
         _acting.reset(self._token)
+
+
+class LoggedSession(Protocol):
+    """The session that the running code works for: a run, or a `LogSession`."""
+
+    @property
+    def session_id(self) -> str: ...
+
+    @property
+    def correlation_id(self) -> str: ...
+
+    @property
+    def meta(self) -> Mapping[str, Any]: ...
+
+    @property
+    def created_at_us(self) -> int | None: ...
+
+
+_session: ContextVar[LoggedSession | None] = ContextVar("ekiden_log_session", default=None)
+
+
+class logging_for:
+    """Assign log lines to the session, in the body of the `with` and in tasks that it starts."""
+
+    __slots__ = ("_session", "_token")
+
+    _token: Token[LoggedSession | None]
+
+    def __init__(self, session: LoggedSession) -> None:
+        self._session = session
+
+    def __enter__(self) -> None:
+        self._token = _session.set(self._session)
+
+    def __exit__(self, *exc_info: object) -> None:
+        _session.reset(self._token)
+
+
+def bind_log_session(session: LoggedSession) -> None:
+    """Assign all further log lines of the current task to the session."""
+    _session.set(session)
+
+
+def logged_session() -> LoggedSession | None:
+    """The session that the running code works for; `None` outside."""
+    return _session.get()

@@ -160,3 +160,17 @@ def priority_number(value: int | str) -> int:
     elif type(value) is int and value in (1, 2, 3, 4):
         return value
     raise UserError(f"{value!r:.40} is not a priority: low (1), normal (2), high (3) or urgent (4)")
+
+
+_owner: tuple[int, str] = (0, "")
+
+
+def owner_name() -> str:
+    """Who this process is, for leases: host, process and a random part."""
+    global _owner
+    pid = os.getpid()
+    if _owner[0] != pid:
+        import socket
+
+        _owner = (pid, f"{socket.gethostname()[:24]}-{pid}-{os.urandom(3).hex()}")
+    return _owner[1]

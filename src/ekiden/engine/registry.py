@@ -18,9 +18,8 @@ from ekiden.core.agent import Team
 from ekiden.core.documents import Value
 from ekiden.core.errors import EkidenError, StoreError, UserError
 from ekiden.core.profile import check_labels
-from ekiden.core.values import new_id
+from ekiden.core.values import new_id, owner_name
 from ekiden.engine.store_worker import StoreWorker
-from ekiden.runtime.state.leases import owner_name
 from ekiden.storage.base import Document, DocumentStore, DocumentWrite, SessionFilter, Store
 
 

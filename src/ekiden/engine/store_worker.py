@@ -11,14 +11,15 @@ from typing import Any, Protocol
 
 from ekiden.core.agent import Team
 from ekiden.core.conversation.model import ModelDelta
+from ekiden.core.current_agent import bind_log_session
 from ekiden.core.errors import LeaseLost, StoreError, StoreUnavailable
 from ekiden.core.events import Event
+from ekiden.core.values import owner_name
 from ekiden.runtime import RunConfig, RunOptions, advance, taken_up
 from ekiden.runtime.state.calls import to_the_end
-from ekiden.runtime.state.leases import owner_name
 from ekiden.storage.base import Claim, SessionRow, SessionStatus, Store
 from ekiden.storage.changes import LAPSE_S
-from ekiden.tracing.log_context import LogSession, bind_log_session
+from ekiden.tracing.log_context import LogSession
 
 _log = logging.getLogger("ekiden.worker")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Literal, TypeAlias
 
-from ekiden.core.current_agent import acting_as
+from ekiden.core.current_agent import acting_as, logging_for
 from ekiden.core.errors import SessionError, StoreError, UserError
 from ekiden.runtime.handoff.controller import refuse, transfer
 from ekiden.runtime.handoff.rollback import confirm_handoffs
@@ -20,7 +20,6 @@ from ekiden.runtime.questions.due import run_timers, seconds_to_timer
 from ekiden.runtime.questions.questions import Suspended
 from ekiden.runtime.state.attempt import Attempt
 from ekiden.runtime.state.state import RunState, load_memo
-from ekiden.tracing.log_context import logging_for
 
 LiveHandoff: TypeAlias = Literal["made", "refused", "waiting"]
 """What came of a handoff; `waiting`: people are asked in the inbox whether they approve."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ekiden.core.current_agent import logged_session
 from ekiden.core.events import Event, SeenRun
 from ekiden.tracing.building.builder import SpanBuilder
 from ekiden.tracing.building.parts import CostOf, part
@@ -17,7 +18,6 @@ from ekiden.tracing.ids import (
     parse_traceparent,
     trace_id_of,
 )
-from ekiden.tracing.log_context import logged_session
 from ekiden.tracing.lookup import context_for, correlation_of
 from ekiden.tracing.processors import RunTrace, TracingProcessor
 from ekiden.tracing.redaction import exported

@@ -11,8 +11,9 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import LeaseLost, StoreUnavailable
+from ekiden.core.values import owner_name
 from ekiden.runtime import RunConfig, Runner
-from ekiden.runtime.state.leases import keeper_of, owner_name
+from ekiden.runtime.state.leases import keeper_of
 from ekiden.sessions import Session
 from ekiden.storage.base import Claim, Commit, NewSession
 from ekiden.storage.memory import MemoryStore

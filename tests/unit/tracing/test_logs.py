@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, Runner, Session, function_tool, submit
-from ekiden.core.current_agent import acting_as
+from ekiden.core.current_agent import acting_as, logging_for
 from ekiden.core.errors import UserError
 from ekiden.engine import Worker
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say
 from ekiden.tracing import read_trace
 from ekiden.tracing.ids import trace_id_of
-from ekiden.tracing.log_context import LogSession, current_log_fields, log_fields, logging_for
+from ekiden.tracing.log_context import LogSession, current_log_fields, log_fields
 from ekiden.tracing.logs import (
     ContextFilter,
     JsonFormatter,

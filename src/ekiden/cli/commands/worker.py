@@ -197,7 +197,7 @@ def _names(given: Sequence[str]) -> list[str] | None:
 
 
 def _facts(workforce: Workforce, order: Any) -> dict[str, Any]:
-    from ekiden.runtime.state.leases import owner_name
+    from ekiden.core.values import owner_name
 
     return {
         "store": workforce.store_name,

@@ -18,12 +18,12 @@ from ekiden.core.errors import (
     StoreError,
     StoreUnavailable,
 )
+from ekiden.core.values import owner_name
 from ekiden.engine.store_worker import StoreWorker
 from ekiden.integrations.temporal.names import Due, Errand, Standing, labelled_queue
 from ekiden.integrations.temporal.workflows import ADVANCE, AFTER_LEASE_S, LEAVE, RUN_TIMERS
 from ekiden.runtime.questions.due import run_timers
 from ekiden.runtime.state.calls import to_the_end
-from ekiden.runtime.state.leases import owner_name
 from ekiden.storage.base import Claim, Commit, SessionPatch, SessionRow, SessionStatus, Store
 from ekiden.storage.timers import next_due_us
 

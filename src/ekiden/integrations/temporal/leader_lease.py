@@ -6,8 +6,8 @@ import asyncio
 import logging
 
 from ekiden.core.errors import StaleDocument, StoreError
+from ekiden.core.values import owner_name
 from ekiden.integrations.temporal.names import COLLECTION
-from ekiden.runtime.state.leases import owner_name
 from ekiden.storage.base import DocumentWrite, Store
 
 _log = logging.getLogger("ekiden.temporal")

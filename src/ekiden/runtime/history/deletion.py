@@ -10,11 +10,11 @@ from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import SessionBusy, SessionNotFound
 from ekiden.core.errors.messages import InboxError
 from ekiden.core.events import Event
+from ekiden.core.values import owner_name
 from ekiden.runtime.questions.cancel_question import is_left, timer_end
 from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.runtime.state.budget import shared_budget_removals
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion
-from ekiden.runtime.state.leases import owner_name
 from ekiden.sessions.search import delete_with_texts
 from ekiden.storage.base import (
     Claim,

@@ -10,6 +10,7 @@ from typing import Any
 from ekiden.core.documents import Value
 from ekiden.core.errors import SessionError, StoreError, UserError
 from ekiden.core.events import Event
+from ekiden.core.values import owner_name
 from ekiden.runtime.history.deletion import withdraw_item
 from ekiden.runtime.history.point_in_time import Past, past_of
 from ekiden.runtime.history.replay import beginning, runs_begun
@@ -18,7 +19,6 @@ from ekiden.runtime.questions.sessions import ANSWERS, FIXED_LIMITS, OWN_LIMITS
 from ekiden.runtime.state.budget import shared_budget_removals
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion, PendingHandoff, open_questions
-from ekiden.runtime.state.leases import owner_name
 from ekiden.runtime.state.snapshot import (
     KEPT,
     REWOUND,

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Any
 
 from ekiden.core.conversation.model import Item, ModelDelta
-from ekiden.core.current_agent import acting_as
+from ekiden.core.current_agent import acting_as, logging_for
 from ekiden.core.errors import (
     EkidenError,
     HandoffRefused,
@@ -37,7 +37,6 @@ from ekiden.runtime.turn.turn import (
     time_left,
 )
 from ekiden.tools.under_way import CallUnderWay, watch_threads
-from ekiden.tracing.log_context import logging_for
 
 
 async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:

@@ -20,7 +20,7 @@ from ekiden.core.errors import (
     UserError,
 )
 from ekiden.core.events import Event
-from ekiden.core.values import new_id
+from ekiden.core.values import new_id, owner_name
 from ekiden.handoff.records.requests import Asked
 from ekiden.runtime.config import RunConfig, RunOptions
 from ekiden.runtime.loop.load import first_step, left_step
@@ -28,7 +28,7 @@ from ekiden.runtime.outcome import describe, suspend
 from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.runtime.state.cursor import Cursor
-from ekiden.runtime.state.leases import Hold, keeper_of, owner_name
+from ekiden.runtime.state.leases import Hold, keeper_of
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.state.step_record import REDACTED
 from ekiden.sessions import Session

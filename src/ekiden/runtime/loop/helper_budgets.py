@@ -14,13 +14,13 @@ from typing import Literal
 from ekiden.core.conversation.messages import Letter
 from ekiden.core.errors import SessionBusy, SessionError
 from ekiden.core.runs import OutOfBudget
+from ekiden.core.values import owner_name
 from ekiden.runtime.outcome import outcome_told
 from ekiden.runtime.questions.answers import count_used
 from ekiden.runtime.questions.questions import QUERY_TIMER
 from ekiden.runtime.questions.sessions import OWN_LIMITS
 from ekiden.runtime.state.budget import Spent, left_of
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion, RunBudget
-from ekiden.runtime.state.leases import owner_name
 from ekiden.runtime.state.state import RunState
 from ekiden.runtime.turn.turn import over_limit
 from ekiden.storage.base import Commit, MessageFilter, SessionPatch, SessionRow

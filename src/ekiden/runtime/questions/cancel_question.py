@@ -19,12 +19,12 @@ from ekiden.core.errors.messages import InboxError, InboxItemClosed
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Failed
+from ekiden.core.values import owner_name
 from ekiden.runtime.questions.due import begin_time_anew
 from ekiden.runtime.questions.questions import QUERY_TIMER
 from ekiden.runtime.questions.sessions import ANSWERS
 from ekiden.runtime.state.attempt import GIVEN_UP, ended_details, give_up_tried
 from ekiden.runtime.state.cursor import Cursor, OpenQuestion
-from ekiden.runtime.state.leases import owner_name
 from ekiden.runtime.state.state import RunState
 from ekiden.sessions.progress import has_open_run, run_number
 from ekiden.storage.base import (

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ekiden.core.conversation.model import Usage
+from ekiden.core.current_agent import logging_for
 from ekiden.core.errors import (
     QueueFull,
     SessionError,
@@ -34,7 +35,6 @@ from ekiden.storage.base import (
     SessionRow,
     SessionStatus,
 )
-from ekiden.tracing.log_context import logging_for
 
 _log = logging.getLogger("ekiden.runtime")
 

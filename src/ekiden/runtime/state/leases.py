@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import os
-import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -203,15 +201,3 @@ def keeper_of(store: Store) -> LeaseKeeper:
     if keeper is None:
         keeper = _keepers[key] = LeaseKeeper(store)
     return keeper
-
-
-_owner: tuple[int, str] = (0, "")
-
-
-def owner_name() -> str:
-    """Who this process is, for leases: host, process and a random part."""
-    global _owner
-    pid = os.getpid()
-    if _owner[0] != pid:
-        _owner = (pid, f"{socket.gethostname()[:24]}-{pid}-{os.urandom(3).hex()}")
-    return _owner[1]

@@ -26,8 +26,7 @@ import ekiden.bus.serving.service
 import ekiden.conditions.program
 import ekiden.core.values
 from ekiden.core.errors import EkidenError
-from ekiden.core.values import SystemClock
-from ekiden.runtime.state.leases import owner_name
+from ekiden.core.values import SystemClock, owner_name
 
 PROCESS: ContextVar[Process | None] = ContextVar("simulated_process", default=None)
 """Whose code runs; each task inherits it from whoever made it."""
