@@ -19,7 +19,7 @@ from ekiden.runtime import RunConfig, RunOptions, advance, taken_up
 from ekiden.runtime.state.calls import to_the_end
 from ekiden.storage.base import Claim, SessionRow, SessionStatus, Store
 from ekiden.storage.changes import LAPSE_S
-from ekiden.tracing.log_context import LogSession
+from ekiden.tracing.logs import LogSession
 
 _log = logging.getLogger("ekiden.worker")
 

@@ -10,8 +10,13 @@ if TYPE_CHECKING:
     from ekiden.tracing.dispatch import TraceDispatcher, Viewer
     from ekiden.tracing.exports import export_jsonl, export_openai, trace_events
     from ekiden.tracing.ids import TraceContext, parse_traceparent
-    from ekiden.tracing.log_context import log_fields
-    from ekiden.tracing.logs import ContextFilter, JsonFormatter, TextFormatter, setup_logging
+    from ekiden.tracing.logs import (
+        ContextFilter,
+        JsonFormatter,
+        TextFormatter,
+        log_fields,
+        setup_logging,
+    )
     from ekiden.tracing.lookup import Node, Trace, read_trace
     from ekiden.tracing.otel.exporter import add_otel_processor, export_otlp
     from ekiden.tracing.otel.follower import FollowPolicy, OtelFollower
@@ -89,7 +94,7 @@ __getattr__ = lazy_names(
         "export_otlp": "ekiden.tracing.otel.exporter",
         "flush_traces": "ekiden.tracing.registry",
         "for_export": "ekiden.tracing.redaction",
-        "log_fields": "ekiden.tracing.log_context",
+        "log_fields": "ekiden.tracing.logs",
         "parse_traceparent": "ekiden.tracing.ids",
         "read_trace": "ekiden.tracing.lookup",
         "set_trace_processors": "ekiden.tracing.registry",

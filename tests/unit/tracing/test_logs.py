@@ -19,13 +19,15 @@ from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say
 from ekiden.tracing import read_trace
 from ekiden.tracing.ids import trace_id_of
-from ekiden.tracing.log_context import LogSession, current_log_fields, log_fields
 from ekiden.tracing.logs import (
     ContextFilter,
     JsonFormatter,
+    LogSession,
     Redaction,
     TextFormatter,
+    current_log_fields,
     level_number,
+    log_fields,
     setup_logging,
 )
 

@@ -18,7 +18,7 @@ from ekiden.core.values import new_id
 from ekiden.server.access.access import Caller
 from ekiden.server.middleware.refusals import answer, header, state_of
 from ekiden.server.problems import problem_response
-from ekiden.tracing.log_context import log_fields
+from ekiden.tracing.logs import log_fields
 
 _log = logging.getLogger("ekiden.server")
 _access = logging.getLogger("ekiden.access")
