@@ -1,11 +1,12 @@
 """The agent whose code is running, and the session that it works for.
 
-Actions forbidden to agents are refused wherever an agent acts. This restricts agents, not programmers. Marked are model output, tools, handlers, hooks,
-instructions, guardrails and callbacks, with the tasks that they start, the threads that the runtime
-starts for them, and the programs of the tool `shell`, with their children. Python code that leaves
-its context on purpose (its own thread, a task with an empty context) was chosen by the owner of the
-process and is trusted like the rest; so is a program that closes its inherited files, removes the
-variable and leaves its parent.
+Actions forbidden to agents are refused wherever an agent acts. This restricts agents, not
+programmers. Marked are model output, tools, handlers, hooks, instructions, guardrails and
+callbacks, with the tasks that they start, the threads that the runtime starts for them, and the
+programs of the tool `shell`, with their children. Python code that leaves its context on purpose
+(its own thread, a task with an empty context) was chosen by the owner of the process and is trusted
+like the rest; so is a program that closes its inherited files, removes the variable and leaves its
+parent.
 """
 
 from __future__ import annotations
