@@ -153,7 +153,6 @@ from ekiden.core.guardrails import output_guardrail as output_guardrail
 from ekiden.core.handoff import Handoff as Handoff
 from ekiden.core.handoff import HandoffInputData as HandoffInputData
 from ekiden.core.handoff_terms import Actor as Actor
-from ekiden.core.handoff_terms import Budget as Budget
 from ekiden.core.handoff_terms import Decline as Decline
 from ekiden.core.handoff_terms import HandoffContext as HandoffContext
 from ekiden.core.handoff_terms import HandoffFailure as HandoffFailure
@@ -175,6 +174,7 @@ from ekiden.core.plan import MultiAgentState as MultiAgentState
 from ekiden.core.plan import PlanFailed as PlanFailed
 from ekiden.core.plan import PlanSettings as PlanSettings
 from ekiden.core.plan import TaskDecomposition as TaskDecomposition
+from ekiden.core.profile import Budget as Budget
 from ekiden.core.profile import Capability as Capability
 from ekiden.core.profile import Confirmation as Confirmation
 from ekiden.core.profile import KindTraits as KindTraits

@@ -10,13 +10,13 @@ from typing import Any, Literal, TypeAlias
 from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.handoff_terms import (
     DEFAULT_TIMEOUT_S,
-    Budget,
     Completion,
     HandoffTrigger,
     HandoffWhen,
     PolicyName,
 )
 from ekiden.core.profile import (
+    Budget,
     Capability,
     Confirmation,
     MemoryKind,

@@ -11,8 +11,8 @@ from ekiden.core.errors import UserError
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    from ekiden.core.handoff_terms import Budget
     from ekiden.core.memory import LongTermMemory
+    from ekiden.core.profile import Budget
     from ekiden.core.questions import Ask, AskScope, InboxAnswer, Option
     from ekiden.core.values import Priority
 

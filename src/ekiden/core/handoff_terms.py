@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
-from ekiden.core.checks.fields import Checked, Count, Name, Positive, Seconds, check_fields
+from ekiden.core.checks.fields import Name, Seconds, check_fields
 from ekiden.core.conversation.model import Item
 from ekiden.core.errors import UserError
-from ekiden.core.profile import Confirmation
+from ekiden.core.profile import Budget, Confirmation
 
 PolicyName: TypeAlias = Literal["immediate", "graceful", "conditional"]
 """`immediate`: the source's current work is cancelled. `graceful`: it finishes its current step
@@ -104,23 +104,6 @@ _OWNER = {
     "capabilities": "capability",
 }
 _SHOWN = {owner: name for name, owner in _OWNER.items()}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget(Checked):
-    """The budget of an agent, a handoff's target, or a task; it never exceeds what the giver of the
-    work has left.
-
-    For example::
-
-        handoff(researcher, budget=Budget(tokens=20_000, seconds=120))
-    """
-
-    tokens: Count | None = None
-    seconds: Seconds | None = None
-    """Of work; waiting for people does not count."""
-    money: Positive | None = None
-    """In the currency of `RunConfig.prices`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from ekiden.core.checks.fields import Amount, Count, Seconds, WholeAmount, check
 from ekiden.core.conversation.model import ModelRequest, ModelResponse
 from ekiden.core.documents import Value, to_json
 from ekiden.core.errors import EkidenError, UserError
-from ekiden.core.handoff_terms import Budget
+from ekiden.core.profile import Budget
 from ekiden.core.values import dumps
 
 PlanPhase: TypeAlias = Literal[

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from ekiden.core.checks.fields import Checked, Name, Seconds, Text, check_fields
+from ekiden.core.checks.fields import Checked, Count, Name, Positive, Seconds, Text, check_fields
 from ekiden.core.checks.kinds import Allowed
 from ekiden.core.documents import Value
 from ekiden.core.errors import UserError
@@ -223,3 +223,20 @@ def traits_named(kind: str) -> KindTraits:
             f"no kind of agent is registered as {kind!r}; registered: {known}; call "
             "register_agent_kind() before agents of the kind are made"
         ) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget(Checked):
+    """The budget of an agent, a handoff's target, or a task; it never exceeds what the giver of the
+    work has left.
+
+    For example::
+
+        handoff(researcher, budget=Budget(tokens=20_000, seconds=120))
+    """
+
+    tokens: Count | None = None
+    seconds: Seconds | None = None
+    """Of work; waiting for people does not count."""
+    money: Positive | None = None
+    """In the currency of `RunConfig.prices`."""

@@ -10,7 +10,7 @@ from ekiden.core.checks.fields import Name, Seconds
 from ekiden.core.conversation.messages import DEFAULT_TIMEOUT_S
 from ekiden.core.documents import Value, from_json, to_json
 from ekiden.core.errors import UserError
-from ekiden.core.handoff_terms import Budget
+from ekiden.core.profile import Budget
 from ekiden.core.values import Priority, new_id, priority_number
 
 InboxKind: TypeAlias = Literal[

@@ -15,7 +15,6 @@ from ekiden.core.handoff import Handoff, HandoffInputFilter, transfer_tool_name
 from ekiden.core.handoff_terms import (
     DEFAULT_TERMS,
     DEFAULT_TIMEOUT_S,
-    Budget,
     Completion,
     HandoffPolicy,
     HandoffTerms,
@@ -23,7 +22,7 @@ from ekiden.core.handoff_terms import (
     HandoffWhen,
     PolicyName,
 )
-from ekiden.core.profile import Confirmation
+from ekiden.core.profile import Budget, Confirmation
 from ekiden.core.tool import Enabled, ensure_strict_json_schema
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ekiden.core.handoff_terms import Budget
+from ekiden.core.profile import Budget
 from ekiden.project.settings import Settings
 from ekiden.project.stores import DEFAULT_TENANT, tenant_app
 from ekiden.runtime import Limits, Price, RunConfig

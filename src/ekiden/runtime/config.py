@@ -24,8 +24,8 @@ from ekiden.core.errors import UserError
 from ekiden.core.errors.memory import NoMemory
 from ekiden.core.events import Event
 from ekiden.core.handoff import HandoffInputData
-from ekiden.core.handoff_terms import Budget
 from ekiden.core.hooks import RunHooks
+from ekiden.core.profile import Budget
 from ekiden.core.questions import EscalationStep
 from ekiden.core.roles import Approver, Clock, EventSink
 from ekiden.core.values import SYSTEM_CLOCK

@@ -12,7 +12,6 @@ from ekiden.core.checks.fields import checked_arguments
 from ekiden.core.context import TContext
 from ekiden.core.conversation.model import Model
 from ekiden.core.errors import UserError
-from ekiden.core.handoff_terms import Budget
 from ekiden.core.plan import (
     AggregateFunction,
     Aggregator,
@@ -22,6 +21,7 @@ from ekiden.core.plan import (
     PlanFailed,
     PlanSettings,
 )
+from ekiden.core.profile import Budget
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.plans.status import plan_state
 from ekiden.runtime.runner import Runner

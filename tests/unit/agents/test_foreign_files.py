@@ -10,7 +10,7 @@ import pytest
 from ekiden.agents import AgentFile
 from ekiden.core.aliases import BUILTIN_TOOLS, MODEL_ALIASES
 from ekiden.core.conversation.model import ModelSettings
-from ekiden.core.handoff_terms import Budget
+from ekiden.core.profile import Budget
 
 Read = Callable[..., AgentFile]
 

@@ -18,8 +18,8 @@ from ekiden.agents import (
     Peer,
 )
 from ekiden.agents.definition import WrittenCondition
-from ekiden.core.handoff_terms import Budget, HandoffTrigger
-from ekiden.core.profile import Capability, Confirmation, Triggers
+from ekiden.core.handoff_terms import HandoffTrigger
+from ekiden.core.profile import Budget, Capability, Confirmation, Triggers
 
 Good = Callable[..., AgentDefinition]
 

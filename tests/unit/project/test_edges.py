@@ -11,8 +11,8 @@ from ekiden.agents import Problem, agent_folders
 from ekiden.agents.load import AgentWatcher
 from ekiden.core.errors import AgentFilesInvalid, EkidenError
 from ekiden.core.handoff import Handoff
-from ekiden.core.handoff_terms import Budget, HandoffTerms, HandoffTrigger
-from ekiden.core.profile import Confirmation
+from ekiden.core.handoff_terms import HandoffTerms, HandoffTrigger
+from ekiden.core.profile import Budget, Confirmation
 from ekiden.handoff.tool import CONFIRM_HANDOFF
 from ekiden.project.project import Project, check_files, load_project
 

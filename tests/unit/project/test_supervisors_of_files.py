@@ -12,8 +12,8 @@ import pytest
 from ekiden.agents import Problem
 from ekiden.agents.keys.table import agent_file_schema
 from ekiden.core.errors import AgentFilesInvalid
-from ekiden.core.handoff_terms import Budget
 from ekiden.core.plan import PlanSettings
+from ekiden.core.profile import Budget
 from ekiden.project.project import Project, check_files, load_project
 from ekiden.runtime import Runner
 from tests.support.cases import each_case

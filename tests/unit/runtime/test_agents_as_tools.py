@@ -11,8 +11,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import Usage, text_of
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
-from ekiden.core.handoff_terms import Budget
-from ekiden.core.profile import Confirmation
+from ekiden.core.profile import Budget, Confirmation
 from ekiden.core.runs import Done, Waiting
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner

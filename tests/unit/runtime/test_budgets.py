@@ -20,8 +20,8 @@ from ekiden.core.conversation.model import (
     assistant_message,
 )
 from ekiden.core.errors import UserError
-from ekiden.core.handoff_terms import Budget
 from ekiden.core.plan import AgentTask, AskModel, Member, TaskDecomposition
+from ekiden.core.profile import Budget
 from ekiden.core.runs import OutOfBudget
 from ekiden.engine import Worker, submit
 from ekiden.runtime import Limits, Price, RunConfig, Runner

@@ -13,14 +13,13 @@ from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import QueryTimeout
 from ekiden.core.handoff_terms import (
-    Budget,
     HandoffPolicy,
     HandoffStatus,
     HandoffTerms,
     PolicyName,
     StatusName,
 )
-from ekiden.core.profile import Confirmation
+from ekiden.core.profile import Budget, Confirmation
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.runs import OutOfBudget
 from ekiden.handoff import handoff, redact

@@ -18,8 +18,8 @@ from ekiden.core.conversation.model import (
 )
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.events import Event
-from ekiden.core.handoff_terms import Budget
 from ekiden.core.plan import AgentTask, PlanFailed, PlanSettings
+from ekiden.core.profile import Budget
 from ekiden.core.runs import Done
 from ekiden.core.values import dumps
 from ekiden.engine import Worker

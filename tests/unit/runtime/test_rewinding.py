@@ -13,7 +13,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import text_of
 from ekiden.core.errors import SessionBusy, SessionNotFound, UserError
-from ekiden.core.handoff_terms import Budget
+from ekiden.core.profile import Budget
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, Runner

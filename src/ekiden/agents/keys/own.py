@@ -26,8 +26,7 @@ from ekiden.agents.keys.sections import (
 from ekiden.agents.keys.table import AGENT
 from ekiden.agents.yaml import nodes
 from ekiden.core.conversation.model import ModelSettings
-from ekiden.core.handoff_terms import Budget
-from ekiden.core.profile import Capability, Confirmation, Scope, Triggers
+from ekiden.core.profile import Budget, Capability, Confirmation, Scope, Triggers
 from ekiden.core.questions import DEFAULT_ROLE
 from ekiden.core.text import matches_everything
 

@@ -20,8 +20,7 @@ from ekiden.agents.keys.sections import GUARDRAILS, guardrail_definition
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar, value_of
 from ekiden.core.aliases import READ_ONLY_TOOLS, builtin_name, plain_key
-from ekiden.core.handoff_terms import Budget
-from ekiden.core.profile import Confirmation
+from ekiden.core.profile import Budget, Confirmation
 
 ALL = "*"
 _EDITS = frozenset({"edit_file", "write_file"})

@@ -30,7 +30,7 @@ from ekiden.agents.keys.objects import (
 from ekiden.agents.yaml import nodes
 from ekiden.core.checks.addresses import address_fault, variable_fault
 from ekiden.core.checks.kinds import Choice, Number, Text
-from ekiden.core.handoff_terms import Budget
+from ekiden.core.profile import Budget
 
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,99}", re.ASCII)
 _NOT_WITH = (

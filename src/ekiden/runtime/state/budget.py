@@ -11,7 +11,7 @@ from typing import Any
 
 from ekiden.core.conversation.model import ModelRequest, Usage
 from ekiden.core.errors import StaleDocument, StoreError, UserError
-from ekiden.core.handoff_terms import Budget
+from ekiden.core.profile import Budget
 from ekiden.core.runs import LimitName, LimitScope, OutOfBudget
 from ekiden.core.values import dumps, new_id
 from ekiden.runtime.state.ledger import HELD, HOLDABLE, SPENT, Ledger, read_day, read_ledger

@@ -10,8 +10,8 @@ from typing import Any
 from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import Item, ModelRequest, Usage
-from ekiden.core.handoff_terms import Budget, Decline, HandoffRequest, HandoffTrigger
-from ekiden.core.profile import Capability
+from ekiden.core.handoff_terms import Decline, HandoffRequest, HandoffTrigger
+from ekiden.core.profile import Budget, Capability
 from ekiden.core.roles import AgentReply, Approval, ConfirmationRequest, RemoteTask
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.runtime import Limits, RunConfig
