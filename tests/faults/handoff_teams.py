@@ -9,7 +9,8 @@ from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import ModelError
-from ekiden.core.handoff_terms import HandoffRequest, PolicyName
+from ekiden.core.handoff import PolicyName
+from ekiden.core.handoff_terms import HandoffRequest
 from ekiden.core.hooks import AgentHooks
 from ekiden.core.profile import Capability
 from ekiden.core.roles import Approval, ConfirmationRequest

@@ -1,4 +1,4 @@
-"""A handoff: a connection from one agent to another, shown to the model as a tool."""
+"""A handoff: a connection from one agent to another, its policy, and its tool for the model."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import unicodedata
 import zlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
-from ekiden.core.checks.fields import check_fields
+from ekiden.core.checks.fields import Name, Seconds, check_fields
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.conversation.model import Item, ToolSpec
 from ekiden.core.conversation.run_items import RunItem
-from ekiden.core.handoff_terms import DEFAULT_TERMS, HandoffTerms
+from ekiden.core.errors import UserError
+from ekiden.core.profile import Budget, Confirmation
 from ekiden.core.tool import Enabled, check_tool_name
 from ekiden.core.values import dumps
 
@@ -26,6 +28,144 @@ else:
     from typing import TypeVar
 
     TAgent = TypeVar("TAgent")
+
+
+PolicyName: TypeAlias = Literal["immediate", "graceful", "conditional"]
+"""`immediate`: the source's current work is cancelled. `graceful`: it finishes its current step
+first. `conditional`: graceful if the condition holds, else nothing happens."""
+
+
+class HandoffPolicy(StrEnum):
+    """The values of `policy`, as names; each equals its text.
+
+    For example::
+
+        handoff(billing, policy=HandoffPolicy.IMMEDIATE)
+    """
+
+    IMMEDIATE = "immediate"
+    GRACEFUL = "graceful"
+    CONDITIONAL = "conditional"
+
+
+HandoffWhen: TypeAlias = Literal["manual", "auto", "conditional"]
+"""`manual`: the model is offered it. `auto`: a trigger makes it, and the model is not offered it.
+`conditional`: the model is offered it while the condition holds. Without a trigger or a condition
+both are `manual`: the model decides."""
+
+TriggerType: TypeAlias = Literal["condition", "event", "explicit", "timeout", "error", "capability"]
+
+Completion: TypeAlias = Literal["answer", "result"]
+"""What confirms a handoff: the target's first answer, or the end of its work."""
+
+DEFAULT_TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoffTrigger:
+    """Makes a handoff happen without the model.
+
+    For example::
+
+        handoff(senior, trigger=HandoffTrigger(type="condition", expression="error_count > 3"))
+        handoff(night, trigger=HandoffTrigger(type="event", event="shift.over"))
+        handoff(helper, trigger=HandoffTrigger(type="timeout", seconds=60))
+        handoff(doctor, trigger=HandoffTrigger(type="error", errors=("ModelError",)))
+        handoff(coder, trigger=HandoffTrigger(type="capability", capabilities=("python",)))
+    """
+
+    type: TriggerType
+    expression: Name | None = None
+    """`condition`: the expression that must hold."""
+    event: Name | None = None
+    """`event`: the name of an event published with ``ctx.publish``."""
+    seconds: Seconds | None = None
+    """`timeout`: seconds of work of the agent that has the conversation."""
+    errors: tuple[Name, ...] = ()
+    """`error`: names of exceptions or codes of errors; none: any error."""
+    capabilities: tuple[Name, ...] = ()
+    """`capability`: fires when the agent that has the conversation lacks one of them."""
+    priority: int = 0
+    """The highest one wins, then the first in `handoffs`."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        needed = _NEEDED[self.type]
+        if needed and not getattr(self, needed):
+            raise UserError(f"a trigger of type {self.type!r} needs `{needed}`")
+        for name, owner in _OWNER.items():
+            if owner != self.type and getattr(self, name):
+                raise UserError(
+                    f"`{name}` belongs to triggers of type {owner!r}, not {self.type!r}"
+                )
+
+    def __str__(self) -> str:
+        said = getattr(self, _SHOWN.get(self.type, ""), None)
+        if isinstance(said, tuple):
+            said = ", ".join(said)
+        return f"{self.type}({said})" if said else self.type
+
+
+_NEEDED: dict[str, str] = {
+    "condition": "expression",
+    "event": "event",
+    "explicit": "",
+    "timeout": "seconds",
+    "error": "",
+    "capability": "capabilities",
+}
+_OWNER = {
+    "expression": "condition",
+    "event": "event",
+    "seconds": "timeout",
+    "errors": "error",
+    "capabilities": "capability",
+}
+_SHOWN = {owner: name for name, owner in _OWNER.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoffTerms:
+    """The policy of one handoff connection, apart from its tool; `handoff` makes it."""
+
+    policy: PolicyName = "graceful"
+    condition: Name | None = None
+    """For the policy `conditional`: the condition of the handoff. With ``when="conditional"``: the
+    model is offered the handoff while it holds."""
+    when: HandoffWhen = "manual"
+    trigger: HandoffTrigger | None = None
+    allow_return: bool | Literal["always"] = False
+    """Whether it may lead back to an agent that had the task before, if something changed since;
+    ``"always"``: even if nothing did, and only the depth limits it."""
+    capabilities: tuple[Name, ...] = ()
+    """Capabilities that the target must have."""
+    confirm: Confirmation | None = None
+    """It needs human approval (`RunConfig.approver`)."""
+    timeout_s: Seconds = DEFAULT_TIMEOUT_S
+    """The time for the source to finish, and then for the target to confirm."""
+    restrict_tools: bool = False
+    """The target may use only tools that the source may also use."""
+    budget: Budget | None = None
+    completes: Completion = "answer"
+
+    def __post_init__(self) -> None:
+        check_fields(self, "a handoff")
+        if self.policy == "conditional" and not self.condition:
+            raise UserError("a handoff with the policy 'conditional' needs a `condition`")
+        if type(self.policy) is not str:
+            object.__setattr__(self, "policy", str(self.policy))
+        if self.leaves_it_to_the_model:
+            object.__setattr__(self, "when", "manual")
+
+    @property
+    def leaves_it_to_the_model(self) -> bool:
+        """Whether there is no trigger or condition, so that the model decides."""
+        is_bare = self.when == "conditional" and not self.condition
+        return is_bare or (self.when == "auto" and self.trigger is None)
+
+
+DEFAULT_TERMS = HandoffTerms()
+
 
 _log = logging.getLogger("ekiden.handoff")
 

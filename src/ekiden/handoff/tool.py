@@ -11,16 +11,18 @@ from ekiden.core.agent import Agent
 from ekiden.core.checks.fields import Text, checked_arguments, either
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import ModelBehaviorError, UserError
-from ekiden.core.handoff import Handoff, HandoffInputFilter, transfer_tool_name
-from ekiden.core.handoff_terms import (
+from ekiden.core.handoff import (
     DEFAULT_TERMS,
     DEFAULT_TIMEOUT_S,
     Completion,
+    Handoff,
+    HandoffInputFilter,
     HandoffPolicy,
     HandoffTerms,
     HandoffTrigger,
     HandoffWhen,
     PolicyName,
+    transfer_tool_name,
 )
 from ekiden.core.profile import Budget, Confirmation
 from ekiden.core.tool import Enabled, ensure_strict_json_schema

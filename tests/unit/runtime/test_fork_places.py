@@ -10,7 +10,8 @@ from ekiden.audit import verify_audit
 from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.errors import UserError
-from ekiden.core.handoff_terms import Actor, HandoffTrigger
+from ekiden.core.handoff import HandoffTrigger
+from ekiden.core.handoff_terms import Actor
 from ekiden.core.roles import Assignment
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, HandoffController, Runner

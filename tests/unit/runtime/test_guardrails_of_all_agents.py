@@ -22,7 +22,8 @@ from ekiden.core.guardrails import (
     OutputGuardrailTripwireTriggered,
     handoff_guardrail,
 )
-from ekiden.core.handoff_terms import HandoffRequest, HandoffTrigger
+from ekiden.core.handoff import HandoffTrigger
+from ekiden.core.handoff_terms import HandoffRequest
 from ekiden.core.roles import AgentReply, Assignment
 from ekiden.core.runs import Waiting
 from ekiden.handoff import handoff, keep_last, person

@@ -30,7 +30,7 @@ from ekiden.storage.base import SessionFilter, SessionRow, SessionStatus, Store
 if TYPE_CHECKING:
     from ekiden.agents.definition import AgentDefinition, HandoffDefinition
     from ekiden.core.agent import Agent
-    from ekiden.core.handoff_terms import HandoffTerms, HandoffTrigger
+    from ekiden.core.handoff import HandoffTerms, HandoffTrigger
     from ekiden.core.tool import FunctionTool
     from ekiden.project.project import Project
 

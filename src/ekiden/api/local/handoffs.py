@@ -23,14 +23,8 @@ from ekiden.core.errors import (
     SessionNotWaiting,
     UnknownAgent,
 )
-from ekiden.core.handoff_terms import (
-    DEFAULT_TIMEOUT_S,
-    Actor,
-    HandoffContext,
-    HandoffRequest,
-    HandoffResult,
-    PolicyName,
-)
+from ekiden.core.handoff import DEFAULT_TIMEOUT_S, PolicyName
+from ekiden.core.handoff_terms import Actor, HandoffContext, HandoffRequest, HandoffResult
 from ekiden.core.runs import ACTIVE, Run, RunError, run_id_of
 from ekiden.handoff.filters.report import filter_report
 from ekiden.handoff.lifecycle import FINAL

@@ -10,8 +10,8 @@ from ekiden.core.agent import Agent, Instructions
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import UserError
 from ekiden.core.guardrails import HandoffGuardrail
-from ekiden.core.handoff import Handoff
-from ekiden.core.handoff_terms import DEFAULT_TERMS, HandoffRequest
+from ekiden.core.handoff import DEFAULT_TERMS, Handoff
+from ekiden.core.handoff_terms import HandoffRequest
 from ekiden.core.hooks import AgentHooks, RunHooks
 from ekiden.core.profile import Capability
 from ekiden.core.tool import Enabled, Tool

@@ -11,8 +11,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import UserError
-from ekiden.core.handoff import Handoff
-from ekiden.core.handoff_terms import PolicyName
+from ekiden.core.handoff import Handoff, PolicyName
 from ekiden.core.profile import Confirmation
 from ekiden.core.tool import Enabled, FunctionTool, Tool
 from ekiden.core.values import dumps, loads
