@@ -10,7 +10,7 @@ from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import ModelError
 from ekiden.core.handoff import PolicyName
-from ekiden.core.handoff_terms import HandoffRequest
+from ekiden.core.handoff_request import HandoffRequest
 from ekiden.core.hooks import AgentHooks
 from ekiden.core.profile import Capability
 from ekiden.core.roles import Approval, ConfirmationRequest

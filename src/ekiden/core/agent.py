@@ -22,7 +22,7 @@ from ekiden.core.context import Parameterized, RunContextWrapper, TContext, Tool
 from ekiden.core.conversation.model import Model, ModelSettings
 from ekiden.core.errors import ModelBehaviorError, UnknownAgent, UserError
 from ekiden.core.handoff import Handoff, transfer_tool_name
-from ekiden.core.handoff_terms import HandoffRequest
+from ekiden.core.handoff_request import HandoffRequest
 from ekiden.core.hooks import AgentHooks
 from ekiden.core.profile import (
     BY_FIELD,

@@ -13,7 +13,7 @@ from ekiden.core.conversation.model import Item
 from ekiden.core.errors import EkidenError, UserError
 
 if TYPE_CHECKING:
-    from ekiden.core.handoff_terms import HandoffRequest
+    from ekiden.core.handoff_request import HandoffRequest
 
 OnFailure: TypeAlias = Literal["reject", "repair", "warn"]
 """`reject`: the run ends. `repair`: the producer is asked again with the fault, a few times, then

@@ -25,7 +25,7 @@ from ekiden.core.guardrails import (
     Violation,
     name_of,
 )
-from ekiden.core.handoff_terms import HandoffRequest
+from ekiden.core.handoff_request import HandoffRequest
 from ekiden.core.tool_guardrails import (
     ToolGuardrailFunctionOutput,
     ToolInputGuardrail,

@@ -8,7 +8,7 @@ from typing import Any, Final
 from ekiden.core.agent import Agent
 from ekiden.core.errors import HandoffError, HandoffRefused
 from ekiden.core.handoff import Handoff
-from ekiden.core.handoff_terms import StatusName
+from ekiden.core.handoff_request import StatusName
 from ekiden.core.text import suggestion
 from ekiden.handoff.offers import default_handoff
 

@@ -12,7 +12,7 @@ from ekiden.collaboration import Collaboration, Collaborations, CollaborationSet
 from ekiden.collaboration.ledger import EXECUTIONS
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.errors.collaboration import ProtocolError
-from ekiden.core.handoff_terms import HandoffFailure, HandoffResult
+from ekiden.core.handoff_request import HandoffFailure, HandoffResult
 from ekiden.core.values import SYSTEM_CLOCK
 from ekiden.storage.base import DocumentWrite
 from tests.unit.collaboration.offices import SETTINGS, Office, Recorder, path

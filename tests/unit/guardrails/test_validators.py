@@ -11,7 +11,7 @@ import pytest
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.errors import UserError
 from ekiden.core.guardrails import Violation
-from ekiden.core.handoff_terms import HandoffContext, HandoffRequest
+from ekiden.core.handoff_request import HandoffContext, HandoffRequest
 from ekiden.core.tool_guardrails import ToolInputGuardrailData, ToolOutputGuardrailData
 from ekiden.guardrails import (
     GuardrailUnusable,

@@ -11,7 +11,7 @@ from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import HandoffTrigger
-from ekiden.core.handoff_terms import Actor
+from ekiden.core.handoff_request import Actor
 from ekiden.core.roles import Assignment
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, HandoffController, Runner

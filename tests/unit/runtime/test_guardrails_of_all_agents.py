@@ -23,7 +23,7 @@ from ekiden.core.guardrails import (
     handoff_guardrail,
 )
 from ekiden.core.handoff import HandoffTrigger
-from ekiden.core.handoff_terms import HandoffRequest
+from ekiden.core.handoff_request import HandoffRequest
 from ekiden.core.roles import AgentReply, Assignment
 from ekiden.core.runs import Waiting
 from ekiden.handoff import handoff, keep_last, person

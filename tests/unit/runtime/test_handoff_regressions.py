@@ -11,7 +11,7 @@ from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import HandoffTrigger
-from ekiden.core.handoff_terms import Decline, HandoffRequest
+from ekiden.core.handoff_request import Decline, HandoffRequest
 from ekiden.core.profile import Budget
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.handoff import handoff, person

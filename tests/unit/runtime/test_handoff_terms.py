@@ -13,7 +13,7 @@ from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import QueryTimeout
 from ekiden.core.handoff import HandoffPolicy, HandoffTerms, PolicyName
-from ekiden.core.handoff_terms import HandoffStatus, StatusName
+from ekiden.core.handoff_request import HandoffStatus, StatusName
 from ekiden.core.profile import Budget, Confirmation
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.runs import OutOfBudget

@@ -10,7 +10,7 @@ from ekiden.core.conversation.model import Item
 from ekiden.core.errors import SessionNotFound, StaleDocument
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff import DEFAULT_TIMEOUT_S, PolicyName
-from ekiden.core.handoff_terms import A_PROGRAM, Actor, HandoffFailure
+from ekiden.core.handoff_request import A_PROGRAM, Actor, HandoffFailure
 from ekiden.core.values import dumps
 from ekiden.storage.base import Document, DocumentWrite, Store
 

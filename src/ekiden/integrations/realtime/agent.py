@@ -11,7 +11,7 @@ from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import UserError
 from ekiden.core.guardrails import HandoffGuardrail
 from ekiden.core.handoff import DEFAULT_TERMS, Handoff
-from ekiden.core.handoff_terms import HandoffRequest
+from ekiden.core.handoff_request import HandoffRequest
 from ekiden.core.hooks import AgentHooks, RunHooks
 from ekiden.core.profile import Capability
 from ekiden.core.tool import Enabled, Tool

@@ -11,7 +11,7 @@ from ekiden.core.context import AgentHookContext
 from ekiden.core.conversation.model import function_call
 from ekiden.core.errors import EkidenError, HandoffRefused, UserError
 from ekiden.core.handoff import Handoff
-from ekiden.core.handoff_terms import A_PROGRAM
+from ekiden.core.handoff_request import A_PROGRAM
 from ekiden.core.privacy.masking import cover
 from ekiden.core.values import new_id
 from ekiden.handoff.lifecycle import edge_between

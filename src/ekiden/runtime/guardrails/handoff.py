@@ -21,7 +21,7 @@ from ekiden.core.guardrails import (
     HandoffGuardrailTripwireTriggered,
     shown,
 )
-from ekiden.core.handoff_terms import HandoffRequest
+from ekiden.core.handoff_request import HandoffRequest
 from ekiden.core.values import loads
 from ekiden.runtime.conversation import view_for_others
 from ekiden.runtime.guardrails.checks import Checked, examine, finding, own_copy, violations_of

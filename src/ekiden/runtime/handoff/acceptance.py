@@ -13,7 +13,7 @@ from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import call_ids, function_call
 from ekiden.core.errors import HandoffRefused, UnknownAgent, UserError
 from ekiden.core.faults import fault_point
-from ekiden.core.handoff_terms import Decline
+from ekiden.core.handoff_request import Decline
 from ekiden.core.tool import FunctionTool
 from ekiden.handoff import BEST
 from ekiden.handoff.lifecycle import check_capabilities, check_depth, not_found, unavailable

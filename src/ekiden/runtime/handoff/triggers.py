@@ -9,7 +9,7 @@ from typing import Any
 
 from ekiden.core.errors import error_names
 from ekiden.core.handoff import Handoff, HandoffTrigger
-from ekiden.core.handoff_terms import Actor
+from ekiden.core.handoff_request import Actor
 from ekiden.core.values import dumps
 from ekiden.runtime.conversation import facts_of, shown_evaluation
 from ekiden.runtime.handoff.controller import carry_out, store_refusal

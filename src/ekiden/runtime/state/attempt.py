@@ -10,7 +10,7 @@ from typing import Any
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import Item
 from ekiden.core.handoff import Handoff, PolicyName
-from ekiden.core.handoff_terms import Actor, HandoffContext, HandoffRequest
+from ekiden.core.handoff_request import Actor, HandoffContext, HandoffRequest
 from ekiden.handoff.lifecycle import Lifecycle
 from ekiden.handoff.records.requests import TriedHandoff
 from ekiden.runtime.state.findings import Finding

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from ekiden.core.events import Event, EventType
 from ekiden.core.handoff import PolicyName
-from ekiden.core.handoff_terms import StatusName
+from ekiden.core.handoff_request import StatusName
 from ekiden.core.values import SYSTEM_CLOCK
 from ekiden.inbox.life import ChangeName
 from ekiden.routing.decision import Method

@@ -1,4 +1,4 @@
-"""The policy of a handoff, the request for one, and its result."""
+"""A request for a handoff: its status, actor and context, and its result."""
 
 from __future__ import annotations
 
