@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser console demo test-unit test test-all test-frameworks coverage check format lock bench docs openapi conformance examples mutations clean
+.PHONY: help setup browser console demo test-unit test test-all test-frameworks coverage check format lock bench docs pages conformance examples mutations clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,7 +56,7 @@ console/node_modules/.installed: console/package-lock.json $(VENV)/.locked
 	$(NPM) ci --silent
 	@touch $@
 
-console: setup openapi console/node_modules/.installed  ## Build the console from console/ into the package
+console: setup pages console/node_modules/.installed  ## Build the console from console/ into the package
 	$(NPM) run --silent types
 	$(NPM) run --silent check
 	$(NPM) run --silent build
@@ -144,8 +144,8 @@ docs: $(VENV)/.docs  ## Build the documentation site into site/, warnings are er
 	@! grep -rlE '(<script[^>]*src|<link[^>]*href)="(https?:)?//' site --include='*.html' || \
 		{ echo "These pages load something from the network" >&2; exit 1; }
 
-openapi: setup  ## Write docs/openapi.json anew
-	$(BIN)/python -m ekiden.server.document > docs/openapi.json
+pages: setup  ## Write everything that is generated in docs/ anew
+	$(BIN)/python -m tests.docs.generated
 
 clean:  ## Remove what the other targets made
 	rm -rf $(VENV) .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build site docs/python.md

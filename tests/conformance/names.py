@@ -2,9 +2,9 @@
 
     python tests/conformance/names.py
 
-writes `public_names.json` and the table of `docs/compat.md`. A public module has no underscore in
-its path and is not `run_internal`; its public names are its ``__all__``, else the names that it
-defines without an underscore.
+writes `public_names.json`; `make pages` then writes the table of `docs/compat.md`. A public module
+has no underscore in its path and is not `run_internal`; its public names are its ``__all__``, else
+the names that it defines without an underscore.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "src" / "ekiden" / "compat" / "agents" / "public_names.json"
-PAGE = ROOT / "docs" / "compat.md"
-BEGIN, END = "<!-- names: begin -->", "<!-- names: end -->"
 
 
 def names_of_sdk() -> dict[str, list[str]]:
@@ -114,13 +112,10 @@ def table() -> str:
 
 
 def main() -> None:
-    """Write the data and the table."""
+    """Write the data."""
     found = names_of_sdk()
     rows = (f'"{key}": {json.dumps(value)}' for key, value in found.items())
     DATA.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n{table()}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

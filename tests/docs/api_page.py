@@ -1,9 +1,10 @@
-"""`docs/api.md`, made of what the application says of itself: ``python -m tests.docs.api_page``."""
+"""`docs/api.md`, made of what the application says of itself."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from ekiden.server.document import openapi_document
@@ -24,9 +25,12 @@ Lists take `limit` and `cursor`, a `POST` takes an `Idempotency-Key`, and errors
 """
 
 
+document = cache(openapi_document)
+
+
 def api_page() -> str:
     """All of it."""
-    return "\n".join([_HEAD, *_tables(openapi_document())])
+    return "\n".join([_HEAD, *_tables(document())])
 
 
 def _tables(document: Mapping[str, Any]) -> Iterator[str]:

@@ -1,9 +1,8 @@
-"""`docs/examples.md`, made of `examples`: ``python -m tests.docs.examples_page``."""
+"""`docs/examples.md`, made of `examples`."""
 
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -62,7 +61,3 @@ def _about(name: str) -> tuple[str, str, str]:
 
 def _anchor(name: str) -> str:
     return TITLES[name].lower().replace(" ", "-")
-
-
-if __name__ == "__main__":
-    sys.stdout.write(examples_page())

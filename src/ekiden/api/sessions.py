@@ -83,19 +83,27 @@ class SessionEvent(Value):
     """An event; empty fields are left out."""
 
     event_id: str
+    """Unique: session id, `/` and number; `/1`, `/2` … for events without a session."""
     event_type: EventType
+    """What happened; `Event.type`."""
     timestamp: float
-    """Seconds since 1970."""
+    """Seconds since 1970; `Event.at_us` in microseconds."""
     session_id: str
+    """Empty for events without a session."""
     seq: int
     """1, 2, 3 … in its session, without gaps."""
     agent_name: str | None = left_out()
+    """The agent that had the conversation; `Event.agent`."""
     step: str | None = left_out()
+    """The key of the recorded effect; each key is recorded once."""
     duration_ms: float | None = left_out()
+    """The duration in milliseconds; `Event.duration_us` in microseconds."""
     details: Mapping[str, Any] | None = left_out()
+    """Facts, depending on the type."""
     items: Sequence[Mapping[str, Any]] | None = left_out()
-    """The items that it added."""
+    """The parts of the conversation that it added."""
     error: str | None = left_out()
+    """The text of an error."""
 
     @property
     def event(self) -> Event:

@@ -12,19 +12,19 @@ class UsageError(UserError):
 
 
 class BadInput(UserError):
-    """The input is not valid text."""
+    """The message is empty, or not UTF-8."""
 
     code = "cli.bad_input"
 
 
 class NotConfirmed(UserError):
-    """A permanent deletion was not approved."""
+    """A deletion was not confirmed; nothing was changed."""
 
     code = "cli.not_confirmed"
 
 
 class Interrupted(EkidenError):
-    """Ctrl-C."""
+    """Stopped with Ctrl-C."""
 
     code = "cli.interrupted"
 
@@ -44,7 +44,7 @@ class NoSessions(SessionNotFound):
 
 
 class NoRecord(EkidenError):
-    """The audit has no such record, and no handoff with that id."""
+    """The audit has no record and no handoff with this id."""
 
     code = "cli.no_record"
 

@@ -1,4 +1,4 @@
-"""An example for each command, which its help page shows."""
+"""Examples and the fields of JSON output, which the help pages of commands show."""
 
 from __future__ import annotations
 
@@ -127,3 +127,129 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "audit export": "ekiden audit export --output audit.jsonl",
 }
 """By command, or by group."""
+
+FIELDS: Final[Mapping[str, str]] = {
+    "init": "template, folder, written, kept, trusted (false if older files need trust) and model",
+    "trust": (
+        "folder, trusted, content (the hash, or null) and lines (path, line, key, value, effect); "
+        "with --list folder and trusted_at, with --revoke folder and revoked"
+    ),
+    "completion install": "shell, script and startup",
+    "chat": "an object for each line of output",
+    "run": (
+        "session_id, agent, output, outcome, chain, handoffs and usage, and waiting_for if the "
+        "session waits (id, kind, from_agent, role, subject, options, deadline_us, session_id); "
+        "with --stream a line for each event or delta, and then the result"
+    ),
+    "route": (
+        "agent (or null), method, confidence, matched_keywords, matched_patterns, candidates "
+        "(agent, score, confidence, method, matches), reason, elapsed_ms, strategy, cause, stages"
+    ),
+    "plan": (
+        "reasoning, requires_aggregation, method (model, rules, or own for Python code), tasks "
+        "(task_id, agent, description, parameters, depends_on) and notes"
+    ),
+    "trace": (
+        "spans in the order of the tree: trace_id, span_id, parent_id, kind, name, session_id, "
+        "agent_name, correlation_id, started_at, ended_at, duration_ms, status (ok, error, "
+        "waiting), error, details, content, tokens, cost, links, depth, and the sums of the "
+        "subtree, total_tokens, total_cost and unpriced_requests; with --follow a line for each "
+        "change (start, end)"
+    ),
+    "chain": "session_id, chain, handoffs, and waiting_for if the session waits",
+    "watch": "a line for each event, as `ekiden session export` has them, with its id",
+    "cost": (
+        "by, lines (the group, requests, input_tokens, cached_tokens, output_tokens, "
+        "reasoning_tokens, tokens, cost, unpriced_requests), total and unpriced_models"
+    ),
+    "serve": "url, store and workers, when the server is ready",
+    "doctor": "ok and checks (name, status, detail, not_checked)",
+    "agents list": "name, title, description, scope, model, origin, path, tools and handoffs",
+    "agents show": (
+        "the fields of `agents list`, and triggers, capabilities, available, max_sessions, "
+        "guardrails, memory, supervisor, kind and instructions"
+    ),
+    "agents validate": "ok, files, errors, warnings, not_looked_up (functions) and problems",
+    "agents import": "dry_run and files (source, status, name, path, tools, model, problems)",
+    "agents ps": (
+        "agent, known, router, the counts sessions, idle, ready and waiting, running (session_id, "
+        "owner), status (none, internal, user) and waits (agent, status, waiting_for, reason, "
+        "message_id, started_at, session_id)"
+    ),
+    "agents deadlocks": (
+        "id, cycle, message_ids, victim, given_up (failed queries of the victim), policy, "
+        "found_at, resolved and asks (from, to, message_id, text, given_up)"
+    ),
+    "agents match": (
+        "agent, score, matched, missing, by (name, tag or meaning), fits (required, capability, "
+        "proficiency, by, similarity), available and load"
+    ),
+    "session show": "the session with items, handoffs and variables",
+    "handoff start": (
+        "id, session_id, status, source, target, error (code, message), rollback_performed, "
+        "completed_at, agent, outcome, speaker, output, standing (running, waiting, ready, idle), "
+        "and problem (code, message) if the run failed"
+    ),
+    "handoff list": (
+        "id, session_id, source, target, status, by, policy, started_at, settled_at, moves "
+        "(status, at, seq), and if present reason, code, error, trigger, request, filter, "
+        "evaluation, compensated and not_compensated"
+    ),
+    "handoff show": (
+        "the fields of `handoff list`, and task_id, correlation_id, call_id, words, "
+        "compensations_failed, agent, audit and view (counts, chars_before, chars_after, rows, new)"
+    ),
+    "handoff cancel": "id, status, source, target, error, rollback_performed and completed_at",
+    "handoff answer": "the fields of `ekiden run`",
+    "message list": "the objects of GET /messages",
+    "message show": "the object of GET /messages/{id}",
+    "message requeue": "requeued",
+    "collaboration list": "the objects of GET /collaborations",
+    "inbox list": (
+        "id, kind, from_agent, subject, body, options, context, priority (1 to 4), created_at_us, "
+        "deadline_us, default, role, assignee, chain, escalate_at_us, snoozed_until_us, status, "
+        "answer, closed_at_us, closed_by, reason, session_id, message_id, tool, arguments, notice, "
+        "version; times in microseconds since 1970"
+    ),
+    "inbox show": "the item",
+    "inbox answer": "the item; with --identical answered (ids) and closed (their number)",
+    "inbox assign": "the item",
+    "inbox snooze": "the item",
+    "inbox cancel": "the item",
+    "inbox watch": (
+        "a line for each change: event_id, type (inbox.new_item, inbox.assigned, inbox.snoozed, "
+        "inbox.back, inbox.escalated, inbox.answered, inbox.expired, inbox.cancelled) and data"
+    ),
+    "worker run": (
+        "store, owner, concurrency, agents, labels and tenants when it is ready, and finished at "
+        "the end"
+    ),
+    "worker list": "workers and unserved (agents with ready sessions that no worker runs)",
+    "keys create": (
+        "id, name, tenant, scopes, status, created_at, expires_at, last_used_at, revoked_at and key"
+    ),
+    "keys list": "the fields of `keys create`, without key",
+    "keys revoke": "the fields of `keys create`, without key",
+    "store copy": (
+        "source, target, rows, seconds, audit_ok and tenants (tenant, counts, digests, audit, "
+        "leases, later: what changed in the source since)"
+    ),
+    "store backup": "source, target, seconds, ok and tenants, as `store verify`; a dump has none",
+    "store restore": "source, target, seconds, ok and tenants, as `store verify`",
+    "store verify": "ok and tenants (tenant, url, ok, faults, checked, not_checked, audit)",
+    "store info": (
+        "tenant, url, engine, version, format, counts of rows, leases, unfinished (the source of "
+        "an incomplete copy) and estimated (counts above 10,000)"
+    ),
+    "audit list": (
+        "id, timestamp, session_id, type, move, actor, from, to, handoff_id, task_id, "
+        "correlation_id, reason, code, error, facts, hash and previous"
+    ),
+    "audit show": "the fields of `audit list`",
+    "audit verify": (
+        "ok, the counts sessions, chained, not_chained, events, unhashed, covered, uncovered, "
+        "decisions, compared and broken, checked, not_checked, first, and up to 1,000 links "
+        "(record_id, session_id, fault, message, timestamp)"
+    ),
+}
+"""What `--json` prints, where a program would not guess it."""

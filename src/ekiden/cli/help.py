@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ekiden.cli.examples import EXAMPLES
+from ekiden.cli.examples import EXAMPLES, FIELDS
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel
@@ -27,12 +27,12 @@ class HelpPage:
 
     def render_usage(self, console: Console, options: ConsoleOptions, usage: Any) -> None:
         """The first line."""
-        text = " ".join(("Usage:", *_plain(usage).removeprefix("Usage:").split()))
+        text = " ".join(("Usage:", *plain(usage).removeprefix("Usage:").split()))
         _print(console, [*_wrapped(text, indent=len("Usage: ")), ""])
 
     def render_description(self, console: Console, options: ConsoleOptions, told: Any) -> None:
         """What the command does, and an example."""
-        lines = list(paragraphs(_plain(told)))
+        lines = list(paragraphs(plain(told)))
         example = EXAMPLES.get(" ".join(self._words[:2])) or EXAMPLES.get(" ".join(self._words[:1]))
         if example is not None:
             lines += ["Example:" if "\n" not in example else "Examples:", ""]
@@ -43,9 +43,10 @@ class HelpPage:
         """Arguments, options or commands."""
         if not panel.entries:
             return
-        lines = [f"{_plain(panel.title)}:"]
+        lines = [f"{plain(panel.title)}:"]
+        fields = FIELDS.get(" ".join(self._words[:2])) or FIELDS.get(" ".join(self._words[:1]))
         for entry in panel.entries:
-            lines += described(_names(entry), _text(entry))
+            lines += described(shown_name(entry), shown_text(entry, fields))
         _print(console, [*lines, ""])
 
 
@@ -65,7 +66,7 @@ def paragraphs(text: str) -> Iterable[str]:
         yield ""
 
 
-def _names(entry: HelpEntry) -> str:
+def shown_name(entry: HelpEntry) -> str:
     """The name to show; an older one is left out, a short one stays."""
     if entry.positional_label:
         return entry.positional_label
@@ -74,13 +75,16 @@ def _names(entry: HelpEntry) -> str:
     return f"{label} {entry.metavar}" if entry.metavar else label
 
 
-def _text(entry: HelpEntry) -> str:
-    parts = [" ".join(_plain(entry.description).split())]
+def shown_text(entry: HelpEntry, fields: str | None = None) -> str:
+    """What an option does, its values, and the `fields` that `--json` prints."""
+    parts = [" ".join(plain(entry.description).split())]
+    if fields is not None and "--json" in entry.positive_names:
+        parts = [f"{parts[0].removesuffix('.')}: {fields}."]
     if entry.choices:
         parts.append(f"[choices: {', '.join(entry.choices)}]")
     if entry.env_var:
         parts.append(f"[env var: {', '.join(entry.env_var)}]")
-    if entry.default is not None:
+    if entry.default not in (None, "()", "False"):
         parts.append(f"[default: {entry.default}]")
     if entry.required:
         parts.append("[required]")
@@ -98,7 +102,8 @@ def _wrapped(text: str, *, indent: int = 0) -> list[str]:
     )
 
 
-def _plain(told: Any) -> str:
+def plain(told: Any) -> str:
+    """A part of a help page as text."""
     text = getattr(told, "primary_renderable", told)
     return str(getattr(text, "plain", text) or "").strip("\n")
 

@@ -139,8 +139,9 @@ StoreOption: TypeAlias = Annotated[
     Parameter(
         name="--store",
         env_var="EKIDEN_STORE",
+        show_env_var=False,
         help="The session store: a path, sqlite:///path, postgresql://… or memory:; by default "
-        "the setting `store`, which is .ekiden/ekiden.db.",
+        "EKIDEN_STORE, then the setting `store` (.ekiden/ekiden.db).",
     ),
 ]
 TeamOption: TypeAlias = Annotated[

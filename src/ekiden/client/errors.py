@@ -19,7 +19,7 @@ from ekiden.core.errors import EkidenError, UserError
 
 
 class ServerUnavailable(EkidenError):
-    """The server is unreachable, or the connection was lost; its runs continue."""
+    """The server cannot be reached, or disconnected; started runs continue there."""
 
     code = "client.unavailable"
 
@@ -29,7 +29,8 @@ class ServerUnavailable(EkidenError):
 
 
 class ServerProblem(EkidenError):
-    """The server refused a request with a code that this version of Ekiden does not know."""
+    """The server refused a request with an unknown code (then in `code`), or is not an Ekiden
+    server; see `status` and `facts`."""
 
     code = "client.problem"
 
@@ -43,7 +44,7 @@ class ServerProblem(EkidenError):
 
 
 class ClientMisconfigured(UserError):
-    """The client's configuration is invalid; the message says what to change."""
+    """The address or the key is invalid, or a package is missing."""
 
     code = "client.misconfigured"
 

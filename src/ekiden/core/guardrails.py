@@ -320,7 +320,8 @@ class GuardrailError(EkidenError):
 
 
 class GuardrailFailed(GuardrailError):
-    """A guardrail could not decide: it raised, returned nothing usable, or timed out.
+    """The guardrail raised, returned nothing usable or exceeded `tool_timeout_s`; see `__cause__`,
+    correct it and resume.
 
     Guardrails fail closed; `__cause__` is the original exception.
     """
@@ -340,7 +341,7 @@ class GuardrailFailed(GuardrailError):
 
 
 class InputGuardrailTripwireTriggered(GuardrailError):
-    """An input guardrail blocked an agent's input.
+    """An input guardrail rejected the input of an agent; see `guardrail_result.output`.
 
     `guardrail_result.output` is its result.
     """
@@ -360,7 +361,8 @@ class InputGuardrailTripwireTriggered(GuardrailError):
 
 
 class OutputGuardrailTripwireTriggered(GuardrailError):
-    """An output guardrail blocked an agent's answer; it was not delivered.
+    """An output guardrail rejected the answer, which was not shown; with `repair`, after `tries`
+    attempts.
 
     `guardrail_result` has the answer and the guardrail's result; `violations` are those of all
     guardrails that failed.
@@ -382,7 +384,7 @@ class OutputGuardrailTripwireTriggered(GuardrailError):
 
 
 class HandoffGuardrailTripwireTriggered(GuardrailError):
-    """A handoff guardrail ended the run; the handoff was not made.
+    """A handoff guardrail rejected the data of a handoff, which was not made.
 
     `guardrail_result` has the request and the guardrail's result; `violations` are those of all
     guardrails that failed.
@@ -403,7 +405,7 @@ class HandoffGuardrailTripwireTriggered(GuardrailError):
 
 
 class ToolInputGuardrailTripwireTriggered(GuardrailError):
-    """A guardrail ended the run because of a tool call, which was not made."""
+    """A guardrail rejected a tool call, which was not made; see `output.output_info`."""
 
     code = "guardrail.tool_input"
 
@@ -419,7 +421,7 @@ class ToolInputGuardrailTripwireTriggered(GuardrailError):
 
 
 class ToolOutputGuardrailTripwireTriggered(GuardrailError):
-    """A guardrail ended the run because of a tool's output; the tool has already run."""
+    """A guardrail rejected the output of a tool, which has had its effect."""
 
     code = "guardrail.tool_output"
 

@@ -27,7 +27,8 @@ AskModel: TypeAlias = Callable[[ModelRequest], Awaitable[ModelResponse]]
 
 
 class PlanFailed(EkidenError):
-    """No task of a plan succeeded, so there is no answer."""
+    """No task of a supervisor's plan succeeded; the message has their errors. Correct the cause and
+    send the request again."""
 
     code = "plan.failed"
 

@@ -150,13 +150,13 @@ def pointer(path: Iterable[str | int]) -> str:
 
 
 class GuardrailUnusable(UserError):
-    """The arguments cannot make a guardrail; the message says why."""
+    """A guardrail is defined wrongly, or the extra `guardrails` is missing."""
 
     code = "guardrail.unusable"
 
 
 class SchemaUnusable(GuardrailUnusable):
-    """A JSON Schema cannot be used to check answers."""
+    """A JSON Schema cannot be used; see `path` and `problem`."""
 
     code = "guardrail.bad_schema"
 

@@ -65,7 +65,7 @@ def references(value: Any) -> Iterator[str]:
 
 def test_the_file_is_what_the_server_says() -> None:
     same = FILE.read_text(encoding="utf-8") == document_text()
-    assert same, "docs/openapi.json is old: write it anew with `make openapi`"
+    assert same, "docs/openapi.json is old: write it anew with `make pages`"
 
 
 async def test_the_server_has_it_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,7 +121,11 @@ async def audit_verify(
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
-    """Check that stored events were not altered; name the first broken link."""
+    """Check that stored events were not altered; name the first broken link of each session.
+
+    The exit code is 8 when one is broken. Events without hashes, from runs without events, are
+    counted and are not an error.
+    """
     from contextlib import ExitStack
 
     from ekiden.cli.exits import Exit

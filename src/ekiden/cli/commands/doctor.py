@@ -11,7 +11,11 @@ from ekiden.cli.tables import print_table
 
 
 async def doctor(*, store: StoreOption = STORE, as_json: JsonOption = False) -> int:
-    """Check this installation and the store; a store of an older format is migrated."""
+    """Check this installation and the store; a store of an older format is migrated.
+
+    It checks settings, Python, the database engine, the store's format and integrity, the disk's
+    fsync, the extras and local models, and prints how to install what is missing.
+    """
     from ekiden.cli.projects import store_address
     from ekiden.core.errors import UserError
     from ekiden.project.doctor import Check, examine

@@ -37,7 +37,8 @@ async def mirror_run(
 
     The settings `mirror.…` name the target. While the mirror is unavailable, events wait in the
     store. Ctrl-C ends it; the next run continues from there. If several processes run this command,
-    one sends and the others wait to take over.
+    one sends and the others wait to take over. With --once the exit code is 1 if something could
+    not be sent.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit, note, say

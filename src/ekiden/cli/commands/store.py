@@ -52,7 +52,8 @@ async def store_copy(
     """Copy everything from SQLite to PostgreSQL, and compare the two.
 
     The copy has the source's state at its start; the source is not changed. The target cannot be
-    used until it was compared and its audit verified.
+    used until it was compared and its audit verified. The exit code is 8 when the audit of the
+    source is broken.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit
@@ -84,7 +85,8 @@ async def store_backup(
     """Back up the store into a file, while it is in use.
 
     The backup of a SQLite store is a SQLite store: open it with `--store FILE`. Stores of other
-    tenants go into a folder next to it. The backup of a PostgreSQL store is a dump of pg_dump.
+    tenants go into a folder next to it. The backup of a PostgreSQL store is a dump of pg_dump. The
+    exit code is 8 when the store has faults.
     """
     from ekiden.cli.projects import store_address
     from ekiden.project.copying import backup_store
@@ -104,7 +106,7 @@ async def store_restore(
     store: StoreOption = STORE,
     as_json: JsonOption = False,
 ) -> int:
-    """Restore a backup into an empty or new store; the file is not changed."""
+    """Restore a backup into an empty or new store, and verify it; the file is not changed."""
     from ekiden.cli.projects import store_address
     from ekiden.project.copying import restore_store
 
@@ -117,7 +119,11 @@ async def store_restore(
 async def store_verify(
     *, tenants: TenantsOption = None, store: StoreOption = STORE, as_json: JsonOption = False
 ) -> int:
-    """Read everything in the store, and report faults; nothing is changed."""
+    """Read everything in the store, and report faults; nothing is changed.
+
+    It checks the audit of every session, event numbers, orphaned rows, JSON, and the SQLite file or
+    PostgreSQL's page checksums. The exit code is 8 for any fault.
+    """
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit
     from ekiden.cli.projects import store_address

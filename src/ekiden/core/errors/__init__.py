@@ -81,7 +81,7 @@ class UserError(EkidenError):
 
 
 class UnknownAgent(UserError):
-    """A session or a request names an agent that the team does not have."""
+    """The team does not have the agent that a session or a request names; use one that has it."""
 
     code = "agent.unknown"
 
@@ -106,7 +106,7 @@ class UnknownAgent(UserError):
 
 
 class AgentFilesInvalid(UserError):
-    """Agent files have faults; `problems` lists all of them."""
+    """Agent files have errors; `problems` lists them with file, line and column."""
 
     code = "agent.invalid"
 
@@ -119,7 +119,7 @@ class AgentFilesInvalid(UserError):
 
 
 class SettingsInvalid(UserError):
-    """Settings are invalid; `problems` lists all faults."""
+    """Settings are wrong; `problems` lists them with file, line and column, or the variable."""
 
     code = "settings.invalid"
 
@@ -133,7 +133,7 @@ class SettingsInvalid(UserError):
 
 
 class UnknownSetting(UserError):
-    """There is no setting with this name."""
+    """There is no such setting; the message suggests the nearest name."""
 
     code = "settings.unknown"
 
@@ -144,14 +144,15 @@ class UnknownSetting(UserError):
 
 
 class SettingsNotWritten(UserError):
-    """A settings file could not be changed; it is unchanged."""
+    """A settings file cannot be changed: no permission, disk full, or locked by another process; it
+    is unchanged."""
 
     code = "settings.not_written"
 
 
 class FolderNotTrusted(UserError):
-    """The files of a folder name code, commands, addresses or weaker approval, but the folder is
-    not trusted; `risks` are the lines."""
+    """Files of the folder name code, programs, addresses or weaker approval; check the lines in
+    `risks`, then trust the folder."""
 
     code = "project.not_trusted"
 
@@ -165,13 +166,15 @@ class FolderNotTrusted(UserError):
 
 
 class TrustNotStored(UserError):
-    """The user's list of trusted folders cannot be read or written; it is unchanged."""
+    """The list of trusted folders cannot be read or written, or is from a newer Ekiden; it is
+    unchanged."""
 
     code = "trust.not_stored"
 
 
 class UnknownTool(UserError):
-    """There is no tool with the name that an agent gives."""
+    """A name in `tools.allow` is not registered, built in, in a module or on an MCP server; the
+    message suggests the nearest name."""
 
     code = "tool.unknown"
 
@@ -186,7 +189,7 @@ class UnknownTool(UserError):
 
 
 class ToolUnusable(UserError):
-    """A tool exists, but its module fails on import, or it is not a valid tool."""
+    """The module of a tool fails on import, or the name is not a tool; see the message."""
 
     code = "tool.unusable"
 
@@ -196,7 +199,8 @@ class ToolUnusable(UserError):
 
 
 class CallChanged(UserError):
-    """Interrupted code makes a different call on resume, or none.
+    """Interrupted code makes a different call on resume; decide in the inbox item `item`, or
+    restore the earlier code.
 
     `before` is the original call. If the session is stored, a person decides in inbox item `item`.
     """
@@ -217,7 +221,8 @@ class CallChanged(UserError):
 
 
 class ConditionError(UserError):
-    """A condition cannot be parsed; the message shows where and says what to write instead."""
+    """A condition cannot be parsed; the message shows where and suggests a fix; see also `problem`,
+    `text` and `position`."""
 
     code = "condition.invalid"
 
@@ -235,7 +240,8 @@ class RoutingError(EkidenError):
 
 
 class NoRoute(RoutingError):
-    """No agent matches a request, and the settings name no `fallback`."""
+    """No agent matches and the fallback is `none`; name an agent with `@name`, or set the fallback
+    to `prompt_user` or `default_agent`."""
 
     code = "route.none"
 
@@ -248,13 +254,13 @@ class NoRoute(RoutingError):
 
 
 class HandoffError(EkidenError):
-    """A handoff could not be made, or not be rolled back."""
+    """A handoff could not be made or rolled back."""
 
     code = "handoff.failed"
 
 
 class HandoffRefused(HandoffError):
-    """A handoff was refused; `refusal` is the code for programs: ``"MAX_DEPTH_EXCEEDED"``.
+    """The handoff was refused or rolled back; `refusal` is the code, such as `MAX_DEPTH_EXCEEDED`.
 
     The agent keeps the conversation.
     """
@@ -270,7 +276,7 @@ class HandoffRefused(HandoffError):
 
 
 class HandoffNotFound(HandoffError):
-    """No handoff has this id."""
+    """No handoff has this id; see `ekiden handoff list`."""
 
     code = "handoff.not_found"
 
@@ -282,7 +288,8 @@ class HandoffNotFound(HandoffError):
 
 
 class HandoffSettled(HandoffError):
-    """A handoff was already confirmed, refused or rolled back: it cannot be cancelled."""
+    """The handoff cannot be cancelled: it was already confirmed, refused or rolled back; see
+    `handoff`."""
 
     code = "handoff.settled"
 
@@ -293,13 +300,14 @@ class HandoffSettled(HandoffError):
 
 
 class ModelBehaviorError(EkidenError):
-    """The model's output is unusable, such as malformed JSON."""
+    """The model gave an unusable answer, or kept requesting what does not exist; change the
+    instructions or the model, and resume."""
 
     code = "model.behavior"
 
 
 class ModelError(EkidenError):
-    """The provider failed, after all sensible retries."""
+    """The provider failed after all retries; `status` is the HTTP status; resume later."""
 
     code = "model.failed"
 
@@ -309,7 +317,7 @@ class ModelError(EkidenError):
 
 
 class ModelTimeout(ModelError):
-    """The model gave no complete answer in time."""
+    """The model gave no complete answer within `model_timeout_s`; resume, or raise the limit."""
 
     code = "model.timeout"
 
@@ -320,19 +328,19 @@ class ModelTimeout(ModelError):
 
 
 class ModelRefused(ModelError):
-    """The model declined to answer."""
+    """The model declined to answer. Raised only by `raise_for_outcome()`."""
 
     code = "model.refused"
 
 
 class ToolError(EkidenError):
-    """A tool failed, and its agent is set to fail the run."""
+    """A tool called with `ctx.call` failed, or its agent is set to fail the run."""
 
     code = "tool.failed"
 
 
 class ToolTimeout(ToolError):
-    """A tool did not return in time and was cancelled."""
+    """A tool did not return in time; it may have had an effect."""
 
     code = "tool.timeout"
 
@@ -341,7 +349,8 @@ class ToolTimeout(ToolError):
 
 
 class McpUnavailable(ToolError):
-    """An MCP server cannot be started or reached, or it died."""
+    """An MCP server cannot be started or reached, or died; the message ends with its last standard
+    error lines."""
 
     code = "mcp.unavailable"
 
@@ -351,7 +360,8 @@ class McpUnavailable(ToolError):
 
 
 class OutOfBudgetError(EkidenError):
-    """A run reached one of its limits; its work is kept and it can be resumed."""
+    """A limit of tokens, seconds or money was reached; the work is kept: resume with a higher
+    limit. Raised only by `raise_for_outcome()`."""
 
     code = "run.out_of_budget"
 
@@ -386,13 +396,13 @@ _LIMITED = {
 
 
 class MaxTurnsExceeded(OutOfBudgetError):
-    """A run reached its limit of model turns."""
+    """The run reached its limit of model turns; resume it with a higher one."""
 
     code = "run.max_turns"
 
 
 class SessionError(EkidenError):
-    """Base class of session errors."""
+    """Base class of session errors; `session_id` names the session."""
 
     code = "session.error"
 
@@ -402,7 +412,7 @@ class SessionError(EkidenError):
 
 
 class SessionNotWaiting(SessionError):
-    """A person answers a session that does not wait for a person."""
+    """The session does not wait for a person; send it a message, or hand it to people."""
 
     code = "session.not_waiting"
 
@@ -415,7 +425,7 @@ class SessionNotWaiting(SessionError):
 
 
 class SessionNotFound(SessionError):
-    """No session has this id."""
+    """No session has this id; see `ekiden session list`."""
 
     code = "session.not_found"
 
@@ -436,7 +446,7 @@ class SessionExists(SessionError):
 
 
 class SessionBusy(SessionError):
-    """Another process runs the session."""
+    """Another run has the session; wait, or use `on_busy="wait"`."""
 
     code = "session.busy"
 
@@ -451,7 +461,7 @@ class SessionBusy(SessionError):
 
 
 class LeaseLost(SessionError):
-    """This process no longer owns the session; nothing it tried to write was stored."""
+    """Another process may have the session; nothing was written; run or resume it again."""
 
     code = "session.lease_lost"
 
@@ -470,7 +480,7 @@ class StoreError(EkidenError):
 
 
 class StoreUnavailable(StoreError):
-    """The database is unreachable, full, or fails; acknowledged writes are safe."""
+    """The database is unreachable, full or fails; acknowledged data is safe; try again."""
 
     code = "store.unavailable"
     is_away = False
@@ -478,7 +488,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreReadOnly(StoreUnavailable):
-    """The store is read-only."""
+    """The store is read-only; check that this user may write to it."""
 
     code = "store.read_only"
 
@@ -489,7 +499,7 @@ class StoreReadOnly(StoreUnavailable):
 
 
 class StoreEmpty(StoreError):
-    """The store has none of its tables."""
+    """The file or database has no tables of a store; restore it, or name another."""
 
     code = "store.empty"
 
@@ -501,7 +511,7 @@ class StoreEmpty(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """Stored data cannot be read: no version of Ekiden wrote it like this."""
+    """Stored data cannot be read; `ekiden store verify` shows where; restore a backup."""
 
     code = "store.damaged"
 
@@ -514,7 +524,7 @@ class StoreDamaged(StoreError):
 
 
 class StoreTooNew(StoreError):
-    """A newer Ekiden wrote this store."""
+    """A newer Ekiden wrote this store in an incompatible format; upgrade it in every process."""
 
     code = "store.too_new"
 
@@ -528,7 +538,8 @@ class StoreTooNew(StoreError):
 
 
 class StoreTooOld(StoreError):
-    """A development version, before 0.1.0, wrote this store."""
+    """A development version before 0.1.0 wrote this store; export its sessions with that version,
+    and import them into a new store."""
 
     code = "store.too_old"
 
@@ -542,7 +553,7 @@ class StoreTooOld(StoreError):
 
 
 class EngineTooOld(StoreError):
-    """The database engine has a bug that loses data, or lacks a required feature."""
+    """The database engine loses data or lacks a feature; upgrade it."""
 
     code = "store.engine_too_old"
 
@@ -551,7 +562,7 @@ class EngineTooOld(StoreError):
 
 
 class MigrationChanged(StoreError):
-    """A migration that ran on this store differs from the one in this version of Ekiden."""
+    """The store or the installation was altered; reinstall, or restore the store."""
 
     code = "store.migration_changed"
 
@@ -563,13 +574,13 @@ class MigrationChanged(StoreError):
 
 
 class StepConflict(StoreError):
-    """A step or event is already stored; it is never stored or computed twice."""
+    """The step or event is already stored; it is never stored or computed twice."""
 
     code = "store.step_conflict"
 
 
 class StaleDocument(StoreError):
-    """A document has changed since it was read."""
+    """The document has changed since it was read; read it again."""
 
     code = "document.stale"
 
@@ -581,7 +592,7 @@ class StaleDocument(StoreError):
 
 
 class QueueFull(StoreError):
-    """A bounded queue is full."""
+    """A bounded queue is full; try again later."""
 
     code = "queue.full"
 

@@ -31,7 +31,7 @@ class CollaborationError(EkidenError):
 
 
 class CollaborationNotFound(CollaborationError):
-    """No collaboration has this id."""
+    """No collaboration has this id; closed ones are removed after a while."""
 
     code = "collaboration.not_found"
 
@@ -44,13 +44,13 @@ class CollaborationNotFound(CollaborationError):
 
 
 class CollaborationUnreadable(CollaborationError):
-    """A stored collaboration is invalid, or was written by a newer version of Ekiden."""
+    """The stored data is not a collaboration, or is from a newer Ekiden."""
 
     code = "collaboration.unreadable"
 
 
 class CollaborationBusy(CollaborationError):
-    """Too many concurrent writes to one collaboration; this move was not made."""
+    """Too many concurrent moves in one collaboration; nothing was changed, try again."""
 
     code = "collaboration.busy"
 
@@ -63,7 +63,7 @@ class CollaborationBusy(CollaborationError):
 
 
 class ProtocolError(CollaborationError):
-    """A message does not fit the collaboration's phase; `fits` are the phases where it would."""
+    """The move does not fit the phase; `fits` lists the phases that do."""
 
     code = "collaboration.phase"
 
@@ -80,7 +80,7 @@ class ProtocolError(CollaborationError):
 
 
 class NotAParticipant(CollaborationError):
-    """An agent is not a participant, or not in the role that this needs."""
+    """The agent does not take part in the collaboration, or not in this role."""
 
     code = "collaboration.not_participant"
 
@@ -90,7 +90,7 @@ class NotAParticipant(CollaborationError):
 
 
 class NotYourTurn(CollaborationError):
-    """The other side must answer first."""
+    """The other side has to answer these terms; accept them, wait, or cancel."""
 
     code = "collaboration.turn"
 
@@ -103,7 +103,7 @@ class NotYourTurn(CollaborationError):
 
 
 class AnsweredAlready(CollaborationError):
-    """An agent already gave this answer; it counts once."""
+    """The agent already gave this answer; it counts once."""
 
     code = "collaboration.answered"
 
@@ -115,7 +115,7 @@ class AnsweredAlready(CollaborationError):
 
 
 class TermsSuperseded(CollaborationError):
-    """An answer refers to terms that are no longer current."""
+    """The terms were replaced; read and answer the new ones."""
 
     code = "collaboration.superseded"
 
@@ -128,7 +128,7 @@ class TermsSuperseded(CollaborationError):
 
 
 class RoundsExhausted(CollaborationError):
-    """No more counter-proposals: accept or reject the last terms, or cancel."""
+    """No more counter-proposals; accept, reject or cancel."""
 
     code = "collaboration.rounds"
 
@@ -153,7 +153,7 @@ class MessageMalformed(MessageRefused):
 
 
 class SignatureInvalid(MessageRefused):
-    """It was not signed with the store's key, or it was changed afterwards."""
+    """The message was forged, or changed after it was signed."""
 
     code = "collaboration.signature"
 
@@ -166,7 +166,7 @@ class SignatureInvalid(MessageRefused):
 
 
 class MessageReplayed(MessageRefused):
-    """It was already sent, and counted then."""
+    """The message was already sent, and counted then."""
 
     code = "collaboration.replayed"
 
@@ -179,7 +179,7 @@ class MessageReplayed(MessageRefused):
 
 
 class MessageExpired(MessageRefused):
-    """It arrived after its time to live."""
+    """The message is too old; send it again."""
 
     code = "collaboration.message_expired"
 

@@ -27,25 +27,27 @@ class RemoteAgentError(EkidenError):
 
 
 class RemoteAgentUnavailable(RemoteAgentError):
-    """A remote agent is unreachable, or takes too long: try again later."""
+    """The remote agent is unreachable or too slow, or its credentials are missing in the
+    environment; try again later."""
 
     code = "a2a.unavailable"
 
 
 class RemoteAgentFailed(RemoteAgentError):
-    """A remote agent reports that it failed, or stopped the task."""
+    """The remote task failed or was cancelled there."""
 
     code = "a2a.failed"
 
 
 class RemoteAgentInvalid(RemoteAgentError):
-    """A remote agent's response is unusable: no card, another host, too large."""
+    """The remote agent has no card, the card points to another host, or the answer is too long."""
 
     code = "a2a.invalid"
 
 
 class ForeignAgentError(EkidenError):
-    """An agent of another framework failed; `__cause__` is the exception of the framework."""
+    """An agent of another framework raised an exception (the cause of this one) or broke the
+    contract; a handoff to it is rolled back."""
 
     code = "agent.foreign_failed"
 
@@ -55,7 +57,8 @@ class ForeignAgentError(EkidenError):
 
 
 class FrameworkMissing(UserError):
-    """The package of a framework is missing, or its version does not work with the adapter."""
+    """The framework is not installed, or too old; install the extra, or run the agent in its own
+    process."""
 
     code = "agent.framework_missing"
 
@@ -68,7 +71,7 @@ class FrameworkMissing(UserError):
 
 
 class TemporalUnavailable(EkidenError):
-    """No Temporal server answers at the address."""
+    """No Temporal server answers at the address; start one, or set `--address`."""
 
     code = "temporal.unavailable"
 

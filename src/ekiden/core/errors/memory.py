@@ -26,7 +26,7 @@ class MemoryFailed(EkidenError):
 
 
 class NoMemory(MemoryFailed):
-    """There is no memory: no user or app is given, or the agent has none."""
+    """There is no user, or the agent has no memory; the message names the setting."""
 
     code = "memory.none"
 
@@ -38,7 +38,7 @@ class MemoryInvalid(MemoryFailed):
 
 
 class MemoryTooLarge(MemoryFailed):
-    """A key, a content or its metadata is too long; nothing was stored."""
+    """A key, a content or its metadata is too long; see `size` and `limit`. Nothing was stored."""
 
     code = "memory.too_large"
 
@@ -58,7 +58,8 @@ class MemoryNotFound(MemoryFailed):
 
 
 class NoEmbedder(MemoryFailed):
-    """A memory of the type `vector` needs an embedding model, but there is none."""
+    """A memory of the type `vector` has no embedder; install the extra `local`, set another
+    `memory.embedding_model`, or use `key_value`."""
 
     code = "memory.no_embedder"
 
@@ -77,7 +78,8 @@ class UnknownBackend(MemoryFailed):
 
 
 class BackendUnavailable(MemoryFailed):
-    """A back end was unavailable, slow, or refused.
+    """A back end was unavailable, slow, or refused. Runs are not affected: writes are queued, and
+    the store answers.
 
     Runs never see it: changes wait in the store, and searches use the store.
     """

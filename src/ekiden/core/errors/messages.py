@@ -24,13 +24,14 @@ from ekiden.core.errors import EkidenError
 
 
 class BusError(EkidenError):
-    """Base class of message errors."""
+    """Base class of bus errors; also: the bus was closed, or a chain of questions is longer than
+    `Limits.depth`."""
 
     code = "bus.failed"
 
 
 class AgentUnavailableError(BusError):
-    """No process serves the agent."""
+    """No process serves the agent; start its program, or send a message, which waits."""
 
     code = "bus.agent_unavailable"
 
@@ -43,7 +44,7 @@ class AgentUnavailableError(BusError):
 
 
 class QueryTimeout(BusError, TimeoutError):
-    """No answer came in time; a later one is stored but wakes no process."""
+    """No answer came in time; ask again, or wait longer. A late answer is stored."""
 
     code = "bus.timeout"
 
@@ -57,7 +58,7 @@ class QueryTimeout(BusError, TimeoutError):
 
 
 class QueryFailed(BusError):
-    """The other agent failed; the message says how."""
+    """The asked agent failed; see `error` and `error_code`."""
 
     code = "bus.query_failed"
 
@@ -68,7 +69,8 @@ class QueryFailed(BusError):
 
 
 class DeadlockError(BusError):
-    """Agents wait for each other in a circle; this wait was given up so that the others continue.
+    """Agents wait for each other in the circle `cycle`, and this wait was broken; ask in another
+    order, or send a message instead.
 
     `cycle` begins and ends with the same agent: ``["a", "b", "c", "a"]``.
     """
@@ -85,7 +87,7 @@ class DeadlockError(BusError):
 
 
 class MailboxFull(BusError):
-    """An agent's mailbox is full."""
+    """The agent's mailbox is full; try again later, or serve the agent with more concurrency."""
 
     code = "bus.mailbox_full"
 
@@ -98,7 +100,7 @@ class MailboxFull(BusError):
 
 
 class MessageNotFound(BusError):
-    """No message has this id."""
+    """No message has this id, or it ended long ago."""
 
     code = "bus.not_found"
 
@@ -108,7 +110,7 @@ class MessageNotFound(BusError):
 
 
 class SenderForged(BusError):
-    """A sender used another agent's name."""
+    """Code of one agent tried to send as another one."""
 
     code = "bus.sender_forged"
 
@@ -124,7 +126,7 @@ class InboxError(EkidenError):
 
 
 class InboxItemNotFound(InboxError):
-    """No item has this id."""
+    """No inbox item has this id; see `ekiden inbox list`."""
 
     code = "inbox.not_found"
 
@@ -136,7 +138,8 @@ class InboxItemNotFound(InboxError):
 
 
 class InboxItemClosed(InboxError):
-    """The item was already answered, expired or cancelled; the message says by whom and when."""
+    """The item was already answered, expired or withdrawn; see `status` and `by`. Raised for late
+    answers, and where code waits for the answer."""
 
     code = "inbox.closed"
 
@@ -152,12 +155,12 @@ class InboxItemClosed(InboxError):
 
 
 class InboxAnswerInvalid(InboxError):
-    """The answer does not fit the item; the message says what would."""
+    """The answer does not fit the question; the message shows what does."""
 
     code = "inbox.answer_invalid"
 
 
 class InboxForbidden(InboxError):
-    """The caller may not do this: agents can never answer inbox items."""
+    """An agent tried to do what only people may do, such as answering an item."""
 
     code = "inbox.forbidden"

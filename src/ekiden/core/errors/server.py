@@ -37,7 +37,7 @@ class ServerError(EkidenError):
 
 
 class Unauthenticated(ServerError):
-    """The request has no credentials, or unknown ones; the message says how to authenticate."""
+    """The API key is missing or unknown; send `Authorization: Bearer KEY`."""
 
     code = "auth.required"
 
@@ -48,7 +48,7 @@ class Unauthenticated(ServerError):
 
 
 class KeyExpired(Unauthenticated):
-    """The key has expired or was revoked."""
+    """The key expired or was revoked; create another with `ekiden keys create`."""
 
     code = "auth.expired"
 
@@ -57,7 +57,7 @@ class KeyExpired(Unauthenticated):
 
 
 class Forbidden(ServerError):
-    """The key is valid, but lacks the scope."""
+    """The key lacks the scope in `scope`."""
 
     code = "auth.scope"
 
@@ -67,13 +67,14 @@ class Forbidden(ServerError):
 
 
 class BadOrigin(ServerError):
-    """The request comes from an unknown origin, or uses an unknown host name."""
+    """The host name or origin is unknown; see the settings `server.hosts` and `server.origins`."""
 
     code = "auth.origin"
 
 
 class CsrfFailed(ServerError):
-    """The console's cookie alone changes nothing: the page's token is missing."""
+    """A change with the console's cookie needs its token: send `csrf_token` of `GET /api/v1/me` as
+    `X-CSRF-Token`, or the key in a header."""
 
     code = "auth.csrf"
 
@@ -86,7 +87,8 @@ class CsrfFailed(ServerError):
 
 
 class KeyNotFound(ServerError):
-    """No API key has this id; the message does not repeat it, since it may be a whole key."""
+    """No API key has this id; see `ekiden keys list`. The message does not repeat it, since it may
+    be a whole key."""
 
     code = "auth.unknown_key"
 
@@ -101,13 +103,13 @@ class NotServed(ServerError):
 
 
 class RequestInvalid(ServerError):
-    """The request is invalid; the message says where."""
+    """The request cannot be parsed; the message shows where."""
 
     code = "request.invalid"
 
 
 class UnknownParameter(RequestInvalid):
-    """The query has a parameter that the route does not know."""
+    """The query has an unknown parameter; `known` lists the valid ones."""
 
     code = "request.unknown_parameter"
 
@@ -124,7 +126,7 @@ class UnknownParameter(RequestInvalid):
 
 
 class RequestTooLarge(ServerError):
-    """The request's body is too long."""
+    """The body exceeds the setting `server.max_body`."""
 
     code = "request.too_large"
 
@@ -134,7 +136,8 @@ class RequestTooLarge(ServerError):
 
 
 class TooManyRequests(ServerError):
-    """The caller is too fast, or has too many concurrent requests; retry after `retry_after_s`."""
+    """The caller is too fast, or has too many concurrent requests; try again after `retry_after_s`
+    seconds (`Retry-After`)."""
 
     code = "request.too_many"
 
@@ -144,7 +147,8 @@ class TooManyRequests(ServerError):
 
 
 class IdempotencyConflict(ServerError):
-    """The same `Idempotency-Key` was sent with another request, or that one is in progress."""
+    """The `Idempotency-Key` was used for another request, or the first is in progress; then see
+    `retry_after_s`."""
 
     code = "request.idempotency"
 
@@ -155,7 +159,7 @@ class IdempotencyConflict(ServerError):
 
 
 class PreconditionFailed(ServerError):
-    """It has changed since it was read: read it again, and decide again."""
+    """It has changed since it was read; read it again, and decide again."""
 
     code = "request.stale"
 
@@ -171,13 +175,13 @@ class AuditRecordNotFound(ServerError):
 
 
 class TookTooLong(ServerError):
-    """The operation takes longer than a request may; the message says what to do instead."""
+    """The request exceeds its time limit; the message suggests another way."""
 
     code = "request.took_too_long"
 
 
 class RunNotFound(ServerError):
-    """No run has this id."""
+    """No run has this id; ids are `SESSION:NUMBER`."""
 
     code = "run.not_found"
 
@@ -187,7 +191,7 @@ class RunNotFound(ServerError):
 
 
 class ServerBusy(ServerError):
-    """The server is at its limit; retry after `retry_after_s`."""
+    """The server is at capacity; try again after `retry_after_s` seconds."""
 
     code = "server.busy"
 
@@ -197,7 +201,8 @@ class ServerBusy(ServerError):
 
 
 class ServerExposed(ServerError):
-    """The server would listen to other machines, but there is no API key."""
+    """`ekiden serve` would be reachable from other machines without a key; create one, or listen on
+    127.0.0.1."""
 
     code = "server.exposed"
 
@@ -210,7 +215,7 @@ class ServerExposed(ServerError):
 
 
 class ServerStopping(ServerError):
-    """The server is stopping and takes no new work; the next one does."""
+    """The server is stopping; try again."""
 
     code = "server.stopping"
 

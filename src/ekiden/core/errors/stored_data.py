@@ -23,7 +23,7 @@ from ekiden.core.errors import EkidenError, StoreError, UserError
 
 
 class StoreUnfinished(StoreError):
-    """A copy into this store was not completed, so it cannot be used."""
+    """A copy into this store is incomplete; complete it with `--resume`, or remove it."""
 
     code = "store.unfinished"
 
@@ -36,7 +36,7 @@ class StoreUnfinished(StoreError):
 
 
 class CopyDiffers(StoreError):
-    """The target differs from the source; it stays unfinished."""
+    """The target differs from the source; stop other writers, and copy with `--resume`."""
 
     code = "store.copy_differs"
 
@@ -49,7 +49,7 @@ class CopyDiffers(StoreError):
 
 
 class SourceInUse(StoreError):
-    """A final copy would miss changes, because the source is in use."""
+    """A copy with `--final` found the source still in use; stop servers and workers first."""
 
     code = "store.in_use"
 
@@ -61,7 +61,7 @@ class SourceInUse(StoreError):
 
 
 class StoreNotEmpty(UserError):
-    """A copy needs an empty store as its target."""
+    """The target of a copy, backup or restore has data; name another."""
 
     code = "store.not_empty"
 
@@ -72,7 +72,7 @@ class StoreNotEmpty(UserError):
 
 
 class NotCopyable(UserError):
-    """Something in the source cannot be stored in the target, or cannot be read."""
+    """Something in the source is missing or unreadable, or does not fit into the target."""
 
     code = "store.not_copyable"
 
@@ -81,7 +81,8 @@ class NotCopyable(UserError):
 
 
 class ToolMissing(UserError):
-    """A program of PostgreSQL is missing, or older than the server."""
+    """`pg_dump` or `pg_restore` is not in `PATH`, or older than the server; install it, or run the
+    command in the message."""
 
     code = "store.tool_missing"
 
@@ -105,7 +106,7 @@ class ReplicaFailed(EkidenError):
 
 
 class ReplicaUnavailable(ReplicaFailed):
-    """A mirror was unavailable, slow or busy, or refused the login; it is retried later."""
+    """The mirror is unavailable, slow, busy or denies access; it is retried."""
 
     code = "mirror.unavailable"
 
@@ -116,13 +117,14 @@ class ReplicaUnavailable(ReplicaFailed):
 
 
 class ReplicaRefused(ReplicaFailed):
-    """A mirror will never accept this event; it is set aside."""
+    """The mirror will never accept this event, which is set aside."""
 
     code = "mirror.refused"
 
 
 class SessionImportInvalid(UserError):
-    """A document is not one that `export_session` or `ekiden session export` wrote.
+    """The document was not written by `export_session` or `ekiden session export`; `place` is the
+    fault. Nothing was stored.
 
     `place` is where in it: ``events[3].seq``.
     """
@@ -138,7 +140,7 @@ class SessionImportInvalid(UserError):
 
 
 class StaleState(EkidenError):
-    """State has changed since it was read; nothing was written."""
+    """The state was changed since it was read; nothing was written; see `expected` and `found`."""
 
     code = "state.stale"
 
@@ -151,7 +153,7 @@ class StaleState(EkidenError):
 
 
 class StateRefused(EkidenError):
-    """An agent's code, tool or program tried to change state outside its own session."""
+    """An agent's code used the outside interface; use `ctx.get`, `ctx.set` and `ctx.delete`."""
 
     code = "state.refused"
 

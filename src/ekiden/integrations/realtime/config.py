@@ -106,7 +106,7 @@ class RealtimeUnavailable(ModelError):
 
 
 class RealtimeDisconnected(ModelError):
-    """The connection to the realtime model was lost; the session has ended.
+    """The connection broke; run the session again to continue with the same agent.
 
     A durable session keeps what was recorded: run it again to continue with the same agent.
     """
@@ -120,7 +120,7 @@ class RealtimeDisconnected(ModelError):
 
 
 class RealtimeServerError(ModelError):
-    """The provider reports an error in the conversation; the session continues."""
+    """The provider reports an error, and the session continues."""
 
     code = "realtime.server_error"
 
@@ -135,7 +135,7 @@ class RealtimeServerError(ModelError):
 
 
 class RealtimeClosed(UserError):
-    """A realtime session was used while it is not open."""
+    """The realtime session is not open."""
 
     code = "realtime.closed"
 

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import RouteContext, iter_route_contexts
 
+from ekiden.core.event_types import EVENT_TYPES
 from ekiden.server.access.access import EACH_TIME, Scope, caller_of, needs
 from ekiden.server.openapi.examples import ABOUT, HEADER_TEXTS, OPERATIONS, TAGS, OperationText
 from ekiden.server.problems import MEDIA_TYPE, problems, title_of
@@ -97,6 +98,9 @@ def _complete(document: dict[str, Any], app: FastAPI) -> None:
                 _share(operation, components.setdefault("responses", {}))
     for name in _NOT_OURS:
         components["schemas"].pop(name, None)
+    if (event := components["schemas"].get("SessionEvent")) is not None:
+        told = (f"- `{name}`: {kind.about}" for name, kind in EVENT_TYPES.items())
+        event["properties"]["event_type"]["description"] = "\n".join(told)
     components["responses"] = dict(sorted(components["responses"].items()))
 
 

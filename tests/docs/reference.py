@@ -1,0 +1,246 @@
+"""The parts of pages that the code tells of itself: commands, settings, errors and events.
+
+A page has them between ``<!-- generated: NAME ARGUMENTS -->`` and ``<!-- end of generated -->``.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any, Final
+
+import ekiden
+from ekiden import client
+from ekiden.cli import errors as cli_errors
+from ekiden.cli.examples import EXAMPLES, FIELDS
+from ekiden.cli.exits import Exit
+from ekiden.cli.help import plain, shown_name, shown_text
+from ekiden.cli.parser import COMMANDS, GROUPS, build
+from ekiden.core import errors as core_errors
+from ekiden.core.errors import EkidenError
+from ekiden.core.event_types import EVENT_TYPES
+from ekiden.core.values import dumps
+from ekiden.project.settings import SETTINGS
+from tests.conformance.names import table as compat_table
+from tests.docs.api_page import document
+
+_PART: Final = re.compile(
+    r"(?P<begin><!-- generated: (?P<call>[^>]+) -->\n).*?(?=<!-- end of generated -->)", re.DOTALL
+)
+_OPTION: Final = re.compile(r"(?<![\w=-])--[a-z][a-z-]*(?:=[A-Z]+)?")
+_COMMON: Final = 5
+"""An option that so many commands have is described once."""
+_WIDTH: Final = 120
+
+
+def rewritten(text: str) -> str:
+    """A page with its generated parts as they should be."""
+
+    def part(found: re.Match[str]) -> str:
+        name, *arguments = found["call"].split()
+        return f"{found['begin']}\n{PARTS[name](*arguments)}\n\n"
+
+    return _PART.sub(part, text)
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    heads = list(heads)
+    lines = [heads, ["---"] * len(heads), *rows]
+    safe = ([cell.replace("|", r"\|") for cell in line] for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in safe)
+
+
+def _codes(names: str) -> str:
+    """Names separated by commas, as code."""
+    return ", ".join(f"`{name}`" for name in names.split(", "))
+
+
+@dataclass(slots=True)
+class Command:
+    """A help page, taken apart; Cyclopts hands it the parts."""
+
+    about: str = ""
+    entries: list[tuple[str, str]] = field(default_factory=list)
+
+    def render_usage(self, *_: Any) -> None:
+        """Left out: the table of options has it."""
+
+    def render_description(self, _: Any, __: Any, told: Any) -> None:
+        """What the command does."""
+        self.about = plain(told)
+
+    def __call__(self, _: Any, __: Any, panel: Any) -> None:
+        """Arguments and options."""
+        for entry in panel.entries:
+            self.entries.append(
+                (re.sub(r" [A-Z]+(\.{3})?$", "", shown_name(entry)), shown_text(entry))
+            )
+
+
+@cache
+def command_pages() -> Mapping[str, Command]:
+    """The help of every command, by what is typed."""
+    names = [
+        *COMMANDS,
+        *(f"{group} {each}" for group, (_, below) in GROUPS.items() for each in below),
+    ]
+    found = {name: Command() for name in names}
+    for name, page in found.items():
+        app = build(name.split())
+        app.help_formatter = page
+        app.help_print(name.split())
+    return found
+
+
+@cache
+def _common() -> Mapping[str, str]:
+    """Options that several commands have with the same description, the most used first."""
+    counted = Counter(each for page in command_pages().values() for each in page.entries)
+    often = [each for each, times in counted.most_common() if times >= _COMMON]
+    return dict(each for each in reversed(often) if each[0].startswith("--"))
+
+
+def commands() -> str:
+    """The options that many commands share, and every command."""
+    rows = ((f"`{name}`", _marked(text)) for name, text in sorted(_common().items()))
+    options = _table(("option", "meaning"), rows)
+    return "\n\n".join([options, *(_command(name, page) for name, page in command_pages().items())])
+
+
+def _command(name: str, page: Command) -> str:
+    parts = [f"## ekiden {name}", *map(_filled, re.split(r"\n\s*\n", page.about))]
+    parts.append("\n".join(f"    {line}" for line in EXAMPLES[name].split("\n")))
+    shared = [name for name, text in page.entries if _common().get(name) == text]
+    own = [each for each in page.entries if each[0] not in shared]
+    if own:
+        parts.append(_table(("option", "meaning"), ((_codes(n), _marked(t)) for n, t in own)))
+    shared = [name for name in shared if name != "--json"]
+    if shared:
+        parts.append(_filled(f"Common: {_codes(', '.join(shared))}."))
+    if name in FIELDS:
+        parts.append(_filled(f"`--json` prints {FIELDS[name]}."))
+    return "\n\n".join(parts)
+
+
+def _marked(text: str) -> str:
+    """Options in a text as code."""
+    parts = re.split(r"(`[^`]*`)", text)
+    parts[::2] = (_OPTION.sub(r"`\g<0>`", each).replace("*", r"\*") for each in parts[::2])
+    return "".join(parts)
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(
+        _marked(" ".join(text.split())), _WIDTH, break_on_hyphens=False, break_long_words=False
+    )
+
+
+def exits() -> str:
+    """The exit codes of commands."""
+    return _table(("code", "meaning"), ((str(each.value), each.meaning) for each in Exit))
+
+
+def settings() -> str:
+    """Every setting."""
+    rows = (
+        (f"`{each.name}`", _value(each.default), f"`{each.env}`", each.kind.expects, each.meaning)
+        for each in SETTINGS
+    )
+    return _table(("setting", "default", "variable", "value", "meaning"), rows)
+
+
+def _value(value: object) -> str:
+    return f"`{value if isinstance(value, str) else dumps(value)}`"
+
+
+@cache
+def known_errors() -> Mapping[str, type[EkidenError]]:
+    """All that are raised on purpose: those of the core, of the client, and the public ones."""
+    names = [each.name for each in iter_modules(core_errors.__path__, f"{core_errors.__name__}.")]
+    modules = [core_errors, *map(import_module, names), ekiden]
+    found = [getattr(module, name) for module in modules for name in dir(module)]
+    found += [getattr(client, name) for name in client.__all__]
+    kinds = [each for each in found if isinstance(each, type) and issubclass(each, EkidenError)]
+    return {each.__name__: each for each in kinds}
+
+
+def errors(*names: str) -> str:
+    """Errors, each with those below it in its module."""
+    found: dict[type[EkidenError], None] = {}
+    for top in map(known_errors().__getitem__, names):
+        below = (
+            each for each in vars(sys.modules[top.__module__]).values() if _is_below(each, top)
+        )
+        found.update(dict.fromkeys([top] if top is EkidenError else below))
+    rows = (
+        (f"`{each.__name__}`", f"`{each.code}`", f"`{each.__bases__[0].__name__}`", _about(each))
+        for each in found
+    )
+    return _table(("class", "code", "base", "cause and solution"), rows)
+
+
+def _is_below(each: object, top: type[EkidenError]) -> bool:
+    return isinstance(each, type) and issubclass(each, top) and each.__module__ == top.__module__
+
+
+def cli_codes() -> str:
+    """The codes of commands' own errors."""
+    found = [each for each in vars(cli_errors).values() if isinstance(each, type)]
+    own = [each for each in found if issubclass(each, EkidenError) and "code" in vars(each)]
+    rows = ((f"`{each.code}`", _about(each)) for each in own if each.code.startswith("cli."))
+    return _table(("code", "meaning"), rows)
+
+
+def _about(error: type[EkidenError]) -> str:
+    return " ".join((error.__doc__ or "").partition("\n\n")[0].split()).replace("``", "`")
+
+
+def error_modules() -> str:
+    """Where errors are that cannot be imported from `ekiden`."""
+    found: dict[str, list[str]] = {}
+    for name, each in known_errors().items():
+        if not hasattr(ekiden, name):
+            place = client.__name__ if name in client.__all__ else each.__module__
+            found.setdefault(place, []).append(name)
+    rows = ((f"`{module}`", _codes(", ".join(names))) for module, names in sorted(found.items()))
+    return _table(("module", "errors"), rows)
+
+
+def event_fields() -> str:
+    """The fields of an event."""
+    fields = document()["components"]["schemas"]["SessionEvent"]["properties"]
+    rows = (
+        (f"`{name}`", value["description"].partition("\n")[0]) for name, value in fields.items()
+    )
+    return _table(("field", "meaning"), rows)
+
+
+def events() -> str:
+    """Every type of event."""
+    parts = []
+    for name, kind in EVENT_TYPES.items():
+        parts += [f"### `{name}`", _filled(kind.about)]
+        if kind.details:
+            rows = ((_codes(detail), meaning) for detail, meaning in kind.details.items())
+            parts.append(_table(("detail", "meaning"), rows))
+    return "\n\n".join(parts)
+
+
+PARTS: Final[Mapping[str, Callable[..., str]]] = {
+    "commands": commands,
+    "exits": exits,
+    "settings": settings,
+    "errors": errors,
+    "cli_codes": cli_codes,
+    "error_modules": error_modules,
+    "event_fields": event_fields,
+    "events": events,
+    "compat_names": compat_table,
+}
