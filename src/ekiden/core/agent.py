@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
@@ -20,6 +20,7 @@ from ekiden.core.checks.fields import (
 )
 from ekiden.core.context import Parameterized, RunContextWrapper, TContext, ToolContext, TOutput
 from ekiden.core.conversation.model import Model, ModelSettings
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import ModelBehaviorError, UnknownAgent, UserError
 from ekiden.core.handoff import Handoff, transfer_tool_name
 from ekiden.core.handoff_request import HandoffRequest

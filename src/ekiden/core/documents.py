@@ -6,7 +6,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, field, fields, is_dataclass
 from functools import cache
 from itertools import pairwise
 from types import NoneType, UnionType
@@ -20,6 +20,8 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+
+from ekiden.core.dataclass import dataclass
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
 
 from ekiden.core.checks.fields import Name, WholeAmount, check_fields
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.conversation.model import Item
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import EkidenError, UserError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
@@ -15,6 +15,7 @@ from ekiden.core.checks.fields import Name, Seconds, check_fields
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.conversation.model import Item, ToolSpec
 from ekiden.core.conversation.run_items import RunItem
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Budget, Confirmation
 from ekiden.core.tool import Enabled, check_tool_name

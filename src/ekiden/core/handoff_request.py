@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.conversation.model import Item
+from ekiden.core.dataclass import dataclass
 from ekiden.core.handoff import DEFAULT_TIMEOUT_S, PolicyName
 
 StatusName: TypeAlias = Literal[

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol, TypeAlias
+
+from ekiden.core.dataclass import dataclass
 
 FoundBy: TypeAlias = Literal["words", "meaning", "both"]
 

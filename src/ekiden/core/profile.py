@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from string import Formatter
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from ekiden.core.checks.fields import Checked, Count, Name, Positive, Seconds, Text, check_fields
 from ekiden.core.checks.kinds import Allowed
+from ekiden.core.dataclass import dataclass
 from ekiden.core.documents import Value
 from ekiden.core.errors import UserError
 from ekiden.core.text import pattern_fault

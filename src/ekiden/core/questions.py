@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from ekiden.core.checks.fields import Name, Seconds
 from ekiden.core.conversation.messages import DEFAULT_TIMEOUT_S
+from ekiden.core.dataclass import dataclass
 from ekiden.core.documents import Value, from_json, to_json
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Budget

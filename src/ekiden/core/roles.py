@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from ekiden.core.conversation.model import Item, Usage
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.core.profile import Confirmation

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Generic, Literal, TypeAlias
 
 from ekiden.core.context import TOutput
 from ekiden.core.conversation.model import Usage
+from ekiden.core.dataclass import dataclass
 from ekiden.core.documents import Value, written
 from ekiden.core.errors.server import RunNotFound
 

@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from ekiden.core.checks.fields import Seconds, check_fields
@@ -18,6 +18,7 @@ from ekiden.core.context import (
     TOutput,
 )
 from ekiden.core.conversation.model import ToolSpec
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Confirmation, check_title
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, cast, overload
 
 from ekiden.core.checks.fields import Name, check_fields
 from ekiden.core.context import TContext, ToolContext
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.privacy.masking import masked_keys
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from ekiden.core.agent import Agent, Team
@@ -20,6 +20,7 @@ from ekiden.core.checks.fields import (
 from ekiden.core.context import TContext
 from ekiden.core.conversation.messages import DEFAULT_LIMITS, BusLimits
 from ekiden.core.conversation.model import Item, Model, ModelDelta, ModelSettings, Usage
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.errors.memory import NoMemory
 from ekiden.core.events import Event

@@ -6,11 +6,11 @@ import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from ekiden.core.conversation.model import Item, OutputSpec, is_message, refusal_of, text_of
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import (
     EkidenError,
     ModelBehaviorError,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.conversation.model import Item, Usage, function_output
+from ekiden.core.dataclass import dataclass
 from ekiden.core.events import Event
 from ekiden.storage.base import SessionRow
 from ekiden.storage.records import is_copied as is_copied

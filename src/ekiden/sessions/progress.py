@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.storage.base import SessionRow
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal
 
 from ekiden.core.conversation.model import is_message, text_of
+from ekiden.core.dataclass import dataclass
 from ekiden.core.documents import Value
 from ekiden.core.errors import SessionNotFound, StaleDocument, UserError
 from ekiden.core.events import Event

@@ -13,11 +13,11 @@ before, in the first such event of a session that had some before anything was t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.conversation.model import text_of
 from ekiden.core.conversation.quotes import is_request
+from ekiden.core.dataclass import dataclass
 from ekiden.core.documents import Value, to_json
 from ekiden.core.events import Event
 from ekiden.sessions.conversation import is_rewind, is_transfer, rewound

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NamedTuple, cast
 
+from ekiden.core.dataclass import dataclass
 from ekiden.core.events import AUDITED, Event
 from ekiden.core.values import dumps, loads, quick_ascii
 from ekiden.storage.records import SessionRow

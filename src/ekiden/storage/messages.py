@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+from ekiden.core.dataclass import dataclass
 
 MESSAGES = "queued messages"
 """What changes of messages are about; see `LeaseStore.wait_for_change`."""

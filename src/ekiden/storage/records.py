@@ -8,10 +8,11 @@ sessions that became ready at most the difference of the head starts later.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event, EventType
 from ekiden.core.values import priority_number

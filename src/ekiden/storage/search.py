@@ -19,11 +19,11 @@ import sys
 import unicodedata
 from array import array
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from math import hypot, isfinite, log
 from operator import mul
 from typing import Any, NamedTuple, Protocol
 
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.storage.values import json_text
 

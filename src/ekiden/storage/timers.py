@@ -6,9 +6,9 @@ is due and removes it. Times are those of the store's clock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import StaleDocument
 from ekiden.storage.base import Document, DocumentStore, DocumentWrite
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import date, time
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from ekiden.core.conversation.model import Item
+from ekiden.core.dataclass import dataclass
 from ekiden.core.values import dumps
 
 if TYPE_CHECKING:

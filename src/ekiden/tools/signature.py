@@ -6,11 +6,12 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 from ekiden.core.context import RunContextWrapper, ToolContext
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import ModelBehaviorError, UserError
 
 _CONTEXT_NAMES = {"RunContextWrapper": RunContextWrapper, "ToolContext": ToolContext}

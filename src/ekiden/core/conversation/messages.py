@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import time
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from ekiden.core.checks.fields import Checked
 from ekiden.core.checks.kinds import Allowed
+from ekiden.core.dataclass import dataclass
 from ekiden.core.documents import Value
 from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.errors.messages import BusError, DeadlockError, QueryFailed, QueryTimeout

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Annotated, Any, Literal, Protocol, TypeAlias, overload, runtime_checkable
 
 from ekiden.core.checks.fields import Checked, Count, Name
 from ekiden.core.checks.kinds import Allowed
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 
 Item: TypeAlias = dict[str, Any]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from ekiden.core.conversation.model import Item
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import SessionNotFound, StaleDocument
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff import DEFAULT_TIMEOUT_S, PolicyName

@@ -7,10 +7,10 @@ asked, so that whoever is told what is wrong is told everything.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.conversation.model import ModelResponse, is_message
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import (

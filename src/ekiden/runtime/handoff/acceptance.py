@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import call_ids, function_call
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import HandoffRefused, UnknownAgent, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff_request import Decline

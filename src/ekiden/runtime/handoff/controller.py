@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import Item, function_output
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import HandoffRefused, ModelBehaviorError, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError

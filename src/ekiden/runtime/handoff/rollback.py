@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.conversation.model import Item, function_output
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import HandoffError, HandoffRefused, StaleDocument
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff_request import RefusalCode

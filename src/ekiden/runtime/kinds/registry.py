@@ -7,12 +7,12 @@ code of most kinds is loaded when the first of its agents has a turn.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ekiden.core.agent import Agent, Team
 from ekiden.core.conversation.model import Item, assistant_message, function_call, to_items
 from ekiden.core.conversation.quotes import last_request
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import HandoffRefused, NoRoute, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.profile import (

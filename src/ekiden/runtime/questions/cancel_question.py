@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 from ekiden.core.current_agent import acting_as
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import SessionBusy, SessionError, StoreError
 from ekiden.core.errors.messages import InboxError, InboxItemClosed
 from ekiden.core.events import Event

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import Item
+from ekiden.core.dataclass import dataclass
 from ekiden.core.handoff import Handoff, PolicyName
 from ekiden.core.handoff_request import Actor, HandoffContext, HandoffRequest
 from ekiden.handoff.lifecycle import Lifecycle

@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ekiden.core.conversation.model import Usage
 from ekiden.core.current_agent import logging_for
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import (
     QueueFull,
     SessionError,

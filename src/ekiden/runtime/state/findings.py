@@ -7,9 +7,9 @@ warning, has an event of its own, which is part of the audit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from ekiden.core.dataclass import dataclass
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import shown
 from ekiden.core.privacy.masking import cover, masked_keys

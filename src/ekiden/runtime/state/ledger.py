@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import SessionError, StaleDocument
 from ekiden.core.runs import LimitName, LimitScope, OutOfBudget
 from ekiden.runtime.state.step_record import Recording

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import Context
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
 from typing import Any
 
 from ekiden.core.conversation.model import ModelDelta, ToolSpec
+from ekiden.core.dataclass import dataclass
 from ekiden.core.events import Event
 from ekiden.core.roles import Clock
 from ekiden.runtime.state.cursor import Cursor

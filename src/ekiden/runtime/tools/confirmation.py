@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b
 from string import Formatter
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.conversation.model import Item
 from ekiden.core.current_agent import acting_as
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import InboxItemClosed
 from ekiden.core.profile import Confirmation

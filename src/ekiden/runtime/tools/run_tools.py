@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import Item, function_output
 from ekiden.core.current_agent import acting_as
+from ekiden.core.dataclass import dataclass
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError
 from ekiden.core.privacy.masking import cover

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.conversation.model import Item, function_call, function_output
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import CallChanged
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point

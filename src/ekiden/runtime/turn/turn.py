@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import AgentHookContext
 from ekiden.core.conversation.model import Item, ModelResponse, function_output, is_message, text_of
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff

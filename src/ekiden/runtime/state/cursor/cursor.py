@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from ekiden.core.conversation.model import Usage
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.runtime.state.cursor.handoffs import Handoffs, PendingHandoff
 from ekiden.sessions.progress import Progress

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
+from ekiden.core.dataclass import dataclass
 from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.handoff.records.requests import TRIED, TriedHandoff, tried_in
 from ekiden.storage.base import SessionRow
