@@ -95,7 +95,8 @@ def typed_at_terminal(ekiden: Ekiden, arguments: list[str], lines: list[str], **
     shown, asked = "", 0
     deadline = time.monotonic() + 60
     try:
-        while time.monotonic() < deadline:
+        while True:
+            assert time.monotonic() < deadline, shown
             if not select.select([ours], [], [], 1)[0]:
                 continue
             try:
@@ -103,7 +104,7 @@ def typed_at_terminal(ekiden: Ekiden, arguments: list[str], lines: list[str], **
             except OSError:  # the other end is closed
                 break
             shown += data.decode(errors="replace")
-            if shown.endswith((": ", "› ")) and lines and len(shown) > asked:
+            if shown.endswith((": ", "› ", "> ")) and lines and len(shown) > asked:
                 os.write(ours, f"{lines.pop(0)}\n".encode())
                 asked = len(shown)
     finally:
