@@ -17,6 +17,7 @@ import pytest
 
 from tests.faults.processes import environment
 from tests.faults.waiting import DEADLINE_S, until
+from tests.support import forked
 
 
 @contextmanager
@@ -79,7 +80,7 @@ async def test_processes_end_when_their_parent_is_killed(tmp_path: Path) -> None
 
 def test_what_cannot_be_shared_is_refused(tmp_path: Path) -> None:
     for options in (["--store", "memory:"], ["--reload"]):
-        refused = subprocess.run(
+        refused = forked.run(
             [sys.executable, "-m", "ekiden.cli", "serve", "--processes", "2", *options],
             cwd=tmp_path,
             env=environment(),
