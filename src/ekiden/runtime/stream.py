@@ -138,6 +138,9 @@ class RawResponsesStreamEvent:
     """A piece of an unfinished answer."""
 
     data: ModelDelta
+    agent: Agent[Any] | None = None
+    depth: int = 0
+    """0 for the run itself, 1 for an agent that it calls as a tool or asks, and so on."""
     type: ClassVar[Literal["raw_response_event"]] = "raw_response_event"
 
 
@@ -147,6 +150,9 @@ class RunItemStreamEvent:
 
     name: str
     item: RunItem
+    agent: Agent[Any] | None = None
+    depth: int = 0
+    """As in `RawResponsesStreamEvent`."""
     type: ClassVar[Literal["run_item_stream_event"]] = "run_item_stream_event"
 
 
@@ -155,7 +161,14 @@ class AgentUpdatedStreamEvent:
     """Another agent has the conversation."""
 
     new_agent: Agent[Any]
+    depth: int = 0
+    """As in `RawResponsesStreamEvent`."""
     type: ClassVar[Literal["agent_updated_stream_event"]] = "agent_updated_stream_event"
+
+    @property
+    def agent(self) -> Agent[Any]:
+        """The new agent."""
+        return self.new_agent
 
 
 CancelMode: TypeAlias = Literal["after_step", "now"]
@@ -184,6 +197,8 @@ class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
         self._stream: ref[EventStream[Event | ModelDelta]] | None = None
         """Weak: a stream that whoever read it forgot is to end."""
         self._cancelled = False
+        self._depths: dict[str, int] = {}
+        """By session of an agent that answers this run."""
         self.is_complete = False
 
     def events(self) -> EventStream[Event | ModelDelta]:
@@ -191,15 +206,24 @@ class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
 
         Raises the exceptions of the run.
         """
-        if self._stream is not None:
-            raise UserError("this run is being read already; a stream can be read once")
-        stream = EventStream(self._events)
-        self._stream = ref(stream)
-        return stream
+        return self._read(self._own_deltas)
 
     def stream_events(self) -> EventStream[StreamEvent]:
-        """The events as items and changes of agent."""
+        """The events as items and changes of agent.
+
+        Those of agents that the run calls as tools or asks are among them: `agent` and `depth` tell
+        whose they are.
+        """
         return EventStream(self._translated)
+
+    def _read(
+        self, source: Callable[[], AsyncGenerator[Event | ModelDelta, None]]
+    ) -> EventStream[Event | ModelDelta]:
+        if self._stream is not None:
+            raise UserError("this run is being read already; a stream can be read once")
+        stream = EventStream(source)
+        self._stream = ref(stream)
+        return stream
 
     def cancel(self, mode: CancelMode = "after_step") -> None:
         """Stop after the current step, or with ``now`` at once: then the step is cancelled, with
@@ -242,14 +266,36 @@ class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
         """Same as in `result`."""
         return self.result.output_guardrail_results
 
-    async def _translated(self) -> AsyncGenerator[StreamEvent, None]:
-        async with aclosing(self.events()) as stream:
+    async def _own_deltas(self) -> AsyncGenerator[Event | ModelDelta, None]:
+        async with aclosing(self._events()) as stream:
             async for shown in stream:
+                if isinstance(shown, Event) or shown.kind == "published" or not shown.session_id:
+                    yield shown
+
+    async def _translated(self) -> AsyncGenerator[StreamEvent, None]:
+        agents: dict[str | None, Agent[Any]] = {}
+        async with aclosing(self._read(self._events)) as stream:
+            async for shown in stream:
+                run = self._run
+                assert run is not None
+                where = run.session_id if shown.session_id is None else shown.session_id
+                depth = 0 if where == run.session_id else await self._depth(run, where)
                 if isinstance(shown, ModelDelta):
-                    yield RawResponsesStreamEvent(shown)
+                    agent = agents.get(where, run.agent if depth == 0 else None)
+                    yield RawResponsesStreamEvent(shown, agent, depth)
                     continue
-                for event in self._translate(shown):
+                if shown.agent is not None and shown.agent in run.team:
+                    agents[where] = run.find_agent(shown.agent)
+                for event in self._translate(run, shown, agents.get(where), depth):
                     yield event
+
+    async def _depth(self, run: RunState, session_id: str) -> int:
+        """How many questions lead from the run to a session that answers it."""
+        if session_id not in self._depths:
+            row = await run.store.get(session_id)
+            above = int(run.meta.get("ask_depth", 0))
+            self._depths[session_id] = int(row.meta.get("ask_depth", above + 1)) - above
+        return self._depths[session_id]
 
     async def _events(self) -> AsyncGenerator[Event | ModelDelta, None]:
         async with self._open_run() as run:
@@ -265,17 +311,15 @@ class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
         self.is_complete = run.outcome is not None
         raise_failure(run)
 
-    def _translate(self, event: Event) -> list[StreamEvent]:
-        run = self._run
-        assert run is not None
-        shown: list[StreamEvent] = []
-        if event.session_id != run.session_id:
-            return shown  # `events` shows what happens in sessions that answer this one.
+    @staticmethod
+    def _translate(
+        run: RunState, event: Event, agent: Agent[Any] | None, depth: int
+    ) -> list[StreamEvent]:
         if event.type == "agent_start":
-            shown.append(AgentUpdatedStreamEvent(run.find_agent(event.agent or "")))
-        elif event.seq > run.cursor.progress.first:
-            shown.extend(
-                RunItemStreamEvent(_NAMES.get(item.type, item.type), item)
-                for item in run_items([event], run.find_agent)
-            )
-        return shown
+            return [AgentUpdatedStreamEvent(run.find_agent(event.agent or ""), depth)]
+        if depth == 0 and event.seq <= run.cursor.progress.first:
+            return []
+        return [
+            RunItemStreamEvent(_NAMES.get(item.type, item.type), item, agent, depth)
+            for item in run_items([event], run.find_agent)
+        ]

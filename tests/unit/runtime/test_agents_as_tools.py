@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from ekiden.core.agent import Agent
+from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import Usage, text_of
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
@@ -164,14 +165,36 @@ async def test_its_events_are_seen_by_whoever_watches_the_caller() -> None:
     assert run.result.events == own
 
 
-async def test_the_callers_own_stream_of_items_has_nothing_of_it() -> None:
-    helper = translator(say("inner"))
-    model = ScriptedModel([call("translator", input="x"), say("outer")])
+async def test_the_callers_stream_of_items_marks_what_others_say_with_agent_and_depth() -> None:
+    @function_tool
+    async def ask_mate(ctx: RunContextWrapper[Any]) -> str:
+        """Ask the mate."""
+        return str(await ctx.ask("mate", "what?"))
+
+    mate = Agent("mate", model=ScriptedModel([say("deep")]))
+    steps = [call("ask_mate"), say("inner")]
+    helper = Agent("helper", model=ScriptedModel(steps), tools=[ask_mate], handoffs=[mate])
+    model = ScriptedModel([call("helper", input="x"), say("outer")])
     run = Runner.run_streamed(Agent("desk", model=model, tools=[helper.as_tool()]), "go")
 
-    names = [each.name async for each in run.stream_events() if hasattr(each, "name")]
+    shown = [each async for each in run.stream_events()]
 
-    assert names == ["tool_called", "tool_output", "message_output_created"]
+    items = [each for each in shown if each.type == "run_item_stream_event"]
+    assert [(each.depth, each.agent.name, each.name) for each in items if each.agent] == [
+        (0, "desk", "tool_called"),
+        (1, "helper", "tool_called"),
+        (2, "mate", "message_output_created"),
+        (1, "helper", "tool_output"),
+        (1, "helper", "message_output_created"),
+        (0, "desk", "tool_output"),
+        (0, "desk", "message_output_created"),
+    ]
+    said: dict[tuple[int, str], str] = {}
+    for each in shown:
+        if each.type == "raw_response_event" and each.data.kind == "text" and each.agent:
+            key = each.depth, each.agent.name
+            said[key] = said.get(key, "") + each.data.text
+    assert said == {(2, "mate"): "deep", (1, "helper"): "inner", (0, "desk"): "outer"}
 
 
 async def test_a_question_to_people_surfaces_and_comes_back_to_who_asked_however_deep() -> None:

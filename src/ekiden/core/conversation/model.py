@@ -345,7 +345,8 @@ class ModelDelta:
     data: Any = None
     """With `published`: the published data."""
     session_id: str | None = None
-    """With `published`: the session of the code."""
+    """With `published`: the session of the code. Otherwise the session of an agent that answers
+    the run; `None` is the run's own."""
 
     def to_json(self) -> dict[str, Any]:
         """For observers."""

@@ -276,6 +276,7 @@ async def _run_session(run: RunState, session_id: str, advance: Advance) -> None
         hooks=options.hooks,
         is_reachable=options.is_reachable,
         left_as="ready",
+        live=show is not None,
         show=show,
     )
     try:
@@ -284,6 +285,8 @@ async def _run_session(run: RunState, session_id: str, advance: Advance) -> None
             async for shown in advance(child):
                 if show is not None and isinstance(shown, Event):
                     show(shown)
+                elif show is not None:
+                    show(replace(shown, session_id=shown.session_id or session_id))
     except SessionBusy:
         return
     except (SessionError, StoreError, UserError) as exc:
