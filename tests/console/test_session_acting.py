@@ -168,7 +168,7 @@ def test_a_conversation_handed_to_people_is_answered_and_given_back(
     console.open("sessions/s1")
     page = console.page
     is_state(console, "Waiting for a person")
-    expect(page.locator(".session-top")).to_contain_text("People: support")
+    expect(page.locator(".session-top")).to_contain_text("people (support)")
     notice = page.get_by_role("region", name="Waiting for a person")
     [item] = console.api("GET", "/inbox")["items"]
     way = notice.get_by_role("link", name="Open in the inbox")

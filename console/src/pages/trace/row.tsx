@@ -31,12 +31,13 @@ interface Props {
 
 export function marks(row: Row): string[] {
   const { details, kind } = row.span;
-  return [
+  const found = [
     row.attempt > 1 && t("trace.attempt", { n: row.attempt }),
     details?.resumes !== undefined && t("trace.resumed"),
     details?.undone !== undefined && t("trace.undone"),
     row.look !== SPANS.ok && row.look !== SPANS.error && row.look !== SPANS.running && row.look !== HANDOFFS.completed && row.look !== QUESTIONS.answered && kind !== "session" && t(row.look[1]).toLowerCase(),
   ].filter((each) => typeof each === "string" && each !== "") as string[];
+  return [...new Set(found)];
 }
 
 function Bar({ row, axis, now }: { row: Row; axis: Axis; now: number }): VNode {
