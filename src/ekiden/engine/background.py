@@ -60,9 +60,9 @@ def _backend(agent: Agent[Any]) -> str | None:
     settings = agent.memory
     if settings is None or settings.backend is None or settings.type != "vector":
         return None
-    from ekiden.memory import elsewhere
+    from ekiden.memory import remote_backend
 
-    return elsewhere(settings.backend)
+    return remote_backend(settings.backend)
 
 
 class Crew(Protocol):

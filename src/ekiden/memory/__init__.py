@@ -7,9 +7,9 @@ from ekiden.memory.base import (
     RemoteHit,
     backend,
     close_backends,
-    elsewhere,
     known_backends,
     register_backend,
+    remote_backend,
 )
 from ekiden.memory.entries import space_of
 from ekiden.memory.memory import Memory
@@ -26,8 +26,8 @@ __all__ = [
     "backend",
     "close_backends",
     "deliver",
-    "elsewhere",
     "known_backends",
     "register_backend",
+    "remote_backend",
     "space_of",
 ]

@@ -129,7 +129,7 @@ def known_backends() -> Collection[str]:
     return sorted({*_integrated(), *_registered, "store"})
 
 
-def elsewhere(name: str | None) -> str | None:
+def remote_backend(name: str | None) -> str | None:
     """The name of a separate back end; `None` if memories stay in the session store (``store``,
     ``sqlite`` …)."""
     return None if name in _OWN and name not in _registered else name

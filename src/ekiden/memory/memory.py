@@ -13,7 +13,7 @@ from ekiden.core.errors.memory import BackendUnavailable
 from ekiden.core.memory import MemoryRecord, Recall
 from ekiden.core.profile import MemorySettings
 from ekiden.embeddings.base import Embedder
-from ekiden.memory.base import backend, elsewhere
+from ekiden.memory.base import backend, remote_backend
 from ekiden.memory.entries import (
     checked_content,
     checked_key,
@@ -187,7 +187,7 @@ class Memory:
 
     def _mirrored(self) -> RemoteCopy | None:
         """The back end; `None` where there is none, or it only knows vectors and there are none."""
-        name = elsewhere(self._settings.backend)
+        name = remote_backend(self._settings.backend)
         if self._mirror is None and name is not None and self._is_vector:
             self._mirror = remote_copy_of(backend(name, dimensions=self._meanings().dimensions))
         return self._mirror
@@ -216,7 +216,7 @@ class Memory:
             return
         model = model_of(self._meanings())
         for _ in range(_ROUNDS):
-            sent = await deliver(self._store, mirror, model=model, patience_s=SEARCH_TIMEOUT_S)
+            sent = await deliver(self._store, mirror, model=model, timeout_s=SEARCH_TIMEOUT_S)
             if not sent.delivered:
                 return
 
@@ -233,14 +233,14 @@ class Memory:
             notes.append("Some memories have no new vectors yet: they are found by words only.")
         if not any(vectors[0]):
             return ()
-        elsewhere = await self._elsewhere(vectors[0], limit, notes)
-        if elsewhere is not None:
-            return elsewhere
+        remote = await self._search_remote(vectors[0], limit, notes)
+        if remote is not None:
+            return remote
         return await self._store.search_vectors(
             space, vectors[0], model=model_of(embedder), limit=limit
         )
 
-    async def _elsewhere(
+    async def _search_remote(
         self, vector: Sequence[float], limit: int, notes: _Notes
     ) -> Sequence[SearchHit] | None:
         """What the back end finds; `None` if it cannot, or does not know everything yet.

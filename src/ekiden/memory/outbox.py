@@ -188,18 +188,18 @@ async def _replace(
 
 
 async def deliver(
-    store: Store, mirror: RemoteCopy, *, model: str, patience_s: float = SEND_TIMEOUT_S
+    store: Store, mirror: RemoteCopy, *, model: str, timeout_s: float = SEND_TIMEOUT_S
 ) -> Delivery:
     """Send up to a hundred due messages; failed ones are retried later.
 
     Only vectors of `model` are sent: entries without one are announced again when they get one.
-    `patience_s` is the timeout of every call.
+    `timeout_s` is the timeout of every call.
     """
     taken = await _taken(store, mirror.name)
     groups: dict[str, list[QueueMessage]] = {}
     for message in taken:
         groups.setdefault(message.body["space"], []).append(message)
-    sending = _Sending(store=store, mirror=mirror, model=model, patience_s=patience_s)
+    sending = _Sending(store=store, mirror=mirror, model=model, timeout_s=timeout_s)
     delivered, problem = 0, None
     for space, messages in groups.items():
         if sending.is_away:
@@ -268,7 +268,7 @@ class _Sending:
     store: Store
     mirror: RemoteCopy
     model: str
-    patience_s: float
+    timeout_s: float
     is_away: bool = False
 
     async def send(self, space: str, messages: list[QueueMessage]) -> tuple[int, str | None]:
@@ -309,7 +309,7 @@ class _Sending:
 
     async def _all_of(self, space: str) -> None:
         """Remove what is there, and have every entry that the space has now sent on its own."""
-        await self.mirror.clear(space, patience_s=self.patience_s)
+        await self.mirror.clear(space, timeout_s=self.timeout_s)
         queue, after = queue_of(self.mirror.name), ""
         while page := await self.store.find_entries(space, after=after, limit=_BATCH):
             await self.store.put_messages([_waiting(queue, space, each.key) for each in page])
@@ -334,14 +334,14 @@ class _Sending:
     async def _tell(self, space: str, keys: set[str], found: dict[str, SearchEntry]) -> None:
         gone = sorted(keys - found.keys())
         if gone:
-            await self.mirror.delete(space, gone, patience_s=self.patience_s)
+            await self.mirror.delete(space, gone, timeout_s=self.timeout_s)
         entries = [
             _mirrored(found[key])
             for key in sorted(keys & found.keys())
             if found[key].model == self.model and found[key].vector is not None
         ]
         if entries:
-            await self.mirror.upsert(space, entries, patience_s=self.patience_s)
+            await self.mirror.upsert(space, entries, timeout_s=self.timeout_s)
 
 
 def _version(found: dict[str, SearchEntry], key: str) -> tuple[object, ...] | None:

@@ -57,20 +57,20 @@ class RemoteCopy:
         return await self._within(SEARCH_TIMEOUT_S, asked())
 
     async def upsert(
-        self, space: str, entries: Sequence[RemoteEntry], *, patience_s: float = SEND_TIMEOUT_S
+        self, space: str, entries: Sequence[RemoteEntry], *, timeout_s: float = SEND_TIMEOUT_S
     ) -> None:
         """As `MemoryBackend.upsert`."""
-        await self._within(patience_s, self.backend.upsert(space, entries))
+        await self._within(timeout_s, self.backend.upsert(space, entries))
 
     async def delete(
-        self, space: str, keys: Sequence[str], *, patience_s: float = SEND_TIMEOUT_S
+        self, space: str, keys: Sequence[str], *, timeout_s: float = SEND_TIMEOUT_S
     ) -> None:
         """As `MemoryBackend.delete`."""
-        await self._within(patience_s, self.backend.delete(space, keys))
+        await self._within(timeout_s, self.backend.delete(space, keys))
 
-    async def clear(self, space: str, *, patience_s: float = SEND_TIMEOUT_S) -> None:
+    async def clear(self, space: str, *, timeout_s: float = SEND_TIMEOUT_S) -> None:
         """As `MemoryBackend.clear`."""
-        await self._within(patience_s, self.backend.clear(space))
+        await self._within(timeout_s, self.backend.clear(space))
 
     async def _within(self, seconds: float, call: Awaitable[_T]) -> _T:
         try:

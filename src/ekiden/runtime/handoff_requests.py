@@ -50,7 +50,7 @@ class HandoffRequestRunner:
         asked: Asked,
         *,
         is_left: bool = False,
-        patience_s: float | None = None,
+        wait_s: float | None = None,
         new: NewSession | None = None,
     ) -> None:
         """`new` is how the session is made, if there is none."""
@@ -64,7 +64,7 @@ class HandoffRequestRunner:
         """Whether the request is stored, so that others may have seen to it."""
         began = self._config.clock.monotonic()
         self._deadline = began + asked.wait_s
-        self._patience = None if patience_s is None else began + patience_s
+        self._waits_until = None if wait_s is None else began + wait_s
         """When it is told as it stands, and left to whoever runs the session."""
 
     async def finish(self, *, run: bool) -> HandoffResult:
@@ -334,10 +334,10 @@ class HandoffRequestRunner:
         return self._deadline - self._config.clock.monotonic()
 
     def _is_impatient(self) -> bool:
-        return self._patience is not None and self._config.clock.monotonic() >= self._patience
+        return self._waits_until is not None and self._config.clock.monotonic() >= self._waits_until
 
     async def _wait(self, free_in_s: float) -> None:
         longest = min(self._remaining(), max(free_in_s, 0.05), _LONGEST_WAIT_S)
-        if self._patience is not None:
-            longest = min(longest, self._patience - self._config.clock.monotonic())
+        if self._waits_until is not None:
+            longest = min(longest, self._waits_until - self._config.clock.monotonic())
         await self._store.wait_for_change(max(longest, 0))

@@ -81,7 +81,7 @@ class HandoffController:
         capabilities: tuple[str, ...] = (),
         by: Actor = A_PROGRAM,
         run: bool = True,
-        patience_s: float | None = None,
+        wait_s: float | None = None,
     ) -> HandoffResult:
         """Hand the session to the agent `to`, along a handoff that its agent has; return the
         result.
@@ -90,7 +90,7 @@ class HandoffController:
         the workers run it. If a process runs it, that process makes the handoff: after the current
         step (`graceful`), or at once (`immediate`, unless it would certainly be refused). The call
         waits for that up to `timeout_s`, which is also the target's time to confirm. By default the
-        target has the timeout of the handoff, and the call waits 300 s. With `patience_s` the call
+        target has the timeout of the handoff, and the call waits 300 s. With `wait_s` the call
         waits only this long for the process that runs the session; then it returns ``initiated``
         with the id of the request, which stays open until it is done or cancelled.
 
@@ -118,10 +118,10 @@ class HandoffController:
         )
         await self._store.open()
         await self._store.get(session_id)
-        return await self._request_runner(session_id, asked, patience_s=patience_s).finish(run=run)
+        return await self._request_runner(session_id, asked, wait_s=wait_s).finish(run=run)
 
     async def initiate(
-        self, request: HandoffRequest, *, run: bool = True, patience_s: float | None = None
+        self, request: HandoffRequest, *, run: bool = True, wait_s: float | None = None
     ) -> HandoffResult:
         """Hand over the task of `request`; the id of its session is the task id.
 
@@ -163,9 +163,7 @@ class HandoffController:
             meta={"task_id": task_id, "correlation_id": correlation},
         )
         await self._store.open()
-        return await self._request_runner(task_id, asked, patience_s=patience_s, new=new).finish(
-            run=run
-        )
+        return await self._request_runner(task_id, asked, wait_s=wait_s, new=new).finish(run=run)
 
     async def get(self, handoff_id: str) -> HandoffRecord:
         """The handoff with all its details; raises `HandoffNotFound`."""
@@ -178,12 +176,12 @@ class HandoffController:
         *,
         reason: str = "",
         by: Actor = A_PERSON,
-        patience_s: float | None = None,
+        wait_s: float | None = None,
     ) -> HandoffResult:
         """Roll back an unconfirmed handoff, or withdraw a request for one.
 
         Unconfirmed handoffs that followed it are rolled back first. A finished handoff does not
-        change; the result has its status. With `patience_s` the call waits only this long for the
+        change; the result has its status. With `wait_s` the call waits only this long for the
         process that runs the session, and returns the status at that time. `HandoffNotFound`.
         """
         plain_text("reason", reason)
@@ -207,9 +205,7 @@ class HandoffController:
             by=by,
             asked_us=self._config.clock.now_us(),
         )
-        await self._request_runner(record.session_id, asked, patience_s=patience_s).finish(
-            run=False
-        )
+        await self._request_runner(record.session_id, asked, wait_s=wait_s).finish(run=False)
         return (await read_handoff(self._store, handoff_id)).result()
 
     async def answer(
@@ -252,7 +248,7 @@ class HandoffController:
         asked: Asked,
         *,
         is_left: bool = False,
-        patience_s: float | None = None,
+        wait_s: float | None = None,
         new: NewSession | None = None,
     ) -> HandoffRequestRunner:
         return HandoffRequestRunner(
@@ -261,7 +257,7 @@ class HandoffController:
             session_id,
             asked,
             is_left=is_left,
-            patience_s=patience_s,
+            wait_s=wait_s,
             new=new,
         )
 

@@ -18,9 +18,9 @@ from ekiden.memory import (
     all_mirrors,
     backend,
     close_backends,
-    elsewhere,
     known_backends,
     register_backend,
+    remote_backend,
     remote_copy,
 )
 from ekiden.memory.outbox import announced, deliver, queue_of
@@ -306,8 +306,8 @@ def test_a_back_end_is_made_once_for_a_dimension() -> None:
 
 @pytest.mark.parametrize("name", [None, "store", "sqlite", "pgvector"])
 def test_some_names_mean_the_store_itself(name: str | None) -> None:
-    assert elsewhere(name) is None
-    assert elsewhere("pinecone") == "pinecone"
+    assert remote_backend(name) is None
+    assert remote_backend("pinecone") == "pinecone"
 
 
 async def test_back_ends_are_closed_whatever_one_of_them_says(

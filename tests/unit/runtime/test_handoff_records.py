@@ -42,7 +42,7 @@ async def test_a_request_that_comes_to_nothing_stays_on_record_under_its_id(
 ) -> None:
     office = Office(MemoryStore())
     running = await office.at_work()
-    options = {"timeout_s": 0.01} if end == "late" else {"patience_s": 0}
+    options = {"timeout_s": 0.01} if end == "late" else {"wait_s": 0}
     result = await office.start(**options)
     if end == "cancel":
         assert await on_record(office.store, result.request_id) == (["initiated"], None)
@@ -60,7 +60,7 @@ async def test_a_request_that_comes_to_nothing_stays_on_record_under_its_id(
 async def test_a_request_that_is_taken_up_later_keeps_its_id() -> None:
     office = Digging(MemoryStore())
     running = await office.at_work()
-    asked = await office.start(patience_s=0)
+    asked = await office.start(wait_s=0)
     office.let_go.set()
     await running
     [record] = (await find_handoffs(office.store)).records
@@ -159,7 +159,7 @@ async def test_a_handoff_that_is_refused_leaves_one_that_waits_for_approval() ->
 async def test_a_request_that_is_withdrawn_keeps_what_it_brought_and_when_it_ended() -> None:
     office = Office(MemoryStore())
     running = await office.at_work()
-    asked = await office.start(patience_s=0, priority=3, metadata={"ticket": "七"})
+    asked = await office.start(wait_s=0, priority=3, metadata={"ticket": "七"})
     await office.controller.cancel(asked.request_id)
     before = await office.controller.get(asked.request_id)
     office.let_go.set()
@@ -173,7 +173,7 @@ async def test_a_request_that_is_withdrawn_keeps_what_it_brought_and_when_it_end
 async def test_what_is_asked_for_in_the_last_step_of_a_run_is_made_after_it() -> None:
     office = Office(MemoryStore())
     running = await office.at_work()
-    asked = await office.start(patience_s=0)
+    asked = await office.start(wait_s=0)
     office.let_go.set()
     assert (await running).final_output == "a here"
     moves = ["initiated", "validating", "transferring"]
@@ -229,7 +229,7 @@ async def test_a_person_may_take_longer_to_approve_than_a_source_to_finish() -> 
 
 async def test_a_cancelled_request_withdraws_its_question_and_the_run_goes_on() -> None:
     office = Asked()
-    _, item = await office.suspended(patience_s=0)
+    _, item = await office.suspended(wait_s=0)
     result = await office.controller.cancel(office.handoff_id)
     assert result.error is not None
     assert (result.status, result.error.code) == ("failed", "CANCELLED")
@@ -240,7 +240,7 @@ async def test_a_cancelled_request_withdraws_its_question_and_the_run_goes_on() 
 
 async def test_a_request_that_waits_for_approval_is_still_wanted_after_a_message() -> None:
     office = Asked()
-    _, item = await office.suspended(patience_s=0)
+    _, item = await office.suspended(wait_s=0)
     await Runner.run(office.team, "hello?", session=office.session, run_config=office.config)
     [again] = (await Inbox(office.store).list()).items
     assert again.id != item.id

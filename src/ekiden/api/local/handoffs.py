@@ -101,7 +101,7 @@ class LocalHandoffs(api.Handoffs):
             self._check_names(row, source_agent_id, target_agent_id)
         deadline = asyncio.get_running_loop().time() + wait_s
         result = await self._controller().initiate(
-            request, run=self._here.runs is None and wait_s > 0, patience_s=self._patience(wait_s)
+            request, run=self._here.runs is None and wait_s > 0, wait_s=self._wait_limit(wait_s)
         )
         self._check_parties(result)
         result = await self._until_settled(result, deadline=deadline)
@@ -188,7 +188,7 @@ class LocalHandoffs(api.Handoffs):
         self, handoff_id: str, *, reason: str = "", wait_s: float = 10.0
     ) -> api.CancelledHandoff:
         result = await self._controller().cancel(
-            handoff_id, reason=reason, by=self._actor, patience_s=self._patience(wait_s)
+            handoff_id, reason=reason, by=self._actor, wait_s=self._wait_limit(wait_s)
         )
         told = api.CancelledHandoff(
             id=handoff_id,
@@ -234,7 +234,7 @@ class LocalHandoffs(api.Handoffs):
             "priority": priority,
             "metadata": metadata,
             "by": self._actor,
-            "patience_s": self._patience(wait_s),
+            "wait_s": self._wait_limit(wait_s),
         }
         deadline = asyncio.get_running_loop().time() + wait_s
         runs = self._here.runs
@@ -287,7 +287,7 @@ class LocalHandoffs(api.Handoffs):
     def _run_config(self) -> RunConfig:
         return self._here.run_config or tenant_config(self._here.settings, self._here.tenant)
 
-    def _patience(self, wait_s: float) -> float | None:
+    def _wait_limit(self, wait_s: float) -> float | None:
         """How long to wait for the process that runs the session."""
         return wait_s if self._here.has_deadlines else None
 

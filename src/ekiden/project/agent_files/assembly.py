@@ -47,11 +47,11 @@ def let_remember(
     said = definition.memory
     if said is None or not said.enabled:
         return
-    from ekiden.memory import elsewhere, known_backends
+    from ekiden.memory import known_backends, remote_backend
     from ekiden.runtime.tools.offer import memory_tools
 
     whole = (definition.line, definition.column)
-    backend = elsewhere(said.backend)
+    backend = remote_backend(said.backend)
     agent.memory = MemorySettings(
         type=said.type,
         scope=said.scope,
