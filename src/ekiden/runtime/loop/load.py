@@ -48,13 +48,7 @@ async def first_step(
     if items and has_open_handoffs(row) and agent.name != row.agent:
         row = await _taken_away(options, store, claim, row, agent.name, hold=hold)
     before = Cursor.from_json(row.cursor)
-    visible: list[Item] = []
-    closing: list[ClosedCall] = []
-    events: Sequence[Event] = ()
-    if row.seq:
-        events = await _said(store, row)
-        visible, _ = await _view(store, row.id, events, before.view, anew=True)
-        closing = await interrupted(store, row.id, events, before, open_calls(events))
+    events, visible, closing = await _left_behind(store, row, before)
     if not closing and not items:
         raise UserError("a run needs a message: the input is empty")
     if row.seq:
@@ -93,6 +87,17 @@ async def first_step(
     await run.commit(status="ready", outcome="", release=release)
     fault_point("run.begin.after_commit")
     return run
+
+
+async def _left_behind(
+    store: Store, row: SessionRow, before: Cursor
+) -> tuple[Sequence[Event], list[Item], list[ClosedCall]]:
+    """Of the runs so far: the events with items, the agent's view, and calls without an output."""
+    if not row.seq:
+        return (), [], []
+    events = await _said(store, row)
+    visible, _ = await _view(store, row.id, events, before.view, anew=True)
+    return events, visible, await interrupted(store, row.id, events, before, open_calls(events))
 
 
 async def _keep_under_handoffs(run: RunState, given: Mapping[str, Any]) -> None:

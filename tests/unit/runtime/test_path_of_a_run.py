@@ -1,0 +1,69 @@
+"""The path of a run through the source: short enough to read, and as ARCHITECTURE.md tells it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import ekiden
+from ekiden import Agent, Runner
+from ekiden.testing import ScriptedModel, call, say
+
+SOURCE = Path(ekiden.__file__).parent
+ARCHITECTURE = SOURCE.parents[1] / "ARCHITECTURE.md"
+
+
+async def plain() -> None:
+    await Runner.run(Agent("a", model=ScriptedModel([say("hello")])), "hi")
+
+
+async def with_a_handoff() -> None:
+    b = Agent("b", model=ScriptedModel([say("hello")]))
+    await Runner.run(Agent("a", model=ScriptedModel([call("transfer_to_b")]), handoffs=[b]), "hi")
+
+
+def files_of(run: Callable[[], Any]) -> set[str]:
+    """The files of the source, without test doubles, whose functions a second run calls."""
+    files: set[str] = set()
+
+    def note(frame: FrameType, what: str, _: object) -> None:
+        if what == "call" and frame.f_code.co_name != "<module>":
+            files.add(frame.f_code.co_filename)
+
+    asyncio.run(run())
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        asyncio.run(run())
+    finally:
+        sys.setprofile(before)
+    inside = {Path(file) for file in files if file.startswith(f"{SOURCE}/")}
+    names = {path.relative_to(SOURCE).as_posix() for path in inside}
+    return {name for name in names if not name.startswith("testing/")}
+
+
+@pytest.mark.parametrize(("run", "most"), [(plain, 36), (with_a_handoff, 46)])
+def test_a_run_passes_through_few_files(run: Callable[[], Any], most: int) -> None:
+    files = files_of(run)
+    assert len(files) <= most, sorted(files)
+
+
+def test_the_described_path_exists() -> None:
+    text = ARCHITECTURE.read_text()
+    path = text[text.index("## The path of a run") : text.index("## Steps")]
+    named = set(re.findall(r"`((?!tests/)[a-z_/]+\.py)`", path))
+    assert named
+    assert [name for name in sorted(named) if not (SOURCE / name).exists()] == []
+    # This handoff needs no acceptance, nobody else wants the lease, and records are plain values.
+    assert named - files_of(with_a_handoff) <= {
+        "runtime/handoff/acceptance.py",
+        "runtime/state/leases.py",
+        "storage/base.py",
+    }
