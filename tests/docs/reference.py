@@ -69,14 +69,14 @@ class Command:
     about: str = ""
     entries: list[tuple[str, str]] = field(default_factory=list)
 
-    def render_usage(self, *_: Any) -> None:
+    def render_usage(self, console: Any, options: Any, usage: Any) -> None:
         """Left out: the table of options has it."""
 
-    def render_description(self, _: Any, __: Any, told: Any) -> None:
+    def render_description(self, console: Any, options: Any, told: Any) -> None:
         """What the command does."""
         self.about = plain(told)
 
-    def __call__(self, _: Any, __: Any, panel: Any) -> None:
+    def __call__(self, console: Any, options: Any, panel: Any) -> None:
         """Arguments and options."""
         for entry in panel.entries:
             self.entries.append(
