@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Any
 
@@ -95,6 +94,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     folded = _folded(word)
     if folded in of_folded:
         return of_folded[folded]
+    from difflib import get_close_matches
+
     near = get_close_matches(folded, of_folded, n=1, cutoff=_CUTOFF)
     return of_folded[near[0]] if near else None
 

@@ -133,7 +133,7 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
-_HIDDEN = re.compile(
+_HIDDEN = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028\u2029\u202a-\u202e"
     "\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
@@ -142,14 +142,16 @@ _HIDDEN = re.compile(
 
 def spelled_out(text: str) -> str:
     """`text` with every hidden character as its escape; line breaks and tabs stay."""
-    return _HIDDEN.sub(
-        lambda found: found.group().encode("unicode_escape", "surrogatepass").decode(), text
+    return re.sub(
+        _HIDDEN,
+        lambda found: found.group().encode("unicode_escape", "surrogatepass").decode(),
+        text,
     )
 
 
 def without_hidden(text: str) -> str:
     """`text` without hidden characters; line breaks and tabs stay."""
-    return _HIDDEN.sub("", text)
+    return re.sub(_HIDDEN, "", text)
 
 
 def shortened(text: str, limit: int) -> str:

@@ -46,9 +46,9 @@ class Allowed:
 
 
 _SHOWN = 60
-_BAD_IN_LINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_BAD_IN_LINES = "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]"
 """Control characters can take over a terminal, and lone surrogates cannot be stored."""
-_BAD_IN_A_LINE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_BAD_IN_A_LINE = "[\x00-\x1f\x7f-\x9f\ud800-\udfff]"
 
 
 class RefusedValue(ValueError):
@@ -204,7 +204,7 @@ class Text:
         if self.max_length is not None and len(text) > self.max_length:
             words = f"must not be longer than {self.max_length} characters; it has {len(text)}"
             raise RefusedValue(words, "too_long")
-        bad = (_BAD_IN_A_LINE if self.is_line else _BAD_IN_LINES).search(text)
+        bad = re.search(_BAD_IN_A_LINE if self.is_line else _BAD_IN_LINES, text)
         if bad is not None:
             raise RefusedValue(f"must {_without(bad.group())}", "bad_character")
         if self.form is not None and not self.form.fullmatch(text):
