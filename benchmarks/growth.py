@@ -2,7 +2,9 @@
 
     python benchmarks/growth.py [sessions] [agents] [history] [workers] [--store postgresql://…]
 
-Each series has one figure that grows while the rest stays as it is. `claim` takes a ready session,
+Each series has one figure that grows while the rest stays as it is. Sessions are built inside the
+database. `list_…` reads a full page with a filter, `start_of_serve` is `ekiden serve` until it
+listens, `handoff_to_limited_agent` has targets with `max_sessions`. `claim` takes a ready session,
 `step` stores an event of it, `wake` wakes one that waits, `handoff` is one handoff of a run that is
 stored, `open` is what a message costs until it is stored and its session left to the workers, and
 `run` what a worker needs for it. Figures are the median of several: `cpu_us` of this process and
@@ -21,19 +23,29 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import apsw
+import asyncpg
+from server_load import Server
 
 from ekiden import Agent, Limits, RunConfig, Runner, Session
 from ekiden.core.agent import Team
 from ekiden.core.conversation.model import assistant_message, user_message
 from ekiden.core.events import Event
 from ekiden.engine import Worker, submit
+from ekiden.inbox import Inbox
 from ekiden.project import open_store
 from ekiden.project.bench.load import LoadSize, load
 from ekiden.project.bench.statistics import books
 from ekiden.project.bench.teams import Desk, Relay, desk, ring
-from ekiden.storage.base import Batch, Commit, NewSession, SessionOpening, SessionPatch, Store
+from ekiden.server.metrics.metrics import StoreGauges
+from ekiden.storage.base import Batch, Commit, NewSession, SessionFilter, SessionPatch, Store
+from ekiden.storage.postgres.connection.address import parse_address
 
 _REPEATS = 30
 _PAGE = 1000
@@ -57,16 +69,14 @@ async def cost(work: Callable[[], Awaitable[Any]], repeats: int = _REPEATS) -> d
     }
 
 
-async def with_sessions(store: Store, count: int) -> Figures:
-    """So many sessions wait, and one is worked on."""
-    for first in range(0, count, _PAGE):
-        new = [
-            NewSession(id=f"w{number}", agent="sales", status="waiting")
-            for number in range(first, min(first + _PAGE, count))
-        ]
-        await store.write(Batch(openings=[SessionOpening(new=each) for each in new]))
+async def with_sessions(store: Store, count: int, url: str) -> Figures:
+    """So many sessions are stored, and one is worked on.
+
+    Every filter finds a full page, however many sessions there are.
+    """
+    await _fill(url, count)
     await store.create(NewSession(id="ready", agent="sales", status="ready"))
-    place = iter(range(count))
+    place = iter(range(0, count, 10))
 
     async def claim() -> None:
         claimed = await store.claim_next(owner="me", lease_s=30, agents=["sales"])
@@ -94,11 +104,83 @@ async def with_sessions(store: Store, count: int) -> Figures:
         "claim_in_vain": missed,
         "step": await cost(step),
         "handoff": await _handoff(store, "handoffs"),
+        "handoff_to_limited_agent": await _handoff(store, "limited", max_sessions=100),
         "wake": await cost(wake),
+        **{f"list_{name}": await cost(partial(_page, store, of)) for name, of in _FILTERS.items()},
+        "metrics": await cost(partial(_metrics, store)),
+        "info": await cost(store.info),
+        "start_of_serve": _start(url),
     }
 
 
-async def with_agents(store: Store, count: int) -> Figures:
+_FILTERS = {
+    "all": SessionFilter(),
+    "status": SessionFilter(status="waiting"),
+    "agent": SessionFilter(agent="rare"),
+    "status_and_agent": SessionFilter(status="waiting", agent="sales"),
+    "user": SessionFilter(user_id="rare"),
+    "outcome": SessionFilter(outcome="failed"),
+}
+
+_FILL = """
+    insert into sessions (id, agent, status, outcome, user_id, {columns})
+    select 'w' || n, case when n % {every} = 1 then 'rare' else 'sales' end,
+        case when n % 10 = 3 then 'idle' else 'waiting' end,
+        case when n % {every} = 3 then 'failed' when n % 10 = 3 then 'done' end,
+        case when n % {every} = 5 then 'rare' else 'user' || n % 1000 end, {values}
+    from {numbers}
+"""
+
+
+async def _fill(url: str, count: int) -> None:
+    """Build the sessions inside the database; each rare value has a hundred of them."""
+    every = count // 100
+    if not url.startswith("postgres"):
+        with closing(apsw.Connection(url)) as file:
+            file.execute(
+                f"with recursive numbers (n) as"
+                f" (select 0 union all select n + 1 from numbers where n < {count} - 1) "
+                + _FILL.format(
+                    columns="created_us, updated_us", every=every, numbers="numbers",
+                    values=f"{time.time_ns() // 1000} + n, {time.time_ns() // 1000} + n",
+                )
+            )  # fmt: skip
+        return
+    address = parse_address(url)
+    place = {"search_path": address.schema}
+    connection = await asyncpg.connect(address.dsn, server_settings=place, timeout=60)
+    try:
+        numbers = f"generate_series(0, {count} - 1) as n"
+        await connection.execute(
+            _FILL.format(columns="meta", values="'{}'", every=every, numbers=numbers), timeout=3600
+        )
+        await connection.execute("vacuum analyze sessions", timeout=3600)
+    finally:
+        await connection.close()
+
+
+async def _page(store: Store, of: SessionFilter) -> None:
+    assert len((await store.list(of)).sessions) == 50
+
+
+async def _metrics(store: Store) -> None:
+    service = SimpleNamespace(tenant="default", store=store, inbox=Inbox(store))
+    await StoreGauges().read([("default", service)])
+
+
+def _start(url: str) -> dict[str, float]:
+    """Start `ekiden serve` three times; until it says where it listens."""
+    cpu, wall = [], []
+    for _ in range(3):
+        began = time.perf_counter()
+        server = Server(url, 0)
+        cpu.append(server.cpu_s() * 1e6)
+        wall.append((time.perf_counter() - began) * 1e6)
+        server.stop()
+    return {"cpu_us": round(statistics.median(cpu)), "wall_us": round(statistics.median(wall))}
+
+
+async def with_agents(store: Store, count: int, _: str) -> Figures:
     """The team has so many agents, and two of them work."""
     others = [Agent(f"agent_{number}", model=Desk()) for number in range(count - 2)]
     first = desk(Desk())
@@ -113,7 +195,7 @@ async def with_agents(store: Store, count: int) -> Figures:
     return {"submit_and_run": await cost(run, 10)}
 
 
-async def with_history(store: Store, count: int) -> Figures:
+async def with_history(store: Store, count: int, _: str) -> Figures:
     """The session has so many events, half of them by agents."""
     session = Session("long", store=store)
     held, _ = await store.claim("long", owner="me", lease_s=600, create=session.draft("a"))
@@ -145,10 +227,14 @@ async def with_history(store: Store, count: int) -> Figures:
     return figures
 
 
-async def _handoff(store: Store, session_id: str) -> dict[str, float]:
+async def _handoff(
+    store: Store, session_id: str, *, max_sessions: int | None = None
+) -> dict[str, float]:
     """One handoff of a run: what a run without any costs is taken out."""
     model = Relay()
     agent = ring(model)
+    for each in Team(agent):
+        each.max_sessions = max_sessions
     session = Session(session_id, store=store)
 
     async def run(handoffs: int) -> tuple[float, float]:
@@ -183,8 +269,8 @@ async def with_workers(store: str | None, count: int, folder: Path) -> dict[str,
     return {**{name: found[name] for name in names}, "latency_ms": found["latency_ms"]["p50"]}
 
 
-SERIES: dict[str, tuple[Callable[[Store, int], Awaitable[Figures]], tuple[int, ...]]] = {
-    "sessions": (with_sessions, (100, 1000, 10_000)),
+SERIES: dict[str, tuple[Callable[[Store, int, str], Awaitable[Figures]], tuple[int, ...]]] = {
+    "sessions": (with_sessions, (1000, 200_000, 2_000_000)),
     "agents": (with_agents, (10, 100, 1000)),
     "history": (with_history, (10, 1000, 100_000)),
 }
@@ -207,7 +293,7 @@ async def measure(names: list[str], store: str | None, most: int) -> dict[str, A
             for count in (each for each in counts if each <= most):
                 _tell(f"{series}: {count}")
                 async with books(store, folder) as database, open_store(database.url) as opened:
-                    figures[series][count] = await work(opened, count)
+                    figures[series][count] = await work(opened, count, database.url)
     return figures
 
 
