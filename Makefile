@@ -131,8 +131,12 @@ lock: setup  ## Resolve the locks anew; core.lock has the versions of dev.lock
 	for set in $(FRAMEWORKS); do \
 		$(RESOLVE) --extra postgres pyproject.toml requirements/frameworks/$$set.in -o requirements/frameworks/$$set.lock; done
 
-bench: setup  ## Ekiden and the floor, as JSON
+bench: setup  ## All figures as JSON: S1 to S5, server, workers, growth; STORE=postgresql://… for the last two
 	@$(BIN)/ekiden bench --json
+	@$(BIN)/python benchmarks/clients.py
+	@$(BIN)/python benchmarks/server_load.py --runs 200
+	@$(BIN)/ekiden bench load --sessions 1500 --json $(if $(STORE),--store '$(STORE)')
+	@$(BIN)/python benchmarks/growth.py sessions --most 1000 $(if $(STORE),--store '$(STORE)')
 
 $(VENV)/.docs: requirements/docs.lock $(VENV)/.installed
 	@$(PIP) --require-hashes -r requirements/docs.lock

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from pkgutil import get_data
 from types import ModuleType
 from typing import Any
 
@@ -20,7 +19,8 @@ __version__ = "0.1.0"
 @cache
 def _listed() -> tuple[Mapping[str, str], list[str]]:
     """By public name the module that has it, and `__all__`, as `__init__.pyi` lists them."""
-    text = (get_data(__name__, "__init__.pyi") or b"").decode()
+    loader: Any = sys.modules[__name__].__loader__
+    text = loader.get_data(f"{__path__[0]}/__init__.pyi").decode()
     found = re.findall(r"^from (\S+) import (?:\(\s+)?(\w+) as", text, re.MULTILINE)
     return {name: module for module, name in found}, re.findall(
         r'^    "(\w+)",$', text, re.MULTILINE

@@ -33,7 +33,7 @@ MODEL_ALIASES = {
 """Short names in agent files for the newest model of a family."""
 INHERIT = "inherit"
 """In an agent file: the model of the team."""
-_PROVIDERS = re.compile(
+_PROVIDERS = (
     r"(?P<openai>(?:gpt|chatgpt|codex)-[^\s:]+|o[1-9](?:-[^\s:]+)?)"
     r"|(?P<anthropic>claude-[^\s:]+)|(?P<google>gemini-[^\s:]+)"
 )
@@ -77,7 +77,7 @@ def full_model_name(name: str) -> str | None:
     """
     if name in MODEL_ALIASES:
         return MODEL_ALIASES[name]
-    found = _PROVIDERS.fullmatch(name)
+    found = re.fullmatch(_PROVIDERS, name)
     return f"{found.lastgroup}:{name}" if found else None
 
 

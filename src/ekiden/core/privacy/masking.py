@@ -31,13 +31,10 @@ _MAYBE_KEY = re.compile(
 )
 """A fast check whether `find_keys` may find something in a text."""
 _SHORTEST_KEY = 16
-_NAMED = re.compile(
-    r"""(?<![A-Za-z0-9_-])
+_NAMED = r"""(?xi)(?<![A-Za-z0-9_-])
     ([\w-]{0,40}(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|authorization|credentials?)
     ["']?\s{0,3}[:=]\s{0,3}["']?)
-    (?=[^\s"'&,;]{0,255}[0-9])(?=[^\s"'&,;]{0,255}[A-Za-z])[^\s"'&,;\[\]{}()]{8,512}""",
-    re.VERBOSE | re.IGNORECASE,
-)
+    (?=[^\s"'&,;]{0,255}[0-9])(?=[^\s"'&,;]{0,255}[A-Za-z])[^\s"'&,;\[\]{}()]{8,512}"""
 
 
 def cover(text: str) -> str:
@@ -47,7 +44,7 @@ def cover(text: str) -> str:
 
 def masked_names(text: str) -> str:
     """The text without values that the word before them calls a token, a password or the like."""
-    return _NAMED.sub(rf"\1{MASK}", text)
+    return re.sub(_NAMED, rf"\1{MASK}", text)
 
 
 def masked_keys(value: Any) -> Any:
