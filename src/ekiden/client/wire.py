@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 from ekiden import __version__
@@ -20,9 +23,7 @@ from ekiden.core.values import dumps, loads
 
 if TYPE_CHECKING:
     import httpx2
-import os
-from pathlib import Path
-from urllib.parse import quote, urlsplit
+
 
 SERVER_VARIABLE = "EKIDEN_SERVER"
 KEY_VARIABLE = "EKIDEN_API_KEY"

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
+from ekiden.core.errors import UserError
+from ekiden.core.integrations import integration
 from ekiden.core.profile import Budget
 from ekiden.project.settings import Settings
 from ekiden.project.stores import DEFAULT_TENANT, tenant_app
 from ekiden.runtime import Limits, Price, RunConfig
 from ekiden.sessions.costs import CostBook, CostKey, CostReport, call_pages, events_with_asked
+from ekiden.sessions.replica.base import ReplicaSettings
 from ekiden.storage.base import Store
 
 if TYPE_CHECKING:
     from ekiden.embeddings.base import Embedder
-import os
-from typing import TYPE_CHECKING
-
-from ekiden.core.errors import UserError
-from ekiden.core.integrations import integration
-from ekiden.sessions.replica.base import ReplicaSettings
-
-if TYPE_CHECKING:
     from ekiden.sessions.replica.base import SessionReplica
 
 

@@ -6,10 +6,14 @@ of each tensor) and the bytes. It contains no code, and the header is checked be
 
 from __future__ import annotations
 
+import json
+import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 
 import numpy as np
 
@@ -18,11 +22,7 @@ from ekiden.integrations.bert_encoder.wordpiece import MAX_PIECES, read_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-import json
-import struct
-from hashlib import sha256
-from math import prod
-from typing import TYPE_CHECKING, BinaryIO
+
 
 _LENGTH = struct.Struct("<Q")
 _MAX_HEADER = 16 * 2**20

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from ekiden.core.errors import UserError
+from ekiden.audit import Verification, verify_audit
+from ekiden.core.errors import StoreEmpty, StoreUnavailable, UserError
 from ekiden.core.errors.stored_data import NotCopyable, SourceInUse, StoreNotEmpty, StoreUnfinished
-from ekiden.core.values import is_tenant
-from ekiden.project.stores import DEFAULT_TENANT, JOINT, check_tenant, sqlite_path, tenant_url
-from ekiden.storage.copying import StoreSnapshot, TargetState, holding
+from ekiden.core.values import is_tenant, loads
+from ekiden.project.copying.report import CopyStep, Progress, StoreFindings
+from ekiden.project.stores import (
+    DEFAULT_STORE,
+    DEFAULT_TENANT,
+    JOINT,
+    check_tenant,
+    sqlite_path,
+    tenant_url,
+)
+from ekiden.storage.copying import (
+    JSON_COLUMNS,
+    TABLES,
+    Row,
+    StoreSnapshot,
+    TableName,
+    TargetState,
+    holding,
+)
 
 if TYPE_CHECKING:
     from ekiden.storage.sqlite.copying.snapshot import SqliteSnapshot
-from collections.abc import Iterator
-from contextlib import contextmanager
-from tempfile import TemporaryDirectory
 
-from ekiden.audit import Verification, verify_audit
-from ekiden.core.errors import StoreEmpty, StoreUnavailable
-from ekiden.core.values import loads
-from ekiden.project.copying.report import CopyStep, Progress, StoreFindings
-from ekiden.project.stores import DEFAULT_STORE
-from ekiden.storage.copying import JSON_COLUMNS, TABLES, Row, TableName
 
 _POSTGRES = ("postgresql", "postgres")
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-from ekiden.core.agent import Agent, Team
-from ekiden.runtime import RunConfig
-from ekiden.testing.simulation.outside import Outside
-
-if TYPE_CHECKING:
-    from random import Random
 import importlib
 import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from random import Random
 from types import ModuleType
+from typing import Any, TypeAlias
 
+from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import UserError
+from ekiden.runtime import RunConfig
+from ekiden.testing.simulation.outside import Outside
 
 Told: TypeAlias = Callable[[str], bool]
 """Whether an answer is right."""
