@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 QUESTION: Final = "Trust this folder? [y]es, [n]o: "
 _VARIABLE: Final = "EKIDEN_TRUST"
-_YES: Final = frozenset({"1", "true", "yes", "on"})
+_ENVIRONMENT_YES: Final = frozenset({"1", "true", "yes", "on"})
 _SHOWN: Final = 200
 
 
@@ -50,7 +50,7 @@ def check_trust(found: Workspace, *, trust: bool = False, asks: bool = True) -> 
     if found.is_trusted:
         return False
     is_person = acting_agent() is None
-    if is_person and (trust or os.environ.get(_VARIABLE, "").strip().lower() in _YES):
+    if is_person and (trust or os.environ.get(_VARIABLE, "").strip().lower() in _ENVIRONMENT_YES):
         return False
     if not (asks and is_person and is_attended()):
         raise NotTrustedYet(found)

@@ -15,7 +15,7 @@ def collaboration_table(found: Sequence[CollaborationDetails]) -> Table:
     """Collaborations, one on each line."""
     names = ("initiator", "partner", "phase", "outcome")
     headers = ("collaboration", "time", Extra("pattern"), *names)
-    return headers, [_row(each) for each in found]
+    return headers, [_collaboration_row(each) for each in found]
 
 
 def print_collaboration(found: CollaborationDetails) -> None:
@@ -57,7 +57,7 @@ def print_move(found: CollaborationDetails, *, as_json: bool) -> None:
     say(f"{found.id}: {found.phase}{outcome or table}")
 
 
-def _row(found: CollaborationDetails) -> tuple[Cell, ...]:
+def _collaboration_row(found: CollaborationDetails) -> tuple[Cell, ...]:
     return (
         Id(found.id),
         Moment(found.created_at),

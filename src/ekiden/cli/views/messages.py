@@ -14,7 +14,7 @@ _NAMES = {number: name for name, number in PRIORITIES.items()}
 def message_table(messages: Sequence[MessageDetails]) -> Table:
     """Messages, one on each line."""
     headers = ("message", "time", "type", "from", "to", "state", "subject")
-    return headers, [_row(each) for each in messages]
+    return headers, [_message_row(each) for each in messages]
 
 
 def print_message(details: MessageDetails) -> None:
@@ -48,7 +48,7 @@ def answer_text(details: MessageDetails) -> str:
     return _text(details.answer)
 
 
-def _row(details: MessageDetails) -> tuple[Cell, ...]:
+def _message_row(details: MessageDetails) -> tuple[Cell, ...]:
     said = details.message
     return (
         Id(said.id),

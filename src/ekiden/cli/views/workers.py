@@ -17,14 +17,14 @@ def print_workers(found: WorkerOverview, *, limit: int | None = None, wide: bool
         return
     names = ("running", "finished", "agents", Extra("labels"), "seen")
     headers = ("worker", "state", Extra("engine"), *names)
-    print_table(headers, [_row(each) for each in found.workers[:limit]], wide=wide)
+    print_table(headers, [_worker_row(each) for each in found.workers[:limit]], wide=wide)
     for each in found.unserved:
         needs = ", ".join(each.needs)
         told = f": it needs a worker with the label {needs}" if needs else ""
         note(f"no worker runs {each.agent}, {each.sessions} ready{told}")
 
 
-def _row(worker: WorkerRecord) -> tuple[Cell, ...]:
+def _worker_row(worker: WorkerRecord) -> tuple[Cell, ...]:
     names = worker.agents
     shown = ", ".join(names[:_MOST_AGENTS])
     if len(names) > _MOST_AGENTS:

@@ -26,7 +26,7 @@ _LOOK_BACK = 60
 """How many of the last events are searched for the last messages."""
 _RECALLED = 4
 """How many messages are shown again."""
-_LONGEST = 300
+_LONGEST_MESSAGE = 300
 
 
 async def current(chat: Chat, argument: str) -> CommandReply:
@@ -190,9 +190,9 @@ async def _said_last(chat: Chat) -> list[tuple[str, str]]:
         return []
     recent = await chat.session.events(after=max(chat.row.seq - _LOOK_BACK, 0))
     lines = [
-        ("you", shorten(text_of(item), _LONGEST))
+        ("you", shorten(text_of(item), _LONGEST_MESSAGE))
         if item.get("role") == "user"
-        else (event.agent or "agent", shorten(text_of(item), _LONGEST))
+        else (event.agent or "agent", shorten(text_of(item), _LONGEST_MESSAGE))
         for event in said(recent)
         for item in event.items
         if is_message(item) and text_of(item)
