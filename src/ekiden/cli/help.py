@@ -1,18 +1,266 @@
-"""Help pages: two columns, lines that fit the terminal, and an example on each page."""
+"""Help pages: two columns, lines that fit the terminal, and an example for each command."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
-
-from ekiden.cli.examples import EXAMPLES, FIELDS
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel
     from rich.console import Console, ConsoleOptions
+
+
+EXAMPLES: Final[Mapping[str, str]] = {
+    "init": "ekiden init\nekiden init --template coding --model openai:gpt-5-mini --yes",
+    "trust": "ekiden trust --show\nekiden trust",
+    "completion": "ekiden completion install",
+    "completion install": "ekiden completion install --shell zsh",
+    "completion show": "ekiden completion show --shell fish",
+    "chat": "ekiden chat --continue",
+    "run": 'ekiden run "Where is my order 1042?"\nekiden run "@billing I was charged twice"',
+    "route": 'ekiden route "I was charged twice"',
+    "plan": 'ekiden plan "Where is order 1042, and what do I owe?"',
+    "trace": "ekiden trace\nekiden trace ses_06gys83gccfs --errors",
+    "chain": "ekiden chain ses_06gys83gccfs",
+    "watch": "ekiden watch --agent billing --type handoff",
+    "cost": "ekiden cost --since 7d --by model",
+    "serve": "ekiden serve --port 8321",
+    "mcp": "ekiden mcp --scope read",
+    "doctor": "ekiden doctor",
+    "bench": "ekiden bench s1 --quick",
+    "simulate": 'ekiden simulate shop.py:team --say "Where is my order?" --seeds 100',
+    "agents": "ekiden agents list",
+    "agents list": "ekiden agents list --wide",
+    "agents show": "ekiden agents show billing",
+    "agents validate": "ekiden agents validate .ekiden/agents/billing.md",
+    "agents import": "ekiden agents import ~/downloads/agents --dry-run",
+    "agents schema": "ekiden agents schema",
+    "agents ps": "ekiden agents ps",
+    "agents deadlocks": "ekiden agents deadlocks --limit 5",
+    "agents match": "ekiden agents match refunds,invoices",
+    "config": "ekiden config list",
+    "config list": "ekiden config list",
+    "config get": "ekiden config get agents.routing.strategy",
+    "config set": "ekiden config set model openai:gpt-5-mini",
+    "config unset": "ekiden config unset model",
+    "config path": "ekiden config path",
+    "config schema": "ekiden config schema",
+    "session": "ekiden session list",
+    "session list": "ekiden session list --agent billing --status waiting_person --limit 10",
+    "session show": "ekiden session show ses_06gys83gccfs",
+    "session resume": "ekiden session resume ses_06gys83gccfs --wait",
+    "session search": 'ekiden session search "parcel from Kyoto"',
+    "session fork": "ekiden session fork ses_06gys83gccfs --at 12",
+    "session rewind": "ekiden session rewind ses_06gys83gccfs --to 12",
+    "session export": "ekiden session export ses_06gys83gccfs --output session.json",
+    "session import": "ekiden session import session.json --id copy-1",
+    "session prune": "ekiden session prune --older-than 30d --dry-run",
+    "session delete": "ekiden session delete ses_06gys83gccfs",
+    "memory": "ekiden memory list --user anna",
+    "memory list": "ekiden memory list --user anna --limit 10",
+    "memory show": "ekiden memory show colour --user anna",
+    "memory search": 'ekiden memory search "which colour" --user anna',
+    "memory store": 'ekiden memory store "likes blue" --key colour --user anna',
+    "memory forget": "ekiden memory forget colour --user anna",
+    "memory export": "ekiden memory export --user anna --output anna.jsonl",
+    "memory clear": "ekiden memory clear --user anna",
+    "memory sync": "ekiden memory sync",
+    "mirror": "ekiden mirror status",
+    "mirror run": "ekiden mirror run --once",
+    "mirror status": "ekiden mirror status",
+    "state": "ekiden state show ses_06gys83gccfs",
+    "state show": "ekiden state show ses_06gys83gccfs --at 12",
+    "state set": "ekiden state set ses_06gys83gccfs tier=gold",
+    "state delete": "ekiden state delete ses_06gys83gccfs tier",
+    "handoff": "ekiden handoff list",
+    "handoff start": 'ekiden handoff start ses_06gys83gccfs --to billing --reason "a refund"',
+    "handoff list": "ekiden handoff list --to billing --status failed --since 2h",
+    "handoff show": "ekiden handoff show ses_06gys83gccfs.h1",
+    "handoff cancel": 'ekiden handoff cancel ses_06gys83gccfs.h1 --reason "not needed"',
+    "handoff answer": 'ekiden handoff answer ses_06gys83gccfs "It leaves today." --back',
+    "message": "ekiden message list",
+    "message list": "ekiden message list --agent billing --status open",
+    "message show": "ekiden message show msg_06gys83gccfs",
+    "message send": 'ekiden message send billing "Is order 1042 paid?"',
+    "message requeue": "ekiden message requeue msg_06gys83gccfs",
+    "collaboration": "ekiden collaboration list",
+    "collaboration list": "ekiden collaboration list --phase negotiation",
+    "collaboration show": "ekiden collaboration show col_06gys83gccfs",
+    "collaboration request": 'ekiden collaboration request billing "Refund order 7." --as triage',
+    "collaboration propose": "ekiden collaboration propose billing '{\"price\": 10}' --as triage",
+    "collaboration call": 'ekiden collaboration call "Translate this." --as triage',
+    "collaboration acknowledge": "ekiden collaboration acknowledge col_06gys83gccfs --as billing",
+    "collaboration accept": "ekiden collaboration accept col_06gys83gccfs --as billing --version 2",
+    "collaboration counter": (
+        "ekiden collaboration counter col_06gys83gccfs 12 --as billing --version 1"
+    ),
+    "collaboration reject": "ekiden collaboration reject col_06gys83gccfs --as billing",
+    "collaboration bid": "ekiden collaboration bid col_06gys83gccfs --score 0.8 --as billing",
+    "collaboration decline": "ekiden collaboration decline col_06gys83gccfs --as billing",
+    "collaboration award": (
+        "ekiden collaboration award col_06gys83gccfs --as triage --bidder billing"
+    ),
+    "collaboration select": (
+        "ekiden collaboration select col_06gys83gccfs --as triage --bidder billing"
+    ),
+    "collaboration cancel": "ekiden collaboration cancel col_06gys83gccfs --as triage",
+    "inbox": "ekiden inbox list",
+    "inbox list": "ekiden inbox list --status closed --role operator",
+    "inbox show": "ekiden inbox show inb_06gys83gccfs",
+    "inbox answer": "ekiden inbox answer inb_06gys83gccfs yes",
+    "inbox assign": "ekiden inbox assign inb_06gys83gccfs mira",
+    "inbox snooze": "ekiden inbox snooze inb_06gys83gccfs 2h",
+    "inbox cancel": 'ekiden inbox cancel inb_06gys83gccfs --reason "solved by phone"',
+    "inbox watch": "ekiden inbox watch --role operator",
+    "worker": "ekiden worker",
+    "worker run": "ekiden worker run --concurrency 20 --label gpu",
+    "worker list": "ekiden worker list",
+    "keys": "ekiden keys list",
+    "keys create": "ekiden keys create shop --scope run --expires 30d",
+    "keys list": "ekiden keys list",
+    "keys revoke": "ekiden keys revoke key_06gys83gccfs",
+    "store": "ekiden store info",
+    "store copy": "ekiden store copy .ekiden/ekiden.db postgresql://localhost/ekiden",
+    "store backup": "ekiden store backup backup.db",
+    "store restore": "ekiden store restore backup.db --store new.db",
+    "store verify": "ekiden store verify",
+    "store info": "ekiden store info",
+    "audit": "ekiden audit list",
+    "audit list": "ekiden audit list --agent billing --since 7d",
+    "audit show": "ekiden audit show ses_06gys83gccfs.h1",
+    "audit verify": "ekiden audit verify --against audit.jsonl",
+    "audit export": "ekiden audit export --output audit.jsonl",
+}
+"""By command, or by group."""
+
+FIELDS: Final[Mapping[str, str]] = {
+    "init": "template, folder, written, kept, trusted (false if older files need trust) and model",
+    "trust": (
+        "folder, trusted, content (the hash, or null) and lines (path, line, key, value, effect); "
+        "with --list folder and trusted_at, with --revoke folder and revoked"
+    ),
+    "completion install": "shell, script and startup",
+    "chat": "an object for each line of output",
+    "run": (
+        "session_id, agent, output, outcome, chain, handoffs and usage, and waiting_for if the "
+        "session waits (id, kind, from_agent, role, subject, options, deadline_us, session_id); "
+        "with --stream a line for each event or delta, and then the result"
+    ),
+    "route": (
+        "agent (or null), method, confidence, matched_keywords, matched_patterns, candidates "
+        "(agent, score, confidence, method, matches), reason, elapsed_ms, strategy, cause, stages"
+    ),
+    "plan": (
+        "reasoning, requires_aggregation, method (model, rules, or own for Python code), tasks "
+        "(task_id, agent, description, parameters, depends_on) and notes"
+    ),
+    "trace": (
+        "spans in the order of the tree: trace_id, span_id, parent_id, kind, name, session_id, "
+        "agent_name, correlation_id, started_at, ended_at, duration_ms, status (ok, error, "
+        "waiting), error, details, content, tokens, cost, links, depth, and the sums of the "
+        "subtree, total_tokens, total_cost and unpriced_requests; with --follow a line for each "
+        "change (start, end)"
+    ),
+    "chain": "session_id, chain, handoffs, and waiting_for if the session waits",
+    "watch": "a line for each event, as `ekiden session export` has them, with its id",
+    "cost": (
+        "by, lines (the group, requests, input_tokens, cached_tokens, output_tokens, "
+        "reasoning_tokens, tokens, cost, unpriced_requests), total and unpriced_models"
+    ),
+    "serve": "url, store and workers, when the server is ready",
+    "doctor": "ok and checks (name, status, detail, not_checked)",
+    "agents list": "name, title, description, scope, model, origin, path, tools and handoffs",
+    "agents show": (
+        "the fields of `agents list`, and triggers, capabilities, available, max_sessions, "
+        "guardrails, memory, supervisor, kind and instructions"
+    ),
+    "agents validate": "ok, files, errors, warnings, not_looked_up (functions) and problems",
+    "agents import": "dry_run and files (source, status, name, path, tools, model, problems)",
+    "agents ps": (
+        "agent, known, router, the counts sessions, idle, ready and waiting, running (session_id, "
+        "owner), status (none, internal, user) and waits (agent, status, waiting_for, reason, "
+        "message_id, started_at, session_id)"
+    ),
+    "agents deadlocks": (
+        "id, cycle, message_ids, victim, given_up (failed queries of the victim), policy, "
+        "found_at, resolved and asks (from, to, message_id, text, given_up)"
+    ),
+    "agents match": (
+        "agent, score, matched, missing, by (name, tag or meaning), fits (required, capability, "
+        "proficiency, by, similarity), available and load"
+    ),
+    "session show": "the session with items, handoffs and variables",
+    "handoff start": (
+        "id, session_id, status, source, target, error (code, message), rollback_performed, "
+        "completed_at, agent, outcome, speaker, output, standing (running, waiting, ready, idle), "
+        "and problem (code, message) if the run failed"
+    ),
+    "handoff list": (
+        "id, session_id, source, target, status, by, policy, started_at, settled_at, moves "
+        "(status, at, seq), and if present reason, code, error, trigger, request, filter, "
+        "evaluation, compensated and not_compensated"
+    ),
+    "handoff show": (
+        "the fields of `handoff list`, and task_id, correlation_id, call_id, words, "
+        "compensations_failed, agent, audit and view (counts, chars_before, chars_after, rows, new)"
+    ),
+    "handoff cancel": "id, status, source, target, error, rollback_performed and completed_at",
+    "handoff answer": "the fields of `ekiden run`",
+    "message list": "the objects of GET /messages",
+    "message show": "the object of GET /messages/{id}",
+    "message requeue": "requeued",
+    "collaboration list": "the objects of GET /collaborations",
+    "inbox list": (
+        "id, kind, from_agent, subject, body, options, context, priority (1 to 4), created_at_us, "
+        "deadline_us, default, role, assignee, chain, escalate_at_us, snoozed_until_us, status, "
+        "answer, closed_at_us, closed_by, reason, session_id, message_id, tool, arguments, notice, "
+        "version; times in microseconds since 1970"
+    ),
+    "inbox show": "the item",
+    "inbox answer": "the item; with --identical answered (ids) and closed (their number)",
+    "inbox assign": "the item",
+    "inbox snooze": "the item",
+    "inbox cancel": "the item",
+    "inbox watch": (
+        "a line for each change: event_id, type (inbox.new_item, inbox.assigned, inbox.snoozed, "
+        "inbox.back, inbox.escalated, inbox.answered, inbox.expired, inbox.cancelled) and data"
+    ),
+    "worker run": (
+        "store, owner, concurrency, agents, labels and tenants when it is ready, and finished at "
+        "the end"
+    ),
+    "worker list": "workers and unserved (agents with ready sessions that no worker runs)",
+    "keys create": (
+        "id, name, tenant, scopes, status, created_at, expires_at, last_used_at, revoked_at and key"
+    ),
+    "keys list": "the fields of `keys create`, without key",
+    "keys revoke": "the fields of `keys create`, without key",
+    "store copy": (
+        "source, target, rows, seconds, audit_ok and tenants (tenant, counts, digests, audit, "
+        "leases, later: what changed in the source since)"
+    ),
+    "store backup": "source, target, seconds, ok and tenants, as `store verify`; a dump has none",
+    "store restore": "source, target, seconds, ok and tenants, as `store verify`",
+    "store verify": "ok and tenants (tenant, url, ok, faults, checked, not_checked, audit)",
+    "store info": (
+        "tenant, url, engine, version, format, counts of rows, leases, unfinished (the source of "
+        "an incomplete copy) and estimated (counts above 10,000)"
+    ),
+    "audit list": (
+        "id, timestamp, session_id, type, move, actor, from, to, handoff_id, task_id, "
+        "correlation_id, reason, code, error, facts, hash and previous"
+    ),
+    "audit show": "the fields of `audit list`",
+    "audit verify": (
+        "ok, the counts sessions, chained, not_chained, events, unhashed, covered, uncovered, "
+        "decisions, compared and broken, checked, not_checked, first, and up to 1,000 links "
+        "(record_id, session_id, fault, message, timestamp)"
+    ),
+}
+"""What `--json` prints, where a program would not guess it."""
 
 _WIDEST: Final = 100
 _COLUMN: Final = 26

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from ekiden.cli.examples import EXAMPLES
+from ekiden.cli.help import EXAMPLES
 from ekiden.cli.main import main
 from ekiden.cli.parser import build
 
