@@ -7,7 +7,7 @@ import re
 import pytest
 
 import ekiden.client
-from ekiden.cli.server_option import LOCAL_ONLY
+from ekiden.cli.main import LOCAL_ONLY
 from ekiden.client.ekiden import RESOURCES, interface_of
 from tests.docs.pages import page
 

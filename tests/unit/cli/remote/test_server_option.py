@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from ekiden.cli.errors import UsageError
-from ekiden.cli.main import main
+from ekiden.cli.main import LOCAL_ONLY, main, put_server
 from ekiden.cli.parser import COMMANDS, GROUPS
 from ekiden.cli.place import AT_WORK, HERE, THE_TEAM, THIS_MACHINE, WITH_STORE
-from ekiden.cli.server_option import LOCAL_ONLY, put_server
 from tests.support.cases import each_case
 
 OPTIONS = (HERE, THIS_MACHINE, THE_TEAM, AT_WORK, WITH_STORE)
