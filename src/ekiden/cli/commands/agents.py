@@ -12,8 +12,16 @@ from cyclopts import Parameter
 
 from ekiden.agents import AgentDefinition, Problem, origin_of, read_agent_file
 from ekiden.cli.errors import NobodyCapable, UsageError
-from ekiden.cli.list_options import LISTING, WHOLE, Listing, WholeListing
-from ekiden.cli.options import JsonOption, LimitOption, TrustOption, WideOption
+from ekiden.cli.options import (
+    LISTING,
+    WHOLE,
+    JsonOption,
+    LimitOption,
+    Listing,
+    TrustOption,
+    WholeListing,
+    WideOption,
+)
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import AT_WORK, HERE, THE_TEAM, Place, TeamAtWork, TeamPlace
 from ekiden.cli.projects import relative

@@ -10,8 +10,7 @@ from cyclopts import Parameter
 
 from ekiden.api.audit import AuditedType, HandoffMove
 from ekiden.cli.ids import record_id, session_id
-from ekiden.cli.list_options import LISTING, Listing
-from ekiden.cli.options import JsonOption
+from ekiden.cli.options import LISTING, JsonOption, Listing
 from ekiden.cli.place import HERE, Place
 
 

@@ -8,8 +8,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ekiden.cli.ids import collaboration_id
-from ekiden.cli.list_options import LISTING, Listing
-from ekiden.cli.options import JsonOption
+from ekiden.cli.options import LISTING, JsonOption, Listing
 from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
 from ekiden.collaboration.protocol.record import Phase
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from ekiden.cli.list_options import WHOLE, WholeListing
-from ekiden.cli.options import JsonOption
+from ekiden.cli.options import WHOLE, JsonOption, WholeListing
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import THIS_MACHINE, Machine
 

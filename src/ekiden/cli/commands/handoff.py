@@ -9,14 +9,15 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ekiden.cli.ids import handoff_id, session_id, sessions_of
-from ekiden.cli.list_options import LISTING, Listing
 from ekiden.cli.options import (
+    LISTING,
     NO_LIMITS,
     TEAM,
     AllowOption,
     JsonOption,
     KeepGoingOption,
     LimitFlags,
+    Listing,
     ModelOption,
     MoreWords,
     SessionArgument,

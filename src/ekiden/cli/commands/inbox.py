@@ -9,8 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 from cyclopts import Parameter
 
 from ekiden.cli.ids import session_id
-from ekiden.cli.list_options import LISTING, Listing
-from ekiden.cli.options import JsonOption
+from ekiden.cli.options import LISTING, JsonOption, Listing
 from ekiden.cli.place import HERE, Place
 
 ItemArgument: TypeAlias = Annotated[str, Parameter(help="The item's id, or a unique prefix.")]

@@ -10,8 +10,7 @@ from ekiden.api.endpoint import Scope
 from ekiden.cli.confirm import YesOption, confirm
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import key_id
-from ekiden.cli.list_options import WHOLE, WholeListing
-from ekiden.cli.options import JsonOption
+from ekiden.cli.options import WHOLE, JsonOption, WholeListing
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import HERE, Place
 

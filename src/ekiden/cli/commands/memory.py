@@ -11,8 +11,7 @@ from cyclopts.validators import Number
 
 from ekiden.cli.confirm import YesOption, confirm
 from ekiden.cli.errors import UsageError
-from ekiden.cli.list_options import Listing
-from ekiden.cli.options import JsonLinesOption, JsonOption, WideOption
+from ekiden.cli.options import JsonLinesOption, JsonOption, Listing, WideOption
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.tables import print_pairs, print_table

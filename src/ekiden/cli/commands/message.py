@@ -8,8 +8,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ekiden.cli.ids import message_id, session_id
-from ekiden.cli.list_options import LISTING, Listing
-from ekiden.cli.options import STATUS, JsonOption, MoreWords
+from ekiden.cli.options import LISTING, STATUS, JsonOption, Listing, MoreWords
 from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
 from ekiden.storage.messages import MessageState
 

@@ -15,8 +15,8 @@ from ekiden.cli.commands.session_admin import session_search as session_search
 from ekiden.cli.confirm import YesOption, confirm
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import session_id
-from ekiden.cli.list_options import LISTING, Listing
 from ekiden.cli.options import (
+    LISTING,
     NO_LIMITS,
     STATUS,
     TEAM,
@@ -25,6 +25,7 @@ from ekiden.cli.options import (
     JsonOption,
     KeepGoingOption,
     LimitFlags,
+    Listing,
     ModelOption,
     NoWaitOption,
     SessionArgument,
