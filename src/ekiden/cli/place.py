@@ -401,7 +401,7 @@ async def _at_store(
     from pathlib import Path
 
     from ekiden.api.local.place import Here
-    from ekiden.cli.trust_question import check_addresses
+    from ekiden.cli.prompts import check_addresses
     from ekiden.client.ekiden import at_store
     from ekiden.project import load_settings, open_store
 

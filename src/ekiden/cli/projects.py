@@ -44,7 +44,7 @@ def open_project(
     `load_project`, and `FolderNotTrusted`.
     """
     from ekiden.agents import load_agent_files
-    from ekiden.cli.trust_question import check_trust
+    from ekiden.cli.prompts import check_trust
     from ekiden.project.project import load_project
     from ekiden.project.settings import load_settings
     from ekiden.project.trust import inspect_workspace
@@ -117,7 +117,7 @@ def store_address(option: str | None) -> str:
     """
     if option is not None:
         return option
-    from ekiden.cli.trust_question import check_addresses
+    from ekiden.cli.prompts import check_addresses
     from ekiden.project.settings import load_settings
 
     loaded = load_settings(Path.cwd())

@@ -204,7 +204,7 @@ async def warm(chat: Chat) -> None:
 async def _trusted_roster(options: Options, manner: Manner, reader: Reader) -> Roster:
     """The team of the current folder; the person is asked once whether its files are trusted."""
     from ekiden.cli.approval_prompt import is_yes
-    from ekiden.cli.trust_question import QUESTION, NotTrustedYet, introduction
+    from ekiden.cli.prompts import QUESTION, NotTrustedYet, introduction
     from ekiden.core.current_agent import acting_agent
 
     try:
@@ -225,7 +225,7 @@ def open_roster(options: Options) -> Roster:
     `FolderNotTrusted`."""
     from ekiden.agents import AgentWatcher, LoadedAgents, agent_folders
     from ekiden.cli.chat.roster import AgentFiles, Roster
-    from ekiden.cli.trust_question import check_trust
+    from ekiden.cli.prompts import check_trust
     from ekiden.project.project import load_project
     from ekiden.project.settings import load_settings
     from ekiden.project.trust import inspect_workspace

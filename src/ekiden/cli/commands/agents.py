@@ -95,7 +95,7 @@ def validate(
     from ekiden.project.project import check_files
 
     if imports:
-        from ekiden.cli.trust_question import check_trust
+        from ekiden.cli.prompts import check_trust
         from ekiden.project.trust import inspect_workspace
 
         check_trust(inspect_workspace(Path.cwd()), trust=trust)

@@ -104,7 +104,7 @@ def _offer_team() -> None:
     """In an empty folder, offer to write a team into it."""
     from ekiden.cli.approval_prompt import is_attended, is_yes
     from ekiden.cli.commands.init import ask_model, ask_template, set_up
-    from ekiden.cli.confirm import ask_line
+    from ekiden.cli.prompts import ask_line
     from ekiden.core.current_agent import acting_agent
 
     if not (is_attended() and sys.stdout.isatty()) or acting_agent() is not None:

@@ -7,12 +7,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ekiden.api.endpoint import Scope
-from ekiden.cli.confirm import YesOption, confirm
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import key_id
 from ekiden.cli.options import WHOLE, JsonOption, WholeListing
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import HERE, Place
+from ekiden.cli.prompts import YesOption, confirm
 
 
 async def keys_create(

@@ -96,7 +96,7 @@ async def mirror_status(*, place: Place = HERE, as_json: JsonOption = False) -> 
 
 
 def _settings(*, trust: bool) -> Settings:
-    from ekiden.cli.trust_question import check_some
+    from ekiden.cli.prompts import check_some
     from ekiden.project.settings import load_settings
     from ekiden.project.trust import inspect_workspace
 

@@ -12,7 +12,6 @@ from ekiden.cli.commands.session_admin import session_import as session_import
 from ekiden.cli.commands.session_admin import session_prune as session_prune
 from ekiden.cli.commands.session_admin import session_rewind as session_rewind
 from ekiden.cli.commands.session_admin import session_search as session_search
-from ekiden.cli.confirm import YesOption, confirm
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import session_id
 from ekiden.cli.options import (
@@ -37,6 +36,7 @@ from ekiden.cli.options import (
 )
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import HERE, Place
+from ekiden.cli.prompts import YesOption, confirm
 from ekiden.cli.tables import print_pairs
 from ekiden.core.values import dumps
 

@@ -11,12 +11,12 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ekiden.cli.confirm import YesOption, confirm
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import session_id
 from ekiden.cli.options import JsonOption, SessionArgument, WideOption
 from ekiden.cli.output import StatusLine, emit, note, say
 from ekiden.cli.place import HERE, Place
+from ekiden.cli.prompts import YesOption, confirm
 from ekiden.cli.tables import print_table
 
 _EVENT = Number(gte=1)

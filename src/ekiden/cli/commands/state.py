@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ekiden.cli.confirm import YesOption, confirm
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import session_id
 from ekiden.cli.options import JsonOption, NoWaitOption
 from ekiden.cli.output import emit, say
 from ekiden.cli.place import HERE, Place
+from ekiden.cli.prompts import YesOption, confirm
 from ekiden.cli.requests import parse_variables
 from ekiden.cli.tables import print_table
 

@@ -64,7 +64,7 @@ def trust(
 
 
 def _trust(folder: Path, *, only_show: bool, as_json: bool) -> None:
-    from ekiden.cli.trust_question import NotTrustedYet, listed
+    from ekiden.cli.prompts import NotTrustedYet, listed
     from ekiden.core.current_agent import acting_agent
     from ekiden.project.trust import inspect_workspace
 

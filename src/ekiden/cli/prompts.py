@@ -1,21 +1,78 @@
-"""Asks the person at the terminal whether to trust the files of a folder."""
+"""Questions at the terminal: before a deletion, in a new project, and about trust."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+import signal
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+
+from cyclopts import Parameter
 
 from ekiden.agents.definition import printable
-from ekiden.cli.approval_prompt import is_attended, is_yes
-from ekiden.cli.confirm import ask_line
+from ekiden.cli.approval_prompt import forget_typed_ahead, is_attended, is_yes
+from ekiden.cli.errors import NotConfirmed
+from ekiden.cli.output import safe
 from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import FolderNotTrusted
 
 if TYPE_CHECKING:
     from ekiden.project.settings import LoadedSettings
     from ekiden.project.trust import Risk, Workspace
+
+
+YesOption: TypeAlias = Annotated[
+    bool,
+    Parameter(
+        name="--yes",
+        negative="",
+        show_default=False,
+        help="Do not ask; required without a terminal.",
+    ),
+]
+
+
+def confirm(what: str, *, yes: bool) -> None:
+    """Ask whether to do `what`, such as ``delete ses_1``; `NotConfirmed` without approval."""
+    if yes:
+        return
+    if not is_attended():
+        raise NotConfirmed(
+            f"this would {what}, for good; nothing was changed: give --yes to skip the "
+            "question, or run it at a terminal"
+        )
+    if not is_yes(ask_line(f"{what[0].upper()}{what[1:]}, for good? [y]es, [n]o: ")):
+        raise NotConfirmed("nothing was changed")
+
+
+def ask_line(prompt: str) -> str | None:
+    """The line that the person at the terminal types; `None` at the end of the input."""
+    forget_typed_ahead()
+    sys.stderr.write(safe(prompt))
+    sys.stderr.flush()
+    with _interruptible():
+        line = sys.stdin.readline()
+    if not line.endswith("\n"):
+        sys.stderr.write("\n")
+    return line.strip() if line else None
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end the wait for a line; a running event loop would handle it only afterwards."""
+    try:
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    except ValueError:  # not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
 
 QUESTION: Final = "Trust this folder? [y]es, [n]o: "
 _VARIABLE: Final = "EKIDEN_TRUST"
