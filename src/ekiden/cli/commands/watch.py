@@ -42,8 +42,7 @@ async def watch(
     --agent and --type may be given more than once. Ctrl-C ends it, and prints the command that
     continues without a gap.
     """
-    from ekiden.cli.live_view import Spectator
-    from ekiden.cli.views.event_lines import event_line
+    from ekiden.cli.live_view import Spectator, event_line
 
     spectator = Spectator(as_json=as_json)
     async with place.open(is_shared=True, on_outage=spectator.outage) as ekiden:
