@@ -252,7 +252,7 @@ async def handoff_answer(
     as_json: JsonOption = False,
 ) -> int:
     """Answer a session that was handed to people."""
-    from ekiden.cli.requests import one_argument, read_text
+    from ekiden.cli.projects import one_argument, read_text
 
     one_argument(text, more)
     if place.is_server:

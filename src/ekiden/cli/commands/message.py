@@ -105,7 +105,7 @@ async def message_send(
     from ekiden.cli.exits import Exit
     from ekiden.cli.options import json_or_text
     from ekiden.cli.output import complain, emit, note, say
-    from ekiden.cli.requests import one_argument, read_text
+    from ekiden.cli.projects import one_argument, read_text
     from ekiden.cli.views.messages import answer_text
     from ekiden.core.documents import to_json
 

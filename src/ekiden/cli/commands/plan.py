@@ -32,7 +32,7 @@ async def plan(
     The model splits it; without a model, the agents' keywords and patterns do. @name at the
     beginning of the text also names a supervisor.
     """
-    from ekiden.cli.requests import read_addressed
+    from ekiden.cli.projects import read_addressed
     from ekiden.cli.views.plans import plan_lines
     from ekiden.core.documents import to_json
 

@@ -25,7 +25,7 @@ async def route(
     @auto --strategy=NAME and @name at the beginning of the text work as in `ekiden run`. The exit
     code is 0 even when no agent matches.
     """
-    from ekiden.cli.requests import read_addressed
+    from ekiden.cli.projects import read_addressed
     from ekiden.cli.views.routing import print_route
     from ekiden.core.documents import to_json
 

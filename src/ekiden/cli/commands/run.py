@@ -83,7 +83,7 @@ async def run(
     If the session waits for people it is suspended; the command ends and says how to answer. With
     --wait it stays until they have answered.
     """
-    from ekiden.cli.requests import parse_variables, read_request
+    from ekiden.cli.projects import parse_variables, read_request
     from ekiden.cli.run_start import OpeningMessage, RunFlags, begin_run
 
     if session == "":

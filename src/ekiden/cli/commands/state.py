@@ -13,8 +13,8 @@ from ekiden.cli.ids import session_id
 from ekiden.cli.options import JsonOption, NoWaitOption
 from ekiden.cli.output import emit, say
 from ekiden.cli.place import HERE, Place
+from ekiden.cli.projects import parse_variables
 from ekiden.cli.prompts import YesOption, confirm
-from ekiden.cli.requests import parse_variables
 from ekiden.cli.tables import print_table
 
 if TYPE_CHECKING:
