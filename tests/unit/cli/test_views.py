@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ekiden.api.administration import WorkerOverview
-from ekiden.cli.views.workers import print_workers
+from ekiden.cli.views.administration import print_workers
 from ekiden.engine.registry import Unserved, WorkerRecord
 
 WORKER = WorkerRecord(

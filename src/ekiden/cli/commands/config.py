@@ -29,7 +29,7 @@ UserOption = Annotated[
 
 async def config_list(*, listing: WholeListing = WHOLE, place: Machine = THIS_MACHINE) -> None:
     """List every setting with its value and source; secrets are masked."""
-    from ekiden.cli.views.settings import setting_table
+    from ekiden.cli.views.administration import setting_table
 
     async with place.open() as settings:
         await listing.show(settings.list(), setting_table, none="no settings")
@@ -40,7 +40,7 @@ async def config_get(
 ) -> None:
     """Print the value of a setting, or of a group as an object; secrets are shown, unless they come
     from a server."""
-    from ekiden.cli.views.settings import shown
+    from ekiden.cli.views.administration import shown
     from ekiden.project.settings import value_among
 
     async with place.open(shows_secrets=True) as settings:
@@ -67,7 +67,7 @@ def config_set(
     as_json: JsonOption = False,
 ) -> None:
     """Set a value; the rest of the file stays unchanged."""
-    from ekiden.cli.views.settings import shown
+    from ekiden.cli.views.administration import shown
     from ekiden.project.settings import agent_names_check, redacted, set_setting, settings_files
     from ekiden.project.trust import keeping_trust
 

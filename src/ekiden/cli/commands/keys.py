@@ -74,7 +74,7 @@ async def keys_list(
     place: Place = HERE,
 ) -> None:
     """List the keys, oldest first, without their secrets."""
-    from ekiden.cli.views.keys import key_table
+    from ekiden.cli.views.administration import key_table
 
     async with place.open(kept="keys") as ekiden:
         await listing.show(ekiden.keys.list(tenant=tenant), key_table, none="there are no keys")

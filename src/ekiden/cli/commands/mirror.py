@@ -79,7 +79,7 @@ async def mirror_run(
 async def mirror_status(*, place: Place = HERE, as_json: JsonOption = False) -> None:
     """Show the replication progress; the mirror itself is not queried."""
     from ekiden.cli.output import emit
-    from ekiden.cli.views.replicas import print_status
+    from ekiden.cli.views.administration import print_status
     from ekiden.core.documents import to_json
     from ekiden.core.errors import UserError
     from ekiden.core.errors.server import NotServed

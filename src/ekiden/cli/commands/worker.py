@@ -174,7 +174,7 @@ async def worker_list(
     Dead workers are listed as gone for an hour.
     """
     from ekiden.cli.output import emit
-    from ekiden.cli.views.workers import print_workers
+    from ekiden.cli.views.administration import print_workers
     from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:
