@@ -62,7 +62,7 @@ async def memory_list(
     place: Place = HERE,
 ) -> None:
     """List memories by key."""
-    from ekiden.cli.views.memory import memory_table
+    from ekiden.cli.views.state import memory_table
 
     name = _whose(user, shared)
     async with place.open(app=app) as ekiden:
@@ -81,7 +81,7 @@ async def memory_show(
     as_json: JsonOption = False,
 ) -> None:
     """Show one memory."""
-    from ekiden.cli.views.memory import memory_pairs
+    from ekiden.cli.views.state import memory_pairs
     from ekiden.core.documents import to_json
 
     name = _whose(user, shared)
@@ -126,7 +126,7 @@ async def memory_search(
     as_json: JsonOption = False,
 ) -> None:
     """Search memories, best match first, like the agents' tool recall."""
-    from ekiden.cli.views.memory import found_table
+    from ekiden.cli.views.state import found_table
     from ekiden.core.documents import to_json
 
     name = _whose(user, shared)
@@ -257,7 +257,7 @@ async def memory_clear(
 async def memory_sync(*, place: Place = HERE, as_json: JsonOption = False) -> int:
     """Send pending memory changes to the back ends."""
     from ekiden.cli.exits import Exit
-    from ekiden.cli.views.memory import print_deliveries
+    from ekiden.cli.views.state import print_deliveries
     from ekiden.core.documents import to_json
     from ekiden.memory import close_backends
 

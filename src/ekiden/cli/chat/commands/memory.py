@@ -17,7 +17,7 @@ _LISTED = 50
 async def listed(chat: Chat, argument: str) -> CommandReply:
     """`/memory`."""
     from ekiden.api.local.memory import entry_of
-    from ekiden.cli.views.memory import memory_table
+    from ekiden.cli.views.state import memory_table
     from ekiden.core.documents import to_json
 
     found = await _memory(chat).list(limit=_LISTED + 1)
@@ -34,7 +34,7 @@ async def listed(chat: Chat, argument: str) -> CommandReply:
 async def search(chat: Chat, argument: str) -> CommandReply:
     """`/memory search TEXT`."""
     from ekiden.api.local.memory import found_of
-    from ekiden.cli.views.memory import found_table
+    from ekiden.cli.views.state import found_table
     from ekiden.core.documents import to_json
 
     if not argument:
