@@ -26,7 +26,7 @@ async def route(
     code is 0 even when no agent matches.
     """
     from ekiden.cli.projects import read_addressed
-    from ekiden.cli.views.routing import print_route
+    from ekiden.cli.views.plans import print_route
     from ekiden.core.documents import to_json
 
     said = read_addressed(text, more)

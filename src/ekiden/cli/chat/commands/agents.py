@@ -70,7 +70,7 @@ async def show(chat: Chat, argument: str) -> CommandReply:
 async def route(chat: Chat, argument: str) -> CommandReply:
     """`/agents route TEXT`."""
     from ekiden.cli.transcript import route_line
-    from ekiden.cli.views.routing import SCORE_HEADERS, reason_pairs, score_rows
+    from ekiden.cli.views.plans import SCORE_HEADERS, reason_pairs, score_rows
     from ekiden.core.documents import to_json
     from ekiden.project.routing import parse_address
 
