@@ -72,7 +72,7 @@ async def collaboration_list(
     place: Place = HERE,
 ) -> None:
     """List the agents' collaborations, oldest first."""
-    from ekiden.cli.views.collaborations import collaboration_table
+    from ekiden.cli.views.messages import collaboration_table
 
     async with place.open() as ekiden:
         found = ekiden.collaborations.list(agent=agent, phase=phase)
@@ -84,7 +84,7 @@ async def collaboration_show(
 ) -> None:
     """Show a collaboration's state and messages."""
     from ekiden.cli.output import emit
-    from ekiden.cli.views.collaborations import print_collaboration
+    from ekiden.cli.views.messages import print_collaboration
     from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:
@@ -382,6 +382,6 @@ async def collaboration_cancel(
 
 
 def _tell(found: CollaborationDetails, as_json: bool) -> None:
-    from ekiden.cli.views.collaborations import print_move
+    from ekiden.cli.views.messages import print_move
 
     print_move(found, as_json=as_json)
