@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from ekiden.audit import BrokenLink, Verification
-from ekiden.cli.views.stores import StepLine, print_backup, print_findings, print_info, print_report
+from ekiden.cli.views.audit import StepLine, print_backup, print_findings, print_info, print_report
 from ekiden.project.copying import BackupReport, CopiedTenant, CopyReport, CopyStep, StoreFindings
 from ekiden.storage.copying import TABLES
 

@@ -57,7 +57,7 @@ async def store_copy(
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit
-    from ekiden.cli.views.stores import StepLine, print_report
+    from ekiden.cli.views.audit import StepLine, print_report
     from ekiden.project.copying import copy_store
 
     progress = StepLine(as_json=as_json)
@@ -127,7 +127,7 @@ async def store_verify(
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit
     from ekiden.cli.projects import store_address
-    from ekiden.cli.views.stores import StepLine, print_findings
+    from ekiden.cli.views.audit import StepLine, print_findings
     from ekiden.project.copying import verify_store
 
     progress = StepLine(as_json=as_json)
@@ -149,7 +149,7 @@ async def store_info(
     """Show the store's format and size; nothing is changed."""
     from ekiden.cli.output import emit
     from ekiden.cli.projects import store_address
-    from ekiden.cli.views.stores import print_info
+    from ekiden.cli.views.audit import print_info
     from ekiden.project.copying import store_info as facts_of
 
     found = await facts_of(store_address(store), tenants=_names(tenants))
@@ -162,7 +162,7 @@ async def store_info(
 async def _reported(work: Callable[..., Awaitable[BackupReport]], *, as_json: bool) -> int:
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit
-    from ekiden.cli.views.stores import StepLine, print_backup
+    from ekiden.cli.views.audit import StepLine, print_backup
 
     progress = StepLine(as_json=as_json)
     try:
