@@ -7,9 +7,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from ekiden.cli.chat.start import Manner, Options, manner_here
-from ekiden.cli.chat.typed.interrupts import Interrupts
-from ekiden.cli.chat.typed.reader import Reader, Status, StatusOf
-from ekiden.cli.chat.typed.terminal import quiet_keys
+from ekiden.cli.chat.typed.reader import Interrupts, Reader, Status, StatusOf, quiet_keys
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.ids import begun_session_id

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ekiden.cli.chat.screens.screen import CommandReply, Screen, told
-from ekiden.cli.chat.typed.interrupts import Interrupts
-from ekiden.cli.chat.typed.reader import Reader, Status
+from ekiden.cli.chat.typed.reader import Interrupts, Reader, Status
 from ekiden.cli.exits import Exit
 from ekiden.cli.projects import title_of
 from ekiden.core.errors import EkidenError, SessionNotFound

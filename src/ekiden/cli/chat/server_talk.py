@@ -13,8 +13,14 @@ from ekiden.api.sessions import SessionDetails
 from ekiden.cli.chat.commands.inbox import split_answer
 from ekiden.cli.chat.screens.screen import CommandReply, Lines, Quoted, Screen
 from ekiden.cli.chat.suspended import waiting_reply
-from ekiden.cli.chat.typed.interrupts import Interrupts
-from ekiden.cli.chat.typed.reader import Reader, Status, TypedCommand, TypedMessage, read_input
+from ekiden.cli.chat.typed.reader import (
+    Interrupts,
+    Reader,
+    Status,
+    TypedCommand,
+    TypedMessage,
+    read_input,
+)
 from ekiden.cli.errors import BadInput
 from ekiden.cli.exits import Exit, exit_for_error, exit_for_outcome
 from ekiden.cli.options import NO_LIMITS, LimitFlags

@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ekiden.cli.chat.conversation import AUTO
-from ekiden.cli.chat.typed.interrupts import Interrupts
-from ekiden.cli.chat.typed.reader import Reader, Status
-from ekiden.cli.chat.typed.terminal import quiet_keys
+from ekiden.cli.chat.typed.reader import Interrupts, Reader, Status, quiet_keys
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.options import NO_LIMITS, LimitFlags

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ekiden.cli.chat.screens.screen import Screen
-from ekiden.cli.chat.typed.interrupts import Interrupts
+from ekiden.cli.chat.typed.reader import Interrupts
 from ekiden.cli.exits import Exit, exit_for_error, exit_for_outcome
 from ekiden.cli.run.observer import problem_of
 from ekiden.core.errors import EkidenError, SessionBusy

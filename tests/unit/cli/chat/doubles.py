@@ -12,7 +12,7 @@ from ekiden.cli.chat.loop import ChatLoop
 from ekiden.cli.chat.roster import Roster, Watcher
 from ekiden.cli.chat.screens.plain import drawn_plain
 from ekiden.cli.chat.screens.screen import CommandReply
-from ekiden.cli.chat.typed.interrupts import Interrupts
+from ekiden.cli.chat.typed.reader import Interrupts
 from ekiden.cli.errors import BadInput
 from ekiden.cli.run.observer import Reported
 from ekiden.core.agent import Agent, Team

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from ekiden.cli.chat.start import Beginning, Options, manner_here, open_chat, warm
-from ekiden.cli.chat.typed.interrupts import Interrupts
-from ekiden.cli.chat.typed.terminal import quiet_keys
+from ekiden.cli.chat.typed.reader import Interrupts, quiet_keys
 from ekiden.cli.commands.chat import chat
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.core.agent import Agent
