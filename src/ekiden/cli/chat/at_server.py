@@ -110,7 +110,7 @@ def _reader(manner: Manner, status: StatusOf, interrupts: Interrupts) -> Reader:
 
 def _screen(manner: Manner) -> Screen:
     if manner == "json":
-        from ekiden.cli.chat.screens.json import JsonScreen
+        from ekiden.cli.chat.screens.plain import JsonScreen
 
         return JsonScreen()
     if manner == "drawn":

@@ -318,7 +318,7 @@ def _reader(manner: Manner, beginning: Beginning, interrupts: Interrupts) -> Rea
 
 def _screen(manner: Manner, project: Project) -> Screen:
     if manner == "json":
-        from ekiden.cli.chat.screens.json import JsonScreen
+        from ekiden.cli.chat.screens.plain import JsonScreen
 
         return JsonScreen()
     if manner != "drawn":

@@ -11,9 +11,13 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from ekiden.cli.chat.screens.json import JsonScreen
-from ekiden.cli.chat.screens.lines import event_line, event_record, said_by_agent
-from ekiden.cli.chat.screens.plain import PlainScreen
+from ekiden.cli.chat.screens.plain import (
+    JsonScreen,
+    PlainScreen,
+    event_line,
+    event_record,
+    said_by_agent,
+)
 from ekiden.cli.chat.screens.rich import RichScreen
 from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Table
 from ekiden.cli.transcript import duration

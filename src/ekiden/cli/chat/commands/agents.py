@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ekiden.cli.chat.screens.lines import event_line, said_by_agent
+from ekiden.cli.chat.screens.plain import event_line, said_by_agent
 from ekiden.cli.chat.screens.screen import CommandReply, Lines, Pairs, Table
 from ekiden.cli.errors import UsageError
 from ekiden.cli.transcript import duration, shorten

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.approval_prompt import MARK
-from ekiden.cli.chat.screens.lines import beside_line, event_line, said_by_agent
 from ekiden.cli.chat.screens.markdown import Block, blocks, clean, drawn, finished_part, tail
+from ekiden.cli.chat.screens.plain import beside_line, event_line, said_by_agent
 from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Shape, Table
 from ekiden.cli.output import safe
 from ekiden.cli.tables import Id, Moment, narrow_table, rich_pairs, rich_table
