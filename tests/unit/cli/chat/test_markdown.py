@@ -11,8 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from ekiden.cli.chat.screens.markdown import blocks, clean, finished_part, tail
-from ekiden.cli.chat.screens.rich import StreamedAnswer, print_text
+from ekiden.cli.chat.screens.rich import (
+    StreamedAnswer,
+    blocks,
+    clean,
+    finished_part,
+    print_text,
+    tail,
+)
 from tests.support.cases import each_case
 from tests.support.examples import examples
 
