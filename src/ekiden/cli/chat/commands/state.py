@@ -96,7 +96,7 @@ def _number(argument: str) -> int | None:
 _LISTED = 50
 
 
-async def listed(chat: Chat, argument: str) -> CommandReply:
+async def memories(chat: Chat, argument: str) -> CommandReply:
     """`/memory`."""
     from ekiden.api.local.memory import entry_of
     from ekiden.cli.views.state import memory_table
@@ -113,7 +113,7 @@ async def listed(chat: Chat, argument: str) -> CommandReply:
     return CommandReply(type="memories", record=record, shapes=shapes)
 
 
-async def search(chat: Chat, argument: str) -> CommandReply:
+async def search_memory(chat: Chat, argument: str) -> CommandReply:
     """`/memory search TEXT`."""
     from ekiden.api.local.memory import found_of
     from ekiden.cli.views.state import found_table

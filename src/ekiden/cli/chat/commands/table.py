@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ekiden.cli.chat.catalogue import COMMANDS, Command, find_command
 from ekiden.cli.chat.commands import agents as agent_commands
-from ekiden.cli.chat.commands import fork_and_rewind
 from ekiden.cli.chat.commands import inbox as inbox_commands
-from ekiden.cli.chat.commands import memory as memory_commands
 from ekiden.cli.chat.commands import sessions as session_commands
 from ekiden.cli.chat.commands import state as state_commands
 from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Table, told
@@ -121,15 +119,15 @@ HANDLERS: dict[str, Handler] = {
     "session resume": session_commands.resume,
     "session show": session_commands.show,
     "session export": session_commands.export,
-    "session search": fork_and_rewind.search,
-    "fork": fork_and_rewind.fork,
-    "memory": memory_commands.listed,
-    "memory search": memory_commands.search,
-    "memory forget": memory_commands.forget,
+    "session search": session_commands.search,
+    "fork": session_commands.fork,
+    "memory": state_commands.memories,
+    "memory search": state_commands.search_memory,
+    "memory forget": state_commands.forget,
     "state": state_commands.state,
     "cost": state_commands.cost,
     "resume": _resume,
-    "rewind": fork_and_rewind.rewind,
+    "rewind": session_commands.rewind,
     "model": _model,
     "clear": _clear,
     "help": _help,
