@@ -22,7 +22,7 @@ from ekiden.cli.options import (
     TeamOption,
     TrustOption,
 )
-from ekiden.cli.process.fast_loop import on_fast_loop
+from ekiden.cli.process.server import on_fast_loop
 
 if TYPE_CHECKING:
     import socket

@@ -23,7 +23,7 @@ from ekiden.cli.options import (
     WideOption,
 )
 from ekiden.cli.place import HERE, Place
-from ekiden.cli.process.fast_loop import on_fast_loop
+from ekiden.cli.process.server import on_fast_loop
 from ekiden.cli.process.temporal import TemporalOptions
 from ekiden.core.errors import UserError
 

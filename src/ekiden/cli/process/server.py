@@ -1,9 +1,11 @@
-"""Prepares what `ekiden serve` needs before it listens."""
+"""What the server and the worker need: installed packages, configuration, logs, a fast loop."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
+from functools import wraps
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
 from ekiden.core.errors import UserError
 
@@ -70,3 +72,28 @@ def start_logging(form: Literal["text", "json", "none"]) -> None:
     from ekiden.tracing.logs import setup_logging
 
     setup_logging(format=form)
+
+
+_Options = ParamSpec("_Options")
+
+
+def on_fast_loop(
+    command: Callable[_Options, Coroutine[Any, Any, int]],
+) -> Callable[_Options, int]:
+    """Run an async command on uvloop, or on Python's own loop.
+
+    A served run takes a sixth to a third less CPU with uvloop.
+    """
+
+    @wraps(command)
+    def run(*args: _Options.args, **options: _Options.kwargs) -> int:
+        import asyncio
+
+        try:
+            from uvloop import new_event_loop
+        except ImportError:
+            return asyncio.run(command(*args, **options))
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            return runner.run(command(*args, **options))
+
+    return run
