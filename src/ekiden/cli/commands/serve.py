@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -88,7 +89,6 @@ async def serve(
     keys, and then every caller needs one. After SIGTERM or Ctrl-C, current work has some seconds to
     finish. The next server or worker on the same store resumes the rest.
     """
-    from ekiden.cli.errors import UsageError
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit, note
     from ekiden.cli.process.server import (
@@ -105,6 +105,8 @@ async def serve(
         team=team, model=model, keep_going=keep_going, trust=trust, as_json=as_json
     )
     address = project.settings.store if store is None else store
+    if socket_number is None:
+        _check_children(address, processes=processes, reload=reload)
     config = await prepared_config(project.settings, address, host=host, port=port)
     from ekiden.server.process.server import listen, run_server, taken_over, url_of
 
@@ -115,26 +117,22 @@ async def serve(
 
     service = Service(project, store=address, workers=workers, labels=label)
     facts = {"store": service.store_name, "workers": workers}
-    if socket_number is None and (reload or processes > 1):
-        if reload and processes > 1:
-            raise UsageError("--reload restarts one process: leave out --processes")
-        if address == "memory:":
-            option = "--reload" if reload else "--processes"
-            raise UsageError(f"{option} would lose what is in memory:; name another --store")
-        if reload:
-            note(f"serving on {url_of(listener)}, restarting after each change")
-            tell_console(config, url_of(listener))
-            return _serve_anew(listener)
 
-        def all_serve() -> None:
-            url = url_of(listener)
-            if as_json:
-                emit({"url": url, **facts, "processes": processes})
-            else:
-                note(f"serving on {url} with {processes} processes; Ctrl-C ends it")
-                tell_console(config, url)
+    def tell(url: str, how: str = "; Ctrl-C ends it", **more: int) -> None:
+        if as_json:
+            emit({"url": url, **facts, **more})
+        else:
+            note(f"serving on {url}{how}")
+            tell_console(config, url)
 
+    if socket_number is None and reload:
+        note(f"serving on {url_of(listener)}, restarting after each change")
+        tell_console(config, url_of(listener))
+        return _serve_anew(listener)
+    if socket_number is None and processes > 1:
         tell_notes(project, as_json=as_json)
+        how = f" with {processes} processes; Ctrl-C ends it"
+        all_serve = partial(tell, url_of(listener), how, processes=processes)
         return _serve_side_by_side(listener, processes, all_serve)
     from ekiden.server import create_app
     from ekiden.server.process.processes import announce
@@ -145,11 +143,8 @@ async def serve(
         rest_collector()
         if channel is not None:
             announce(channel)
-        elif as_json:
-            emit({"url": url, **facts})
-        elif socket_number is None:
-            note(f"serving on {url}; Ctrl-C ends it")
-            tell_console(config, url)
+        elif as_json or socket_number is None:
+            tell(url)
 
     with listener:
         async with project:
@@ -159,6 +154,17 @@ async def serve(
             await run_server(app, service, listener, ready=ready)
     await end_for_sure()
     return Exit.OK
+
+
+def _check_children(address: str, *, processes: int, reload: bool) -> None:
+    """`UsageError` for options that cannot be combined with other server processes."""
+    from ekiden.cli.errors import UsageError
+
+    if reload and processes > 1:
+        raise UsageError("--reload restarts one process: leave out --processes")
+    if address == "memory:" and (reload or processes > 1):
+        option = "--reload" if reload else "--processes"
+        raise UsageError(f"{option} would lose what is in memory:; name another --store")
 
 
 def _serve_anew(listener: socket.socket) -> int:
