@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from ekiden.cli import prompts
+from ekiden.cli import inbox_prompt
 from ekiden.cli.approval_prompt import Question
 from ekiden.core.current_agent import AGENT_VARIABLE
 from ekiden.core.questions import EscalationStep, InboxItem
@@ -214,8 +214,8 @@ def test_a_person_at_the_terminal_sees_the_difference_and_decides(
 
         stdin = stderr = type("Stream", (), {"isatty": staticmethod(lambda: True)})
 
-    monkeypatch.setattr(prompts, "ask_on_terminal", ask)
-    monkeypatch.setattr(prompts, "sys", Attended)
+    monkeypatch.setattr(inbox_prompt, "ask_on_terminal", ask)
+    monkeypatch.setattr(inbox_prompt, "sys", Attended)
     edited = '{"order": 1042, "amount": 3, "note": "\u202e"}'
     office("inbox", "answer", "c1", "yes", "--arguments", edited)
     assert '  | -  "amount": 5\n' in asked[0]
