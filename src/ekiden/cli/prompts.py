@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from cyclopts import Parameter
 
-from ekiden.agents.definition import printable
 from ekiden.cli.approval_prompt import forget_typed_ahead, is_attended, is_yes
 from ekiden.cli.errors import NotConfirmed
 from ekiden.cli.output import safe
@@ -90,6 +89,8 @@ class NotTrustedYet(FolderNotTrusted):
         )
         if (agent := acting_agent()) is not None:
             way_out = f"the agent {agent!r:.80} cannot trust a folder: only people can"
+        from ekiden.agents.definition import printable
+
         folder = printable(str(workspace.root))
         super().__init__(folder, listed(workspace.lines()), way_out=way_out)
         self.workspace = workspace
@@ -119,6 +120,8 @@ def check_trust(found: Workspace, *, trust: bool = False, asks: bool = True) -> 
 
 def introduction(found: Workspace) -> str:
     """The text before the question."""
+    from ekiden.agents.definition import printable
+
     return "\n".join(
         [
             f"Do you trust {printable(str(found.root))}? Its files do the following:",
