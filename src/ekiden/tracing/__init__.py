@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from ekiden.tracing.building.parts import CostOf
     from ekiden.tracing.dispatch import TraceDispatcher, Viewer
     from ekiden.tracing.exports import export_jsonl, export_openai, trace_events
-    from ekiden.tracing.ids import TraceContext, parse_traceparent
     from ekiden.tracing.logs import (
         ContextFilter,
         JsonFormatter,
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
         set_tracing_disabled,
         trace_processors,
     )
-    from ekiden.tracing.spans import Span, SpanKind, Tokens
+    from ekiden.tracing.spans import Span, SpanKind, Tokens, TraceContext, parse_traceparent
 
 __all__ = [
     "ContextFilter",
@@ -83,7 +82,7 @@ __getattr__ = lazy_names(
         "TextFormatter": "ekiden.tracing.logs",
         "Tokens": "ekiden.tracing.spans",
         "Trace": "ekiden.tracing.lookup",
-        "TraceContext": "ekiden.tracing.ids",
+        "TraceContext": "ekiden.tracing.spans",
         "TraceDispatcher": "ekiden.tracing.dispatch",
         "TracingProcessor": "ekiden.tracing.processors",
         "Viewer": "ekiden.tracing.dispatch",
@@ -95,7 +94,7 @@ __getattr__ = lazy_names(
         "flush_traces": "ekiden.tracing.registry",
         "for_export": "ekiden.tracing.redaction",
         "log_fields": "ekiden.tracing.logs",
-        "parse_traceparent": "ekiden.tracing.ids",
+        "parse_traceparent": "ekiden.tracing.spans",
         "read_trace": "ekiden.tracing.lookup",
         "set_trace_processors": "ekiden.tracing.registry",
         "set_tracing_disabled": "ekiden.tracing.registry",

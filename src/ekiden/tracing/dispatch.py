@@ -11,17 +11,17 @@ from ekiden.core.current_agent import logged_session
 from ekiden.core.events import Event, SeenRun
 from ekiden.tracing.building.builder import SpanBuilder
 from ekiden.tracing.building.parts import CostOf, part
-from ekiden.tracing.ids import (
+from ekiden.tracing.lookup import context_for, correlation_of
+from ekiden.tracing.processors import RunTrace, TracingProcessor
+from ekiden.tracing.redaction import exported
+from ekiden.tracing.spans import (
     TRACEPARENT,
+    Span,
     TraceContext,
     ask_span_id,
     parse_traceparent,
     trace_id_of,
 )
-from ekiden.tracing.lookup import context_for, correlation_of
-from ekiden.tracing.processors import RunTrace, TracingProcessor
-from ekiden.tracing.redaction import exported
-from ekiden.tracing.spans import Span
 
 _log = logging.getLogger("ekiden.tracing")
 

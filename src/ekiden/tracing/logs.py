@@ -26,8 +26,8 @@ from ekiden.core.errors import UserError
 from ekiden.core.privacy.masking import MASK, masked_names, secrets_of
 from ekiden.core.text import suggestion
 from ekiden.core.values import dumps
-from ekiden.tracing.ids import TRACEPARENT, parse_traceparent, trace_id_of
 from ekiden.tracing.redaction import covered
+from ekiden.tracing.spans import TRACEPARENT, parse_traceparent, trace_id_of
 
 # The session, agent and trace that log lines belong to, from context variables.
 #

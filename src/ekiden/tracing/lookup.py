@@ -15,15 +15,17 @@ from ekiden.storage.base import SessionRow, Store
 from ekiden.storage.records import is_copied
 from ekiden.tracing.building.builder import SpanBuilder
 from ekiden.tracing.building.parts import CostOf, part
-from ekiden.tracing.ids import (
+from ekiden.tracing.spans import (
+    NO_TOKENS,
     TRACEPARENT,
+    Span,
+    Tokens,
     TraceContext,
     ask_span_id,
     parse_traceparent,
     session_span_id,
     trace_id_of,
 )
-from ekiden.tracing.spans import NO_TOKENS, Span, Tokens
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.tracing import parse_traceparent
-from ekiden.tracing.ids import ask_span_id, session_span_id, span_id_of, trace_id_of
+from ekiden.tracing.spans import ask_span_id, session_span_id, span_id_of, trace_id_of
 from tests.support.cases import each_case
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

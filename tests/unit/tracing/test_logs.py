@@ -18,7 +18,6 @@ from ekiden.engine import Worker
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say
 from ekiden.tracing import read_trace
-from ekiden.tracing.ids import trace_id_of
 from ekiden.tracing.logs import (
     ContextFilter,
     JsonFormatter,
@@ -30,6 +29,7 @@ from ekiden.tracing.logs import (
     log_fields,
     setup_logging,
 )
+from ekiden.tracing.spans import trace_id_of
 
 KEY = "sk-proj-abc123def456ghi789jkl012"
 LOG = logging.getLogger("ekiden.test")

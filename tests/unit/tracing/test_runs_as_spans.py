@@ -29,7 +29,7 @@ from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, fail, say, transfer
 from ekiden.tools import function_tool
 from ekiden.tracing import Span, Trace, read_trace
-from ekiden.tracing.ids import session_span_id, trace_id_of
+from ekiden.tracing.spans import session_span_id, trace_id_of
 
 USED = Usage(requests=1, input_tokens=10, output_tokens=5, total_tokens=15)
 

@@ -65,8 +65,8 @@ from ekiden.runtime.tools.confirmation import ask_first
 from ekiden.runtime.turn.model_call import cost_of_answer, counts_money, prompt_block
 from ekiden.runtime.turn.turn import over_limit
 from ekiden.tools import output_of, to_jsonable
-from ekiden.tracing.ids import TRACEPARENT, span_id_of
 from ekiden.tracing.lookup import context_for
+from ekiden.tracing.spans import TRACEPARENT, span_id_of
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 

@@ -32,8 +32,7 @@ from ekiden.tracing.building.parts import (
 )
 from ekiden.tracing.building.questions import take_answer, take_inbox, take_question, take_task
 from ekiden.tracing.building.scene import Scene
-from ekiden.tracing.ids import TraceContext, trace_id_of
-from ekiden.tracing.spans import NOTHING, Span
+from ekiden.tracing.spans import NOTHING, Span, TraceContext, trace_id_of
 
 _MODEL: Final[Mapping[str, str]] = {"kind": "model"}
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from ekiden.core.events import Event
 from ekiden.tracing.building.parts import Part, part, split_details, text
 from ekiden.tracing.building.scene import Scene
-from ekiden.tracing.ids import session_span_id
+from ekiden.tracing.spans import session_span_id
 
 _AGGREGATION: Final = "\0aggregation"
 

@@ -8,8 +8,7 @@ from typing import Any
 from ekiden.core.conversation.model import Item
 from ekiden.core.events import PRIVATE, Event
 from ekiden.tracing.building.parts import CostOf, Part, is_rewind, split_details, text
-from ekiden.tracing.ids import TraceContext, session_span_id, span_id_of
-from ekiden.tracing.spans import NOTHING, Span, SpanKind
+from ekiden.tracing.spans import NOTHING, Span, SpanKind, TraceContext, session_span_id, span_id_of
 
 _LOOSE_ENDS = 10_000
 """So many calls without an answer are kept, to tell what a tool was given."""
