@@ -332,10 +332,10 @@ from ekiden.tracing.otel.exporter import add_otel_processor as add_otel_processo
 from ekiden.tracing.otel.exporter import export_otlp as export_otlp
 from ekiden.tracing.otel.follower import OtelFollower as OtelFollower
 from ekiden.tracing.processors import TracingProcessor as TracingProcessor
-from ekiden.tracing.registry import add_trace_processor as add_trace_processor
-from ekiden.tracing.registry import flush_traces as flush_traces
-from ekiden.tracing.registry import set_trace_processors as set_trace_processors
-from ekiden.tracing.registry import set_tracing_disabled as set_tracing_disabled
+from ekiden.tracing.processors import add_trace_processor as add_trace_processor
+from ekiden.tracing.processors import flush_traces as flush_traces
+from ekiden.tracing.processors import set_trace_processors as set_trace_processors
+from ekiden.tracing.processors import set_tracing_disabled as set_tracing_disabled
 from ekiden.tracing.spans import Span as Span
 
 __version__: str

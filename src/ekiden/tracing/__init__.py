@@ -7,7 +7,6 @@ from ekiden.core.lazy import lazy_names
 if TYPE_CHECKING:
     from ekiden.tracing.building.builder import SpanBuilder, spans_of
     from ekiden.tracing.building.parts import CostOf
-    from ekiden.tracing.dispatch import TraceDispatcher, Viewer
     from ekiden.tracing.exports import export_jsonl, export_openai, trace_events
     from ekiden.tracing.logs import (
         ContextFilter,
@@ -19,15 +18,18 @@ if TYPE_CHECKING:
     from ekiden.tracing.lookup import Node, Trace, read_trace
     from ekiden.tracing.otel.exporter import add_otel_processor, export_otlp
     from ekiden.tracing.otel.follower import FollowPolicy, OtelFollower
-    from ekiden.tracing.processors import RunTrace, TracingProcessor
-    from ekiden.tracing.redaction import for_export
-    from ekiden.tracing.registry import (
+    from ekiden.tracing.processors import (
+        RunTrace,
+        TraceDispatcher,
+        TracingProcessor,
+        Viewer,
         add_trace_processor,
         flush_traces,
         set_trace_processors,
         set_tracing_disabled,
         trace_processors,
     )
+    from ekiden.tracing.redaction import for_export
     from ekiden.tracing.spans import Span, SpanKind, Tokens, TraceContext, parse_traceparent
 
 __all__ = [
@@ -83,24 +85,24 @@ __getattr__ = lazy_names(
         "Tokens": "ekiden.tracing.spans",
         "Trace": "ekiden.tracing.lookup",
         "TraceContext": "ekiden.tracing.spans",
-        "TraceDispatcher": "ekiden.tracing.dispatch",
+        "TraceDispatcher": "ekiden.tracing.processors",
         "TracingProcessor": "ekiden.tracing.processors",
-        "Viewer": "ekiden.tracing.dispatch",
+        "Viewer": "ekiden.tracing.processors",
         "add_otel_processor": "ekiden.tracing.otel.exporter",
-        "add_trace_processor": "ekiden.tracing.registry",
+        "add_trace_processor": "ekiden.tracing.processors",
         "export_jsonl": "ekiden.tracing.exports",
         "export_openai": "ekiden.tracing.exports",
         "export_otlp": "ekiden.tracing.otel.exporter",
-        "flush_traces": "ekiden.tracing.registry",
+        "flush_traces": "ekiden.tracing.processors",
         "for_export": "ekiden.tracing.redaction",
         "log_fields": "ekiden.tracing.logs",
         "parse_traceparent": "ekiden.tracing.spans",
         "read_trace": "ekiden.tracing.lookup",
-        "set_trace_processors": "ekiden.tracing.registry",
-        "set_tracing_disabled": "ekiden.tracing.registry",
+        "set_trace_processors": "ekiden.tracing.processors",
+        "set_tracing_disabled": "ekiden.tracing.processors",
         "setup_logging": "ekiden.tracing.logs",
         "spans_of": "ekiden.tracing.building.builder",
         "trace_events": "ekiden.tracing.exports",
-        "trace_processors": "ekiden.tracing.registry",
+        "trace_processors": "ekiden.tracing.processors",
     },
 )

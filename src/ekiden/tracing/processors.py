@@ -1,12 +1,28 @@
-"""The role of those who are shown traces and spans of this process while they happen."""
+"""Trace processors: their role, how they are registered, and how they get spans."""
 
 from __future__ import annotations
 
+import atexit
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from ekiden.core.current_agent import logged_session
+from ekiden.core.events import OBSERVERS, Event, SeenRun
+from ekiden.tracing.building.builder import SpanBuilder
+from ekiden.tracing.building.parts import CostOf, part
 from ekiden.tracing.exports import openai_trace
-from ekiden.tracing.spans import Span
+from ekiden.tracing.lookup import context_for, correlation_of
+from ekiden.tracing.redaction import exported
+from ekiden.tracing.spans import (
+    TRACEPARENT,
+    Span,
+    TraceContext,
+    ask_span_id,
+    parse_traceparent,
+    trace_id_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,3 +77,285 @@ class TracingProcessor:
 
     def force_flush(self) -> None:
         """Send buffered data."""
+
+
+_log = logging.getLogger("ekiden.tracing")
+
+_MOST_SESSIONS: Final = 10_000
+"""So many sessions that wait, or were asked, are kept in mind; of others the store is asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Viewer:
+    """A processor, and the content it may see."""
+
+    processor: TracingProcessor
+    include_content: bool = False
+
+
+class TraceDispatcher:
+    """Makes spans of stored events and shows them to processors.
+
+    `ekiden.core.events.OBSERVERS` shows it every run of the process. It is also an `EventSink`, for
+    the runs of one configuration::
+
+        RunConfig(sinks=[TraceDispatcher([Viewer(processor=Durations())])])
+    """
+
+    def __init__(self, viewers: Sequence[Viewer] = (), *, cost: CostOf | None = None) -> None:
+        self.viewers: tuple[Viewer, ...] = tuple(viewers)
+        self._cost = cost
+        self._builders: dict[tuple[str, int], SpanBuilder] = {}
+        """By session, and when it was made: sessions of several stores may have the same id."""
+        self._contexts: dict[str, TraceContext] = {}
+        """Of sessions that others asked and that were not heard of yet."""
+        self._at_work: dict[str, tuple[RunTrace, set[tuple[str, int]]]] = {}
+        """By trace: the sessions that are at work in this process."""
+        self._failed: set[int] = set()
+
+    async def see(self, run: SeenRun, events: Sequence[Event]) -> None:
+        """Take events that were just stored."""
+        if not self.viewers or not events:
+            return
+        builder = self._builders.get((run.session_id, run.created_at_us))
+        if builder is None or builder.last_seq != events[0].seq - 1:
+            builder = await self._primed(run, events[0].seq)
+        self._show(builder, events)
+
+    def emit(self, event: Event) -> None:
+        """Take one event, as a sink; about its session only its events and the current run are
+        known."""
+        if not self.viewers or not event.session_id:
+            return
+        created_at_us, context = _shown_by(event.session_id)
+        builder = self._builders.get((event.session_id, created_at_us))
+        if builder is None:
+            context = self._contexts.pop(event.session_id, context)
+            builder = SpanBuilder(
+                event.session_id,
+                context,
+                cost=self._cost,
+                is_live=True,
+            )
+            builder.created_at_us = created_at_us
+            self._keep(builder)
+        self._show(builder, [event])
+
+    async def _primed(self, run: SeenRun, seq: int) -> SpanBuilder:
+        """A builder that knows what happened in the run before event `seq`."""
+        context = self._contexts.pop(run.session_id, None)
+        if context is None:
+            context = await context_for(run.store, run.session_id, run.meta, run.created_at_us)
+        earlier = [event for event in run.events if event.seq < seq]
+        builder = SpanBuilder(
+            run.session_id,
+            context,
+            correlation_id=correlation_of(run.session_id, run.meta),
+            runs=max(run.number - 1, 0),
+            cost=self._cost,
+            is_live=True,
+        )
+        builder.created_at_us = run.created_at_us
+        for event in earlier:
+            builder.add(event)
+        if not (len(earlier) == 1 and "message" in (earlier[0].details or {})):
+            builder.take()  # Who made the session for a question showed nobody its first event.
+        self._keep(builder)
+        return builder
+
+    def _keep(self, builder: SpanBuilder) -> None:
+        if len(self._builders) >= _MOST_SESSIONS:
+            del self._builders[next(iter(self._builders))]
+        self._builders[_key(builder)] = builder
+
+    def _show(self, builder: SpanBuilder, events: Sequence[Event]) -> None:
+        for event in events:
+            builder.add(event)
+            self._learn_asked(builder, event)
+            self._note_work(builder)
+            for has_begun, each in builder.take():
+                self._show_span(builder.span(each), has_begun=has_begun)
+        if builder.run is None or builder.run.status == "waiting":
+            self._note_rest(builder)
+        if builder.run is None and not builder.open_handoffs:
+            self._builders.pop(_key(builder), None)
+
+    def _learn_asked(self, builder: SpanBuilder, event: Event) -> None:
+        """Remember where the sessions belong that an event says are opened."""
+        if event.type != "message" or not event.details:
+            return
+        for name in ("asks", "tells"):
+            told = part(event.details.get(name))
+            session, message = told.get("session"), told.get("id")
+            if isinstance(session, str) and isinstance(message, str):
+                if len(self._contexts) >= _MOST_SESSIONS:
+                    del self._contexts[next(iter(self._contexts))]
+                self._contexts[session] = TraceContext(
+                    trace_id=builder.context.trace_id,
+                    parent_id=ask_span_id(builder.session_id, message),
+                )
+
+    def _note_work(self, builder: SpanBuilder) -> None:
+        run, trace_id = builder.run, builder.context.trace_id
+        if run is None or run.status == "waiting":
+            return
+        found = self._at_work.get(trace_id)
+        if found is not None:
+            found[1].add(_key(builder))
+            return
+        trace = RunTrace(
+            trace_id=trace_id,
+            session_id=builder.session_id,
+            name=run.agent or "ekiden",
+            group_id=builder.correlation_id,
+            parent_id=builder.context.parent_id,
+        )
+        self._at_work[trace_id] = (trace, {_key(builder)})
+        for viewer in self.viewers:
+            self._call(viewer.processor, viewer.processor.on_trace_start, trace)
+
+    def _note_rest(self, builder: SpanBuilder) -> None:
+        found = self._at_work.get(builder.context.trace_id)
+        if found is None:
+            return
+        trace, sessions = found
+        sessions.discard(_key(builder))
+        if not sessions:
+            del self._at_work[builder.context.trace_id]
+            for viewer in self.viewers:
+                self._call(viewer.processor, viewer.processor.on_trace_end, trace)
+
+    def _show_span(self, span: Span, *, has_begun: bool) -> None:
+        if has_begun:
+            span.ended_at_us = None  # It is a copy that nobody else has.
+        shown: dict[bool, Span] = {}
+        for viewer in self.viewers:
+            seen = shown.get(viewer.include_content)
+            if seen is None:
+                seen = exported(span, include_content=viewer.include_content)
+                shown[viewer.include_content] = seen
+            processor = viewer.processor
+            take = processor.on_span_start if has_begun else processor.on_span_end
+            self._call(processor, take, seen)
+
+    def _call(
+        self, processor: TracingProcessor, take: Callable[..., None], *shown: RunTrace | Span
+    ) -> None:
+        try:
+            take(*shown)
+        except Exception:
+            if id(processor) not in self._failed:
+                self._failed.add(id(processor))
+                _log.exception(
+                    "trace processor %s failed; what else it raises is not logged",
+                    type(processor).__name__,
+                )
+
+
+def _key(builder: SpanBuilder) -> tuple[str, int]:
+    return builder.session_id, builder.created_at_us
+
+
+def _shown_by(session_id: str) -> tuple[int, TraceContext]:
+    """When the session was made that the run at work is of, and where its spans belong."""
+    run = logged_session()
+    if run is None or run.session_id != session_id:
+        return 0, TraceContext(trace_id=trace_id_of(session_id, 0))
+    created_at_us = run.created_at_us or 0
+    given = None if "asked_in" in run.meta else parse_traceparent(run.meta.get(TRACEPARENT))
+    return created_at_us, given or TraceContext(trace_id=trace_id_of(session_id, created_at_us))
+
+
+_dispatcher = TraceDispatcher()
+_is_disabled = False
+_is_at_exit = False
+
+
+def add_trace_processor(processor: TracingProcessor, *, include_content: bool = False) -> None:
+    """Show every run of this process to another processor, from its next step on.
+
+    Message content is left out of spans unless `include_content`, and always for runs with
+    `trace_include_sensitive_data=False`; keys and tokens are always masked. It is shut down at the
+    end of the process::
+
+        class Slow(TracingProcessor):
+            def on_span_end(self, span: Span) -> None:
+                if (span.duration_us or 0) > 5_000_000:
+                    print(span.name, "took long")
+
+        add_trace_processor(Slow())
+    """
+    _set((*_dispatcher.viewers, Viewer(processor=processor, include_content=include_content)))
+
+
+def set_trace_processors(
+    processors: Iterable[TracingProcessor], *, include_content: bool = False
+) -> None:
+    """Show runs to these processors only; earlier ones are shut down.
+
+    For example::
+
+        set_trace_processors([])
+    """
+    new = tuple(Viewer(processor=each, include_content=include_content) for each in processors)
+    kept = {id(each.processor) for each in new}
+    before = [each.processor for each in _dispatcher.viewers if id(each.processor) not in kept]
+    _set(new)
+    for processor in before:
+        _quietly(processor, "shutdown")
+
+
+def trace_processors() -> tuple[TracingProcessor, ...]:
+    """The current trace processors."""
+    return tuple(each.processor for each in _dispatcher.viewers)
+
+
+def set_tracing_disabled(disabled: bool) -> None:
+    """Whether processors are switched off; stored events can be read as a trace either way.
+
+    For example::
+
+        set_tracing_disabled(True)
+    """
+    global _is_disabled
+    _is_disabled = disabled
+    _look_on()
+
+
+def flush_traces() -> None:
+    """Let every processor send its buffered data.
+
+    For example::
+
+        flush_traces()
+    """
+    for processor in trace_processors():
+        _quietly(processor, "force_flush")
+
+
+def _set(viewers: tuple[Viewer, ...]) -> None:
+    global _is_at_exit
+    _dispatcher.viewers = viewers
+    _look_on()
+    if viewers and not _is_at_exit:
+        _is_at_exit = True
+        atexit.register(_shut_down)
+
+
+def _look_on() -> None:
+    wanted = bool(_dispatcher.viewers) and not _is_disabled
+    if wanted and _dispatcher not in OBSERVERS:
+        OBSERVERS.append(_dispatcher)
+    elif not wanted and _dispatcher in OBSERVERS:
+        OBSERVERS.remove(_dispatcher)
+
+
+def _shut_down() -> None:
+    set_trace_processors(())
+
+
+def _quietly(processor: TracingProcessor, method: str) -> None:
+    try:
+        getattr(processor, method)()
+    except Exception:
+        _log.exception("trace processor %s failed in %s", type(processor).__name__, method)

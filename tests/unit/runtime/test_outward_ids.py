@@ -21,8 +21,7 @@ from ekiden.runtime import CodeContext
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say
 from ekiden.tracing import read_trace
-from ekiden.tracing.dispatch import TraceDispatcher, Viewer
-from ekiden.tracing.processors import RunTrace, TracingProcessor
+from ekiden.tracing.processors import RunTrace, TraceDispatcher, TracingProcessor, Viewer
 
 
 class Payments:

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from ekiden.tracing.otel.conventions import describe_span
 from ekiden.tracing.otel.export import OtlpSender, need_otel, traces_endpoint
-from ekiden.tracing.processors import RunTrace, TracingProcessor
-from ekiden.tracing.registry import add_trace_processor
+from ekiden.tracing.processors import RunTrace, TracingProcessor, add_trace_processor
 from ekiden.tracing.spans import Span, SpanKind, session_span_id
 
 if TYPE_CHECKING:
