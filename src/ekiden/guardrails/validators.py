@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ekiden.core.checks.by_name import NotImportable, import_by_name
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import Item
 from ekiden.core.errors import UserError
@@ -26,6 +25,7 @@ from ekiden.core.guardrails import (
     name_of,
 )
 from ekiden.core.handoff_request import HandoffRequest
+from ekiden.core.integrations import NotImportable, import_by_name
 from ekiden.core.tool_guardrails import (
     ToolGuardrailFunctionOutput,
     ToolInputGuardrail,
