@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ekiden.collaboration.execution import Executions, Executor
 from ekiden.collaboration.ledger import TIMER, CollaborationReader, CollaborationSettings, Ledger
-from ekiden.collaboration.message_checks import MessageChecker
+from ekiden.collaboration.messages import MessageChecker
 from ekiden.collaboration.party import Party
 from ekiden.collaboration.protocol.record import Collaboration, Phase
 from ekiden.collaboration.protocol.stored import COLLABORATIONS, read_record

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ekiden.collaboration.drafts import (
+from ekiden.collaboration.ledger import CollaborationReader, Ledger
+from ekiden.collaboration.messages import (
     Drafts,
+    MessageChecker,
+    check_actor,
     first_terms,
     named_terms,
     plain_json,
@@ -14,8 +17,6 @@ from ekiden.collaboration.drafts import (
     short_text,
     some_text,
 )
-from ekiden.collaboration.ledger import CollaborationReader, Ledger
-from ekiden.collaboration.message_checks import MessageChecker, check_actor
 from ekiden.collaboration.protocol.record import Collaboration, Move, Phase, Terms
 from ekiden.collaboration.protocol.wire import agent_name
 from ekiden.core.conversation.messages import MessageType

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ekiden.collaboration.ledger import Ledger
-from ekiden.collaboration.message_checks import MessageChecker
+from ekiden.collaboration.messages import MessageChecker
 from ekiden.collaboration.party import Party
 from ekiden.collaboration.protocol.record import Collaboration, Move, ProtocolMessage
 from ekiden.collaboration.protocol.wire import copy_id, from_agent_message, is_protocol

@@ -14,8 +14,8 @@ from ekiden.collaboration import (
     Executor,
     Party,
 )
-from ekiden.collaboration.drafts import Drafts
 from ekiden.collaboration.ledger import Ledger
+from ekiden.collaboration.messages import Drafts
 from ekiden.collaboration.protocol.record import WAYS
 from ekiden.collaboration.protocol.stored import Signer
 from ekiden.collaboration.protocol.wire import from_agent_message, to_agent_message
