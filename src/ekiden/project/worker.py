@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.privacy.masking import cover
 from ekiden.core.profile import check_labels
-from ekiden.engine.background import background_work
 from ekiden.engine.collaborations import Agreeing
 from ekiden.engine.fleet import Fleet, ServedStores
 from ekiden.engine.registry import served_agents
 from ekiden.engine.store_worker import StoreWorker, once_reachable
+from ekiden.engine.worker import background_work
 from ekiden.project.keys import Keys
 from ekiden.project.project import Project
 from ekiden.project.run_options import tenant_config

@@ -16,7 +16,7 @@ from ekiden.core.profile import MemorySettings, Triggers
 from ekiden.core.values import loads
 from ekiden.embeddings.letters import HashingEmbedder
 from ekiden.engine import Worker, submit
-from ekiden.engine.background import Posting
+from ekiden.engine.worker import Posting
 from ekiden.memory import Memory, MemoryBackend, register_backend
 from ekiden.runtime import CodeContext, RunConfig, Runner, RunResult
 from ekiden.runtime.supervisor import Supervisor

@@ -12,10 +12,10 @@ from temporalio.client import Client
 from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import StoreError
 from ekiden.core.profile import check_labels
-from ekiden.engine.background import background_work
 from ekiden.engine.fleet import BackgroundWork
 from ekiden.engine.registry import served_agents
 from ekiden.engine.store_worker import Audience, StoreWorker, once_reachable
+from ekiden.engine.worker import background_work
 from ekiden.integrations.temporal.connection import TemporalAddress, WorkerVersion, connect
 from ekiden.integrations.temporal.names import register
 from ekiden.integrations.temporal.store_worker import TemporalStoreWorker, Terms
