@@ -164,7 +164,7 @@ async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
         view = await filtered(run, edge, attempt.call, output, target)
         words = filtered_words(run, edge, words)
     if source.handoff_guardrails or run.config.handoff_guardrails:
-        from ekiden.runtime.guardrails.handoff import examine_handoff
+        from ekiden.runtime.guardrails.checks import examine_handoff
 
         await examine_handoff(run, attempt, target, words, view)
     if run.hooks is not None or source.hooks is not None:
