@@ -7,10 +7,9 @@ from ekiden.core.lazy import lazy_names
 if TYPE_CHECKING:
     from ekiden.inbox.changes import run_due
     from ekiden.inbox.inbox import Inbox
-    from ekiden.inbox.life import Change
+    from ekiden.inbox.items import Change, InboxSettings
     from ekiden.inbox.notifications import NEW_ITEM, new_item_notice
     from ekiden.inbox.query import InboxPage, InboxQuery
-    from ekiden.inbox.settings import InboxSettings
 
 __all__ = [
     "NEW_ITEM",
@@ -27,11 +26,11 @@ __getattr__ = lazy_names(
     __name__,
     {
         "NEW_ITEM": "ekiden.inbox.notifications",
-        "Change": "ekiden.inbox.life",
+        "Change": "ekiden.inbox.items",
         "Inbox": "ekiden.inbox.inbox",
         "InboxPage": "ekiden.inbox.query",
         "InboxQuery": "ekiden.inbox.query",
-        "InboxSettings": "ekiden.inbox.settings",
+        "InboxSettings": "ekiden.inbox.items",
         "new_item_notice": "ekiden.inbox.notifications",
         "run_due": "ekiden.inbox.changes",
     },

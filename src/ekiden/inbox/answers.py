@@ -11,8 +11,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import InboxAnswerInvalid, InboxForbidden
 from ekiden.core.questions import ANSWER, NOBODY, InboxAnswer, InboxItem
 from ekiden.core.text import suggestion
-from ekiden.inbox.items import check_name, folded
-from ekiden.inbox.life import Change, closed
+from ekiden.inbox.items import Change, check_name, closed, folded
 
 _MAX_TEXT = 100_000
 

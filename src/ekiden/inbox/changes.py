@@ -10,8 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 from ekiden.core.errors import StaleDocument
 from ekiden.core.errors.messages import InboxError, InboxItemNotFound
 from ekiden.core.questions import InboxItem
-from ekiden.inbox.items import TIMER, change_writes, read_item
-from ekiden.inbox.life import Change, due_changes
+from ekiden.inbox.items import TIMER, Change, change_writes, due_changes, read_item
 from ekiden.inbox.notifications import change_event, closed_error, settle_of
 from ekiden.storage.base import Batch, Store
 from ekiden.storage.timers import Timer, due_timers, next_due_us, remove_timer

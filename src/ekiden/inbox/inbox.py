@@ -17,18 +17,19 @@ from ekiden.core.questions import InboxAnswer, InboxItem
 from ekiden.inbox.answers import Reply, answered, in_bulk, person, refuse_agents
 from ekiden.inbox.changes import Decide, all_of, change_item, read_current, run_due
 from ekiden.inbox.items import (
+    Change,
+    InboxSettings,
     Writes,
     check_name,
+    closed,
     fingerprint,
     ids_with,
     post_writes,
     prepared,
     read_item,
 )
-from ekiden.inbox.life import Change, closed
 from ekiden.inbox.notifications import change_event, closed_error, time_text
 from ekiden.inbox.query import InboxPage, InboxQuery, find_items
-from ekiden.inbox.settings import InboxSettings
 from ekiden.inbox.waiters import ItemWaits
 from ekiden.storage.base import Batch, Store
 

@@ -10,7 +10,7 @@ from ekiden.core.errors.messages import InboxItemClosed
 from ekiden.core.events import Event
 from ekiden.core.privacy.masking import masked_keys
 from ekiden.core.questions import NOBODY, InboxItem
-from ekiden.inbox.life import Change
+from ekiden.inbox.items import Change
 from ekiden.storage.base import MessageSettle
 from ekiden.storage.chain import ITEM_DIGEST, json_digest
 

@@ -11,8 +11,15 @@ from ekiden.core.checks.fields import Checked
 from ekiden.core.errors import UserError
 from ekiden.core.questions import InboxItem, InboxKind, InboxStatus
 from ekiden.core.values import dumps
-from ekiden.inbox.items import DONE_ORDER, OPEN_ORDER, ORDER, as_item, folded
-from ekiden.inbox.life import due_changes, is_snoozed
+from ekiden.inbox.items import (
+    DONE_ORDER,
+    OPEN_ORDER,
+    ORDER,
+    as_item,
+    due_changes,
+    folded,
+    is_snoozed,
+)
 from ekiden.storage.base import DocumentStore
 
 StatusFilter: TypeAlias = Literal["open", "answered", "expired", "cancelled", "closed", "any"]

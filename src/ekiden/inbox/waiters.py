@@ -17,7 +17,7 @@ from ekiden.core.errors.messages import InboxItemNotFound
 from ekiden.core.questions import WAITS
 from ekiden.core.values import new_id
 from ekiden.inbox.changes import read_current
-from ekiden.inbox.life import next_due_us
+from ekiden.inbox.items import next_due_us
 from ekiden.storage.base import DocumentWrite, Store
 
 _LOOK_S = 5.0

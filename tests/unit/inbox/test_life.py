@@ -14,7 +14,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 from ekiden.core.errors.messages import InboxAnswerInvalid, InboxItemClosed
 from ekiden.core.questions import EscalationStep, InboxItem
 from ekiden.inbox import Inbox, InboxQuery, run_due
-from ekiden.inbox.life import next_due_us
+from ekiden.inbox.items import next_due_us
 from ekiden.storage.base import NewSession
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing.clock import ManualClock

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from ekiden.core.checks.fields import Checked
 from ekiden.core.checks.kinds import Allowed
 from ekiden.core.conversation.messages import BusLimits
-from ekiden.inbox.settings import InboxSettings
+from ekiden.inbox.items import InboxSettings
 from ekiden.project.stores import DEFAULT_STORE
 from ekiden.routing.settings import RoutingSettings
 from ekiden.sessions.replica.base import ReplicaSettings

@@ -16,7 +16,7 @@ from ekiden.core.events import Event, EventType
 from ekiden.core.handoff import PolicyName
 from ekiden.core.handoff_request import StatusName
 from ekiden.core.values import SYSTEM_CLOCK
-from ekiden.inbox.life import ChangeName
+from ekiden.inbox.items import ChangeName
 from ekiden.routing.decision import Method
 from ekiden.server.metrics.labels import FewNames, Remembered, Series, one_of
 
