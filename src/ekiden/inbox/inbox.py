@@ -15,7 +15,16 @@ from ekiden.core.errors import EkidenError, StaleDocument, UserError
 from ekiden.core.errors.messages import InboxAnswerInvalid, InboxItemClosed
 from ekiden.core.questions import InboxAnswer, InboxItem
 from ekiden.inbox.answers import Reply, answered, in_bulk, person, refuse_agents
-from ekiden.inbox.changes import Decide, all_of, change_item, read_current, run_due
+from ekiden.inbox.changes import (
+    Decide,
+    all_of,
+    change_event,
+    change_item,
+    closed_error,
+    read_current,
+    run_due,
+    time_text,
+)
 from ekiden.inbox.items import (
     Change,
     InboxSettings,
@@ -28,7 +37,6 @@ from ekiden.inbox.items import (
     prepared,
     read_item,
 )
-from ekiden.inbox.notifications import change_event, closed_error, time_text
 from ekiden.inbox.query import InboxPage, InboxQuery, find_items
 from ekiden.inbox.waiters import ItemWaits
 from ekiden.storage.base import Batch, Store
