@@ -14,15 +14,22 @@ from ekiden.compat.agents import (
     GuardrailFunctionOutput,
     MaxTurnsExceeded,
     ModelBehaviorError,
+    ModelRetrySettings,
+    ModelSettings,
+    RunConfig,
     RunContextWrapper,
     RunErrorHandlerResult,
     Runner,
     RunState,
     ToolExecutionConfig,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrailTripwireTriggered,
     UserError,
     function_tool,
     handoff,
     input_guardrail,
+    retry_policies,
+    tool_input_guardrail,
 )
 from ekiden.compat.agents.hosted_tools import (
     ApplyPatchTool,
@@ -366,3 +373,84 @@ async def test_a_function_answers_openais_question_about_an_mcp_tool() -> None:
     kinds = ["mcp_approval_request_item", "mcp_approval_response_item", "message_output_item"]
     assert [item.type for item in result.new_items] == kinds
     assert model.calls[-1].input[-1]["type"] == "mcp_approval_response"
+
+
+@pytest.mark.parametrize("behavior", ["reject", "raise", "allow"])
+async def test_guardrails_of_a_tool_may_decide_before_a_person_is_asked(behavior: str) -> None:
+    @tool_input_guardrail
+    def check(data: Any) -> ToolGuardrailFunctionOutput:
+        assert data.context.tool_arguments == "{}"
+        if behavior == "reject":
+            return ToolGuardrailFunctionOutput.reject_content("not on Sundays")
+        if behavior == "raise":
+            return ToolGuardrailFunctionOutput.raise_exception()
+        return ToolGuardrailFunctionOutput.allow()
+
+    @function_tool(needs_approval=True, tool_input_guardrails=[check])
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    model = _asking(function_call("pay", {}, call_id="p"))
+    agent: Agent[Any] = Agent(name="a", tools=[pay], model=model)
+    early = ToolExecutionConfig(pre_approval_tool_input_guardrails=True)
+    run = Runner.run(agent, "go", run_config=RunConfig(tool_execution=early))
+    if behavior == "raise":
+        with pytest.raises(ToolInputGuardrailTripwireTriggered):
+            await run
+        return
+    result = await run
+    assert len(result.interruptions) == (behavior == "allow")
+    assert len(result.tool_input_guardrail_results) == 1
+    if behavior == "reject":
+        assert result.new_items[1].output == "not on Sundays"
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_streamed_call_is_repeated_as_long_as_nothing_was_shown(begun: bool) -> None:
+    class Flaky(ScriptedModel):
+        tries = 0
+
+        async def stream_response(self, *args: Any, **more: Any) -> Any:
+            self.tries += 1
+            if self.tries == 1 and not begun:
+                raise ConnectionError("lost")
+            async for event in super().stream_response(*args, **more):
+                yield event
+                if self.tries == 1:
+                    raise ConnectionError("lost")
+
+    model = Flaky([[assistant_message("hi")]] * 2)
+    retry = ModelRetrySettings(
+        max_retries=1, backoff={"initial_delay": 0.0}, policy=retry_policies.network_error()
+    )
+    agent: Agent[Any] = Agent(name="a", model=model, model_settings=ModelSettings(retry=retry))
+    streamed = Runner.run_streamed(agent, "hello")
+    try:
+        async for _ in streamed.stream_events():
+            pass
+    except ConnectionError:
+        assert begun
+    assert (streamed.final_output, model.tries) == ((None, 1) if begun else ("hi", 2))
+
+
+async def test_a_state_tells_agents_of_the_same_name_apart() -> None:
+    def helper(tools: list[Any]) -> Agent[Any]:
+        model = _asking(function_call("pay", {}, call_id="p"), answer=f"{len(tools)} tools")
+        return Agent(name="helper", tools=tools, model=model)
+
+    @function_tool(needs_approval=True)
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    first, second = helper([pay]), helper([pay, add])
+    model = _asking(function_call("transfer_to_second", {}, call_id="h"))
+    to_second = handoff(second, tool_name_override="transfer_to_second")
+    desk: Agent[Any] = Agent(name="desk", handoffs=[first, to_second], model=model)
+    result = await Runner.run(desk, "go")
+    state = await RunState.from_string(desk, result.to_state().to_string())
+    [waiting] = state.get_interruptions()
+    assert waiting.agent is state.current_agent is second
+    state.approve(waiting)
+    assert (await Runner.run(desk, state)).final_output == "2 tools"

@@ -93,6 +93,8 @@ class AgentRunner:
                 task.cancel()
                 loop.run_until_complete(asyncio.wait({task}))
             raise
+        finally:
+            loop.run_until_complete(loop.shutdown_asyncgens())
 
     def run_streamed(
         self, starting_agent: Agent[Any], input: Any, **kwargs: Any

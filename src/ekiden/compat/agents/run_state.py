@@ -122,6 +122,7 @@ class RunState(Generic[TContext]):
     ) -> dict[str, Any]:
         """The state as JSON, with a copy of the session as far as it is stored."""
         decisions = self.context.decisions
+        known = agents_of(self.starting_agent)
         return {
             "$schemaVersion": CURRENT_SCHEMA_VERSION,
             "session_id": self.session_id,
@@ -129,7 +130,7 @@ class RunState(Generic[TContext]):
             "nested_sessions": self.nested,
             "current_turn": self.current_turn,
             "max_turns": self.max_turns,
-            "current_agent": {"name": self.current_agent.name},
+            "current_agent": _named(known, self.current_agent),
             "original_input": self.original_input
             if isinstance(self.original_input, str)
             else [to_item(each) for each in self.original_input],
@@ -149,7 +150,9 @@ class RunState(Generic[TContext]):
             },
             "current_step": {
                 "type": "next_step_interruption",
-                "data": {"interruptions": [_interruption(item) for item in self.interruptions]},
+                "data": {
+                    "interruptions": [_interruption(known, item) for item in self.interruptions]
+                },
             },
             "pending_input": self.pending,
             "trace": None
@@ -206,7 +209,7 @@ class RunState(Generic[TContext]):
             sent=state_json.get("sent", 0),
             session_id=state_json["session_id"],
             current_turn=state_json["current_turn"],
-            current_agent=_found(known, state_json["current_agent"]["name"]),
+            current_agent=_found(known, state_json["current_agent"]),
             pending=list(state_json.get("pending_input", ())),
             snapshot=state_json["session"],
             nested=list(state_json.get("nested_sessions", ())),
@@ -215,7 +218,7 @@ class RunState(Generic[TContext]):
 
         state.interruptions = [
             ToolApprovalItem(
-                _found(known, each["agent"]["name"]),
+                _found(known, each["agent"]),
                 typed(each["raw_item"]),
                 each["tool_name"],
                 inbox_id=each["inbox_id"],
@@ -234,10 +237,10 @@ class RunState(Generic[TContext]):
         return await cls.from_json(initial_agent, data, **options)
 
 
-def _interruption(item: ToolApprovalItem) -> dict[str, Any]:
+def _interruption(known: dict[str, Any], item: ToolApprovalItem) -> dict[str, Any]:
     return {
         "type": "tool_approval_item",
-        "agent": {"name": item.agent.name},
+        "agent": _named(known, item.agent),
         "raw_item": to_item(item.raw_item),
         "tool_name": item.tool_name,
         "inbox_id": item.inbox_id,
@@ -245,14 +248,19 @@ def _interruption(item: ToolApprovalItem) -> dict[str, Any]:
 
 
 def agents_of(agent: Any) -> dict[str, Any]:
-    """An agent and those it can reach by handoffs and tools, by name."""
+    """An agent and those it can reach by handoffs and tools: by name, further ones of the same
+    name as ``name#2`` and so on."""
     found: dict[str, Any] = {}
     waiting = [agent]
     while waiting:
         each = waiting.pop(0)
-        if each.name in found:
+        if any(each is known for known in found.values()):
             continue
-        found[each.name] = each
+        key, number = each.name, 1
+        while key in found:
+            number += 1
+            key = f"{each.name}#{number}"
+        found[key] = each
         for way in each.handoffs:
             ref = getattr(way, "agent_ref", None)
             target = ref() if ref is not None else way
@@ -263,10 +271,16 @@ def agents_of(agent: Any) -> dict[str, Any]:
     return found
 
 
-def _found(known: dict[str, Any], name: str) -> Any:
-    if name not in known:
-        raise UserError(f"Agent {name} not found in agent map")
-    return known[name]
+def _named(known: dict[str, Any], agent: Any) -> dict[str, str]:
+    key = next((key for key, each in known.items() if each is agent), agent.name)
+    return {"name": agent.name} if key == agent.name else {"name": agent.name, "identity": key}
+
+
+def _found(known: dict[str, Any], named: Mapping[str, str]) -> Any:
+    key = named.get("identity", named["name"])
+    if key not in known:
+        raise UserError(f"Agent {key} not found in agent map")
+    return known[key]
 
 
 def _context(

@@ -169,7 +169,7 @@ def serialize_usage(usage: Usage) -> dict[str, Any]:
     """The counts as JSON."""
 
     def plain(value: Any) -> Any:
-        return value.model_dump() if hasattr(value, "model_dump") else value
+        return [value.model_dump()] if hasattr(value, "model_dump") else value
 
     data = {name: plain(value) for name, value in vars(usage).items()}
     data["request_usage_entries"] = [

@@ -9,10 +9,13 @@ from typing import Any, Literal
 
 from ekiden.compat.agents._relay.local_tools import approval_subject
 from ekiden.compat.agents._relay.relay import Offered, Relay
+from ekiden.compat.agents.exceptions import ToolInputGuardrailTripwireTriggered
 from ekiden.compat.agents.items import ToolApprovalItem, typed
 from ekiden.compat.agents.run_config import ToolErrorFormatterArgs
 from ekiden.compat.agents.run_state import agents_of
 from ekiden.compat.agents.tool import DEFAULT_APPROVAL_REJECTION_MESSAGE, FunctionTool
+from ekiden.compat.agents.tool_context import ToolContext
+from ekiden.compat.agents.tool_guardrails import ToolInputGuardrailData, ToolInputGuardrailResult
 from ekiden.core.conversation.model import Item
 from ekiden.core.errors.messages import InboxItemClosed, InboxItemNotFound
 from ekiden.core.events import Event
@@ -56,7 +59,39 @@ class RelayApprover:
         asks = tool.needs_approval
         if callable(asks) and not await settled(asks(relay.context, arguments, request.call_id)):
             return Approval(approved=True, by="policy")
+        if isinstance(tool, FunctionTool):
+            return await self._refused_by_guardrail(tool, agent, request) or "inbox"
         return "inbox"
+
+    async def _refused_by_guardrail(
+        self, tool: FunctionTool, agent: Any, request: ConfirmationRequest
+    ) -> Approval | None:
+        """What `pre_approval_tool_input_guardrails` find before a person is asked."""
+        relay = self._relay
+        execution = relay.config.tool_execution
+        if execution is None or not execution.pre_approval_tool_input_guardrails:
+            return None
+        context: Any = ToolContext.from_agent_context(
+            relay.context,
+            request.call_id,
+            None,
+            agent,
+            tool_name=tool.name,
+            tool_arguments=request.arguments,
+            run_config=relay.config,
+        )
+        for guardrail in tool.tool_input_guardrails or ():
+            output = await guardrail.run(ToolInputGuardrailData(context=context, agent=agent))
+            relay.note(
+                relay.tool_input_guardrail_results,
+                ToolInputGuardrailResult(guardrail=guardrail, output=output),
+            )
+            if output.behavior["type"] == "raise_exception":
+                relay.fatal = ToolInputGuardrailTripwireTriggered(guardrail, output)
+                raise relay.fatal
+            if output.behavior["type"] == "reject_content":
+                return Approval(approved=False, by="policy", reason=output.behavior["message"])
+        return None
 
 
 async def _approval(relay: Relay, approved: bool, name: str, call_id: str) -> Approval:

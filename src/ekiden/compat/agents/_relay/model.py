@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypeVar
 
 from openai.types.responses import (
     Response,
@@ -56,6 +56,9 @@ from ekiden.core.conversation.model import ModelSettings as NativeSettings
 from ekiden.core.conversation.run_items import raw_field
 from ekiden.runtime.state.calls import both, settled
 from ekiden.runtime.turn.model_call import without_duplicates
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 _FAILURES = ("response.incomplete", "response.failed", "response.error", "error")
 
@@ -152,8 +155,9 @@ class RelayModel:
     async def _ask(self, request: ModelRequest, items: list[Item]) -> ModelResponse:
         relay, agent, context = self._relay, self._agent, self._relay.context
         offer = relay.offer_of(agent)
-        system = await agent.get_system_prompt(context)
-        prompt = await agent.get_prompt(context)
+        system, prompt = await _together(
+            agent.get_system_prompt(context), agent.get_prompt(context)
+        )
         if relay.has_server_state and relay.sent:
             items = items[relay.sent :]
         items, system = await self._filtered(items, system)
@@ -264,22 +268,31 @@ class RelayModel:
             "conversation_id": relay.conversation_id,
             "prompt": prompt,
         }
-        if not relay.is_streamed:
-            response: ModelResponse = await with_retries(
-                lambda: model.get_response(*given, **more),
-                settings.retry,
-                model=model,
-                previous_response_id=more["previous_response_id"],
-                conversation_id=more["conversation_id"],
-            )
-            return response
-        return await self._streamed(model.stream_response(*given, **more))
+        seen: list[bool] = []
 
-    async def _streamed(self, stream: Any) -> ModelResponse:
+        def call() -> Awaitable[ModelResponse]:
+            if relay.is_streamed:
+                return self._streamed(model.stream_response(*given, **more), seen)
+            answer: Awaitable[ModelResponse] = model.get_response(*given, **more)
+            return answer
+
+        return await with_retries(
+            call,
+            settings.retry,
+            model=model,
+            stream=relay.is_streamed,
+            previous_response_id=more["previous_response_id"],
+            conversation_id=more["conversation_id"],
+            has_begun=lambda: bool(seen),
+        )
+
+    async def _streamed(self, stream: Any, seen: list[bool]) -> ModelResponse:
+        """The answer of a stream; each event is shown, and noted in `seen`."""
         relay, end, done = self._relay, None, []
         stream = await settled(stream)
         async with aclosing(stream):
             async for event in stream:
+                seen.append(True)
                 relay.show(RawResponsesStreamEvent(event))
                 kind = getattr(event, "type", "")
                 if kind == "response.output_item.done":
@@ -442,6 +455,16 @@ def tracing_of(relay: Relay) -> ModelTracing:
     if relay.config.trace_include_sensitive_data:
         return ModelTracing.ENABLED
     return ModelTracing.ENABLED_WITHOUT_DATA
+
+
+async def _together(first: Coroutine[Any, Any, T], second: Coroutine[Any, Any, U]) -> tuple[T, U]:
+    """Both results; a failure of one cancels the other."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            one, two = group.create_task(first), group.create_task(second)
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return one.result(), two.result()
 
 
 def _failure(event: Any) -> str:

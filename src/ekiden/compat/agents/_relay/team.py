@@ -112,7 +112,11 @@ class Team:
     def _refresher(self, agent: Agent[Any], made: NativeAgent[Any]) -> NativeTool[Any, Any]:
         async def refresh(ctx: Any, _: Any) -> bool:
             self._relay.context.join(ctx)
-            offer = await self._relay.refresh(agent)
+            try:
+                offer = await self._relay.refresh(agent)
+            except Exception as exc:
+                self._relay.fatal = exc
+                raise
             made.tools[1:] = [
                 self._tool(tool, agent)
                 for name, tool in offer.tools.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from openai import AsyncOpenAI
@@ -10,6 +10,7 @@ from openai import AsyncOpenAI
 from ekiden.compat.agents.exceptions import UserError
 from ekiden.compat.agents.models.interface import Model, ModelProvider
 from ekiden.compat.agents.models.openai_agent_registration import OpenAIAgentRegistrationConfig
+from ekiden.compat.agents.models.openai_defaults import defaults
 from ekiden.compat.agents.models.openai_provider import OpenAIProvider
 from ekiden.compat.agents.models.openai_responses import OpenAIResponsesWebSocketOptions
 
@@ -138,7 +139,11 @@ class MultiProvider(ModelProvider):
             await provider.aclose()
 
 
-@cache
 def default_provider() -> MultiProvider:
-    """The provider of runs that name none."""
+    """The provider of runs that name none: a new one once the default client or key changed."""
+    return _provider_with(defaults.client, defaults.key)
+
+
+@lru_cache(maxsize=1)
+def _provider_with(client: Any, key: str | None) -> MultiProvider:
     return MultiProvider()
