@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
-from ekiden.cli.commands.session_admin import session_fork as session_fork
-from ekiden.cli.commands.session_admin import session_import as session_import
-from ekiden.cli.commands.session_admin import session_prune as session_prune
-from ekiden.cli.commands.session_admin import session_rewind as session_rewind
-from ekiden.cli.commands.session_admin import session_search as session_search
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import session_id
 from ekiden.cli.options import (
@@ -33,12 +32,195 @@ from ekiden.cli.options import (
     TrustOption,
     WaitOption,
     WaitTimeoutOption,
+    WideOption,
 )
-from ekiden.cli.output import emit, note, say
+from ekiden.cli.output import StatusLine, emit, note, say
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.prompts import YesOption, confirm
-from ekiden.cli.tables import print_pairs
+from ekiden.cli.tables import print_pairs, print_table
 from ekiden.core.values import dumps
+
+_EVENT = Number(gte=1)
+
+
+async def session_fork(
+    session: SessionArgument,
+    /,
+    *,
+    at: Annotated[
+        int | None, Parameter(validator=_EVENT, help="After this event; the last one by default.")
+    ] = None,
+    before: Annotated[
+        int | None, Parameter(validator=_EVENT, help="Before the message of this event.")
+    ] = None,
+    id: Annotated[str | None, Parameter(help="The new session's id.")] = None,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Start a new session from an earlier point of another, which is unchanged.
+
+    `ekiden session show ID --json` and `ekiden watch` show the event numbers.
+    """
+    from ekiden.core.documents import to_json
+
+    if at is not None and before is not None:
+        raise UsageError("give --at or --before, not both")
+    if before == 1:
+        raise UsageError(
+            f"before event 1 of {session} there is nothing: start with `ekiden run` instead"
+        )
+    async with place.open() as ekiden:
+        session = await session_id(ekiden.sessions, session)
+        made = await ekiden.sessions.fork(session, at=at, before=before, session_id=id)
+    if as_json:
+        emit(to_json(made))
+        return
+    after = f"before event {before}" if before else f"after event {made.forked_at}"
+    say(f"{made.session_id} continues from {after} of {session}, with {made.agent}")
+    if made.unfinished:
+        note(f"its run is unfinished: `ekiden session resume {made.session_id}` continues it")
+
+
+async def session_rewind(
+    session: SessionArgument,
+    /,
+    *,
+    to: Annotated[int, Parameter(validator=_EVENT, help="The last event to keep.")],
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Rewind a session to an earlier event; its history is kept, with a note of the rewind.
+
+    Open questions to people and agents are withdrawn. Effects of tools outside are not rolled back.
+    A rewind to before an earlier rewind undoes that one.
+    """
+    from ekiden.core.documents import to_json
+
+    async with place.open() as ekiden:
+        session = await session_id(ekiden.sessions, session)
+        done = await ekiden.sessions.rewind(session, to)
+    if as_json:
+        emit(to_json(done))
+    else:
+        say(str(done))
+
+
+async def session_import(
+    file: Annotated[str, Parameter(help="The file from `session export`; - reads standard input.")],
+    /,
+    *,
+    id: Annotated[str | None, Parameter(help="A different id for the session.")] = None,
+    user: Annotated[
+        str | None, Parameter(help="The session's user; by default the one in the file.")
+    ] = None,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Store an exported session; an unfinished run can be resumed.
+
+    It uses its user's variables. Earlier approvals are asked for again.
+    """
+    from ekiden.core.documents import to_json
+
+    if user is not None and not user:
+        raise UsageError("--user is empty: name the session's user")
+    data = _read_file(file)
+    status = StatusLine(as_json=as_json)
+    status.show(f"importing {len(data):,} bytes")
+    try:
+        async with place.open(create=True) as ekiden:
+            made = await ekiden.sessions.import_(data, id=id, user=user)
+    finally:
+        status.close()
+    if as_json:
+        emit(to_json(made))
+    else:
+        owner = "nobody" if made.user_id is None else f"user {made.user_id}"
+        say(f"imported {made.session_id}, with {made.agent}; it belongs to {owner}")
+
+
+async def session_search(
+    text: Annotated[str, Parameter(help="Words of a title or a message.")],
+    /,
+    *,
+    user: Annotated[str | None, Parameter(help="Only in sessions of this user.")] = None,
+    limit: Annotated[int, Parameter(validator=Number(gte=1, lte=1000), help="How many.")] = 20,
+    place: Place = HERE,
+    wide: WideOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Search sessions by title and content, best match first."""
+    from ekiden.cli.views.sessions import HIT_HEADERS, hit_rows
+    from ekiden.core.documents import to_json
+
+    async with place.open() as ekiden:
+        hits = (await ekiden.sessions.search(text, user=user, limit=limit).page()).items
+    if as_json:
+        emit(to_json(hits))
+    elif hits:
+        print_table(HIT_HEADERS, hit_rows(hits), wide=wide)
+    else:
+        note("nothing found")
+
+
+async def session_prune(
+    *,
+    older_than: Annotated[
+        str | None, Parameter(help="Sessions without an event for this long: 12h, 30d, 8w.")
+    ] = None,
+    keep: Annotated[
+        int | None,
+        Parameter(
+            validator=Number(gte=0),
+            help="Keep this many of the newest sessions, and delete the rest.",
+        ),
+    ] = None,
+    user: Annotated[str | None, Parameter(help="Only sessions of this user.")] = None,
+    status: Annotated[
+        tuple[Literal["idle", "ready", "waiting"], ...],
+        Parameter(help="Also sessions in this state; only idle ones by default.", negative=()),
+    ] = (),
+    dry_run: Annotated[
+        bool, Parameter(help="Only show what would be deleted.", negative=())
+    ] = False,
+    yes: YesOption = False,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete old sessions; with an age, also settled messages and closed inbox items.
+
+    Without options the settings `retention.days` and `retention.count` apply. A running session is
+    never deleted.
+    """
+    from ekiden.cli.options import moment
+    from ekiden.core.documents import to_json
+
+    now = datetime.now().astimezone()
+    then = moment(older_than, option="--older-than", now=now)
+    if then is not None and then > now:
+        raise UsageError(f"--older-than {str(older_than)[:40]!r} is in the future")
+    async with place.open(progress=None if as_json else note) as ekiden:
+        prune = partial(ekiden.sessions.prune, older_than=then, keep=keep, user=user, status=status)
+        pruned = await prune(dry_run=dry_run or not yes)
+        if not dry_run and not yes:
+            if pruned.sessions or pruned.messages or pruned.questions:
+                confirm(f"remove {pruned.counts()}", yes=False)
+            pruned = await prune()
+    if as_json:
+        emit(to_json(pruned))
+    else:
+        say(str(pruned))
+
+
+def _read_file(file: str) -> bytes:
+    """The content of the file, or of standard input; `UsageError`."""
+    if file == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(file).read_bytes()
+    except (OSError, ValueError) as exc:
+        reason = getattr(exc, "strerror", None) or exc
+        raise UsageError(f"cannot read {file!r}: {reason}") from exc
 
 
 async def session_list(
