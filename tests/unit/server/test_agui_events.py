@@ -13,8 +13,7 @@ from ekiden.core.documents import from_json
 from ekiden.core.events import Event, EventType
 from ekiden.core.questions import InboxItem
 from ekiden.core.runs import Run
-from ekiden.integrations.agui.events import AguiEvents
-from ekiden.integrations.agui.interrupts import interrupt
+from ekiden.integrations.agui.events import AguiEvents, interrupt
 
 EVENT: TypeAdapter[Any] = TypeAdapter(AguiEvent)
 

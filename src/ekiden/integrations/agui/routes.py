@@ -19,8 +19,7 @@ from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.events import Event
 from ekiden.core.runs import run_id_of
 from ekiden.hub.tails import Shown
-from ekiden.integrations.agui.events import AguiEvents, agui_stream
-from ekiden.integrations.agui.interrupts import ResumeEntry, resolve
+from ekiden.integrations.agui.events import AguiEvents, ResumeEntry, agui_stream, resolve
 from ekiden.project.runs.runs import RunOrder
 from ekiden.project.runs.stored_runs import run_range
 from ekiden.project.service import TenantService
