@@ -2,7 +2,7 @@
 
 from ekiden.core.lazy import lazy_names
 from ekiden.integrations.a2a.agent import a2a_agent
-from ekiden.integrations.a2a.settings import RemoteA2A
+from ekiden.integrations.a2a.values import RemoteA2A
 
 __all__ = ["RemoteA2A", "a2a_agent"]
 

@@ -24,8 +24,7 @@ from ekiden.core.errors.integrations import (
     RemoteAgentUnavailable,
 )
 from ekiden.core.values import dumps
-from ekiden.integrations.a2a.settings import RemoteA2A
-from ekiden.integrations.a2a.view import View, view_from_json
+from ekiden.integrations.a2a.values import RemoteA2A, View, view_from_json
 from ekiden.tools import function_tool
 from ekiden.tools.under_way import in_thread
 

@@ -33,8 +33,7 @@ from ekiden.core.checks.addresses import origin_of
 from ekiden.core.current_agent import AGENT_HEADER
 from ekiden.core.privacy.masking import cover
 from ekiden.core.values import dumps
-from ekiden.integrations.a2a.settings import RemoteA2A
-from ekiden.integrations.a2a.view import MAX_TEXT, State, View, is_settled, problem
+from ekiden.integrations.a2a.values import MAX_TEXT, RemoteA2A, State, View, is_settled, problem
 
 _CONNECT_S = 10.0
 _READ_S = 60.0

@@ -18,7 +18,7 @@ from ekiden.core.errors.integrations import RemoteAgentUnavailable
 from ekiden.integrations.a2a import RemoteA2A, a2a_agent
 from ekiden.integrations.a2a.agent import cancel_remote
 from ekiden.integrations.a2a.link import RemoteLink
-from ekiden.integrations.a2a.view import View
+from ekiden.integrations.a2a.values import View
 from ekiden.runtime import Rollback
 from ekiden.testing.servers.loopback import HttpReply, HttpRequest, LoopbackServer
 from tests.support.a2a_server import Partner, partner_served

@@ -7,7 +7,7 @@ from a2a.helpers.proto_helpers import new_data_part
 from a2a.types import Artifact, Message, Part, Task, TaskState, TaskStatus
 
 from ekiden.integrations.a2a.link import view_of_message, view_of_task
-from ekiden.integrations.a2a.view import MAX_TEXT, view_from_json
+from ekiden.integrations.a2a.values import MAX_TEXT, view_from_json
 
 
 def done(*parts: Part) -> Task:
