@@ -17,13 +17,13 @@ from ekiden.project.settings.agreement import (
     refused_unset,
     unknown_model,
 )
-from ekiden.project.settings.file import read_content
 from ekiden.project.settings.files import (
     SettingsFiles,
     SettingsProblem,
     Unreadable,
     Where,
     locked,
+    read_content,
     read_text,
     replace_file,
     settings_files,

@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 from ekiden.core.checks.kinds import Choice, Flag, Kind, Text, Texts
 from ekiden.core.errors import SettingsInvalid, UnknownSetting
 from ekiden.project.settings.agreement import FALLBACK, lacks_default_agent, no_default_agent
-from ekiden.project.settings.file import read_content
 from ekiden.project.settings.files import (
     ProblemCode,
     SettingsFiles,
     SettingsProblem,
     Unreadable,
     Where,
+    read_content,
     read_text,
     settings_files,
 )

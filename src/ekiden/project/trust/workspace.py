@@ -17,11 +17,11 @@ from ekiden.agents.discovery import find_files
 from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import EkidenError, SettingsInvalid, TrustNotStored
 from ekiden.core.values import dumps, loads
-from ekiden.project.settings.file import read_content
 from ekiden.project.settings.files import (
     SettingsFiles,
     Unreadable,
     locked,
+    read_content,
     read_text,
     replace_file,
     settings_files,
