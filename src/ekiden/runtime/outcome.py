@@ -43,7 +43,7 @@ WARNING = "warning"
 
 
 def output_spec(output_type: Any) -> OutputSpec | None:
-    """What the model is told about the answer's form; `None` for text."""
+    """The format of the answer for the model; `None` for text."""
     if output_type is None or output_type is str:
         return None
     return _structured(output_type)[0]
@@ -99,8 +99,8 @@ def _structured(output_type: Any) -> tuple[OutputSpec, Any]:
 
 
 async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> None:
-    """Store how the run ended and give the session free, unless whoever has it goes on with it;
-    hooks learn of an answer."""
+    """Store the end of the run and release the session, unless the owner keeps it; hooks get the
+    answer."""
     agent, hooks = run.agent, run.hooks
     if isinstance(outcome, Done) and (hooks is not None or agent.hooks is not None):
         await both(
@@ -170,7 +170,7 @@ async def fail(run: RunState, exc: Exception) -> None:
 
 
 def told_outside(exc: BaseException) -> str:
-    """What other agents are told of the failure: of what guardrails withhold, no values."""
+    """The failure in words for other agents, without values that guardrails withhold."""
     return cover(exc.outside) if isinstance(exc, GuardrailError) else describe(exc)
 
 
@@ -199,12 +199,12 @@ async def suspend(run: RunState, status: SessionStatus) -> None:
 
 
 async def hand_on(run: RunState) -> None:
-    """Leave the session to whoever runs the agent that has it now."""
+    """Leave the session to a process that runs its active agent."""
     await run.commit(status="ready", outcome="", release=True)
 
 
 def outcome_told(event: Event) -> Outcome | None:
-    """The outcome that the last event of a run tells; `None` for an answer, or if it tells none."""
+    """The outcome in the last event of a run; `None` for an answer, or if there is none."""
     details = event.details or {}
     match details.get("outcome"):
         case "refused":
@@ -278,9 +278,9 @@ def _where(event: Event) -> str | None:
 
 
 async def record_withdrawn(run: RunState) -> None:
-    """The run is over: put on record what nobody wants of the session any more.
+    """After the run: record handoff requests that were withdrawn.
 
-    What is still wanted is done by whoever waits for it, now that the session is free.
+    Open requests are served by the processes that wait for them, now that the session is free.
     """
     for document in await requests_of(run.store, run.session_id):
         asked = asked_in(document)
@@ -292,9 +292,9 @@ async def record_withdrawn(run: RunState) -> None:
 async def store_withdrawal(
     run: RunState, asked: Asked, taken: Sequence[DocumentWrite], *, release: bool = False
 ) -> None:
-    """The source did not finish in time, or nobody wants it any more: that is put on record.
+    """Record that a request was withdrawn, or that the source did not finish in time.
 
-    Of a cancellation that comes to nothing, nothing is.
+    A cancellation without effect is not recorded.
     """
     with as_before_if_stale(run):
         if asked.cancel is None:
@@ -330,7 +330,7 @@ def is_taken_up(tried: Iterable[TriedHandoff], asked: Asked) -> bool:
 
 
 async def is_late(run: RunState, asked: Asked) -> bool:
-    """Whether nobody took up the handoff that is asked for in its time."""
+    """Whether the requested handoff was not taken up in time."""
     if asked.cancel is not None or is_taken_up(run.cursor.handoffs.tried, asked):
         return False
     if asked.due_us is not None:
@@ -340,7 +340,7 @@ async def is_late(run: RunState, asked: Asked) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How a run stands before somebody tries to hand it over."""
+    """The state of a run before an attempt to hand it over."""
 
     visible: list[Item]
     history_length: int
@@ -351,7 +351,7 @@ class Standing:
         return cls(visible=list(run.visible), history_length=run.history_length, before=run.before)
 
     def restore(self, run: RunState) -> None:
-        """As if nobody had tried."""
+        """Restore the state, as if there had been no attempt."""
         run.discard()
         run.replace_view(list(self.visible))
         run.history_length = self.history_length
@@ -360,7 +360,7 @@ class Standing:
 
 @contextmanager
 def as_before_if_stale(run: RunState) -> Iterator[None]:
-    """If the request changed while the body served it, the run stands as it did before."""
+    """Restore the state of the run if the request changed while the body served it."""
     standing = Standing.of(run)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The controller: every handoff, whoever wants it, goes through `carry_out`."""
+"""The controller: every handoff goes through `carry_out`."""
 
 from __future__ import annotations
 
@@ -54,11 +54,12 @@ from ekiden.runtime.tools.unfinished_calls import ClosedCall, broken_off, close_
 
 
 async def carry_out(run: RunState, attempt: Attempt) -> bool:
-    """Make the transfer one transaction and return True; or record why not, and False.
+    """Make the transfer in one transaction and return True; or record the refusal, and return
+    False.
 
-    Refused, nothing is touched: the source keeps the conversation, and a model that asked for the
-    handoff is told the reason. `UserError` if the handoff is set up wrongly, `GuardrailError` if a
-    guardrail ends the run because of what an agent passes on: the refusal is stored then.
+    A refusal changes nothing: the source keeps the conversation, and a model that called the
+    handoff gets the reason. `UserError` if the handoff is set up wrongly; `GuardrailError` if a
+    guardrail ends the run because of the passed content, after the refusal is stored.
     """
     if not await transfer(run, attempt):
         return False
@@ -142,7 +143,7 @@ class _Agreed:
 
 
 async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
-    """Ask everybody who has a say; `HandoffRefused`, or what somebody's code raises."""
+    """Run all checks and callbacks; `HandoffRefused`, or the exception of user code."""
     source, edge, given = run.agent, attempt.edge, attempt.arguments
     words = words_of(run, attempt)
     known: Any = edge.agent
@@ -187,7 +188,7 @@ async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
 
 
 async def _take_back(run: RunState, attempt: Attempt, before: Before, exc: Exception) -> None:
-    """Refused means untouched: undo what callbacks did to the session before somebody said no."""
+    """After a refusal: undo the changes of callbacks to the session."""
     before.restore(run)
     if run.staged:
         await undo_staged(run, attempt.id, run.staged, describe(exc))
@@ -226,7 +227,7 @@ async def store_refusal(run: RunState, *, release: bool = False) -> None:
 
 
 def _may_take_long(run: RunState, attempt: Attempt) -> bool:
-    """Whether anybody's code, or a person, is asked before it is made."""
+    """Whether user code or a person is asked before the handoff is made."""
     edge, source, config = attempt.edge, run.agent, run.config
     target: Any = edge.agent
     return (
@@ -356,7 +357,7 @@ def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
 
 
 def _for_going_back(run: RunState, attempt: Attempt, agreed: _Agreed) -> dict[str, Any]:
-    """What only the session's row would tell of the transfer, should somebody go back to here."""
+    """What a later fork or rewind to this event needs and only the session's row has."""
     told: dict[str, Any] = {}
     if agreed.tools is not None:
         told["tools"] = agreed.tools

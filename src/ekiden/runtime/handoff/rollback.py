@@ -32,9 +32,9 @@ _ATTEMPTS = 3
 
 
 def confirm_handoffs(run: RunState) -> None:
-    """The active agent took over: the handoff to it stands, and so do those before it.
+    """The active agent took over: confirm the handoff to it, and those before it.
 
-    The caller commits it, with the answer that is the confirmation.
+    The caller commits it, together with the answer that confirms.
     """
     cursor = run.cursor
     settled = cursor.handoffs.open
@@ -69,14 +69,13 @@ async def give_back(
     writes: Sequence[DocumentWrite] = (),
     release: bool = True,
 ) -> None:
-    """Undo the transfer that is not confirmed, because of `exc`: the source goes on.
+    """Roll back the unconfirmed transfer because of `exc`: the source continues.
 
-    The source sees its own call answered with the reason, and nothing of the target's; the
-    session's variables are as they were, and those of its user and app unless others changed them
-    since. What the target registered is undone first, each success
-    stored, so that whoever goes on after a crash goes on with the next. `writes` are made in the
-    transaction that begins it. If the run had begun with the handoff it is over, and the session
-    is free unless `release` is False.
+    The source sees its call answered with the reason, and nothing of the target. The session's
+    variables are restored, and those of its user and app unless others changed them since.
+    Compensations of the target run first; each success is stored, so that after a crash the next
+    one follows. `writes` are made in the transaction that begins the rollback. If the run began
+    with the handoff, it ends, and the session is released unless `release` is False.
     """
     # What a call does, registers or sets while it comes to its end is still the target's.
     run.interruption.take_time()
@@ -215,7 +214,7 @@ class Rollback:
     """As they were registered."""
     handoff_id: str
     agent: str
-    """Who did what is to be undone."""
+    """The agent whose work is compensated."""
     reason: str
     """Why the handoff is rolled back."""
     context: Any
@@ -351,10 +350,10 @@ def touched_shared(pending: PendingHandoff) -> bool:
 
 
 async def restore_shared(run: RunState, pending: PendingHandoff) -> list[str]:
-    """Undo what was done to them; gives the names of those that somebody else wrote since.
+    """Restore the shared variables; returns the names of those that others wrote since.
 
-    They are others', too, so each is written by itself: what was undone already is not undone
-    again, and the rollback, which was stored as begun, goes on after a crash.
+    Other sessions share them, so each is written by itself: after a crash the rollback, stored as
+    begun, continues without restoring one twice.
     """
     undoing: dict[tuple[Any, str, str | None], list[Any] | None] = {}
     for key in pending.shared_steps:

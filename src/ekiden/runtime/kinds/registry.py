@@ -105,10 +105,10 @@ async def addressee(
 
 
 async def assign(run: RunState) -> None:
-    """Let the active agent, a router, give the conversation to another one.
+    """Let the active agent, a router, assign the conversation to another agent.
 
-    The choice and the move are stored together. Where nobody is chosen the router answers
-    instead; `NoRoute` if it has nothing to say.
+    The decision and the move are stored together. If no agent is chosen, the router answers itself;
+    `NoRoute` if it has no answer.
     """
     router, cursor = run.agent, run.cursor
     assert router.router is not None
@@ -291,7 +291,7 @@ class _Runner(AgentKind):
 
 
 class _Registered(AgentKind):
-    """A kind of somebody else: a turn that does nothing would be repeated for ever."""
+    """A registered kind: a turn without an effect is refused, as it would be repeated for ever."""
 
     def __init__(self, kind: AgentKind) -> None:
         self.traits = kind.traits

@@ -92,7 +92,7 @@ def _news(run: RunState) -> Sequence[Event | ModelDelta]:
 
 
 def _step(run: RunState) -> Coroutine[Any, Any, None]:
-    """One step, within the time that it may take; whoever wants the run interrupted ends it too."""
+    """One step, limited to its time; a request from outside may also cut it short."""
     if not run.is_reachable and run.day is None and time_left(run)[0] is None:
         return _guarded(run)
     return _bounded(run)
@@ -325,7 +325,7 @@ async def _next_step(run: RunState) -> None:
 
 
 async def _answers_came(run: RunState) -> bool:
-    """Whether the code that waits can go on; if not, the run waits."""
+    """Whether the waiting code can continue; if not, the run waits."""
     from ekiden.runtime.loop.answer_wait import wait_for_answers
     from ekiden.runtime.questions.answers import collect_answers
 

@@ -96,7 +96,7 @@ async def taken_up(
 
 
 def _has_work(row: SessionRow) -> bool:
-    """Whether somebody would take the session up again."""
+    """Whether the session has work that another process would resume."""
     return row.status == "ready" or has_open_run(row)
 
 
@@ -145,10 +145,10 @@ async def claimed(
 async def keep_limits(
     store: Store, session_id: str, limits: Mapping[str, float], *, config: RunConfig
 ) -> AsyncIterator[None]:
-    """Let whoever takes the session up after the body work within these limits, if there are any.
+    """Apply these limits, if any, to the run that resumes the session after the body.
 
-    Nobody can take it up before: the session is claimed during the body, and an answer that is
-    given there only makes it ready. `SessionBusy`.
+    The session is claimed during the body, so no process can resume it before; an answer given
+    there only makes it ready. `SessionBusy`.
     """
     if not limits:
         yield
@@ -167,7 +167,7 @@ async def keep_limits(
 async def _take(
     store: Store, session_id: str, config: RunConfig, create: NewSession | None
 ) -> tuple[Claim, SessionRow]:
-    """Claim the session; whoever is cancelled meanwhile does not leave it claimed by nobody."""
+    """Claim the session; a task that is cancelled meanwhile releases it again."""
     claiming = store.claim(session_id, owner=owner_name(), lease_s=config.lease_s, create=create)
     if not store.shared:
         return await claiming
@@ -179,9 +179,9 @@ async def _take(
 
 
 class owned:
-    """Keep the lease during the body; give it up if the body did not get as far as doing so.
+    """Hold the lease during the body, and release it unless the body did.
 
-    A class, as `suspended_if_left` is: many runs are under way at the same time, and each has one.
+    A class, like `suspended_if_left`, because it is cheap: each of many concurrent runs has one.
     """
 
     __slots__ = ("_claim", "_keeping", "_store")
@@ -236,9 +236,9 @@ class suspended_if_left:
 
 
 class begun:
-    """A run for a new message, its message stored; the session is free again afterwards.
+    """Run a new message: the message is stored first, and the session released at the end.
 
-    A class, as `owned` and `suspended_if_left`: many runs are under way at the same time, and each
+    A class, like `owned` and `suspended_if_left`, because it is cheap: each of many concurrent runs
     has one.
     """
 

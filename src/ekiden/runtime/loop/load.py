@@ -156,8 +156,8 @@ async def _end_before(run: RunState, row: SessionRow, before: Cursor) -> None:
 async def _undone_before(
     store: Store, row: SessionRow, cursor: Cursor, agent: str
 ) -> list[list[str]]:
-    """What the agent is told of a handoff that somebody outside wanted, with which the last run
-    began, and ended because it was rolled back: the agent had no say in that run."""
+    """Notices for the agent about a requested handoff that began the last run and was rolled back,
+    which ended that run without a turn of the agent."""
     if row.outcome != "failed" or not cursor.handoffs.count:
         return []
     told = await told_so_far(store, row.id, row.seq, after=cursor.progress.first - 1)
@@ -174,9 +174,9 @@ async def _undone_before(
 
 
 def _tell_unrecorded(run: RunState, row: SessionRow, events: Sequence[Event]) -> None:
-    """If no event tells where the session's variables come from, the next that changes them does.
+    """If no event explains the session's variables, the next change of them is recorded in full.
 
-    `events` are those that carry items, as nearly all do that tell of variables.
+    `events` are those with items; nearly all that change variables are among them.
     """
     if row.variables and all(told_state(event) is None for event in events):
         run.variables.is_unrecorded()
@@ -245,7 +245,7 @@ async def left_step(
 
 
 def _look_for_tried(run: RunState) -> None:
-    """A handoff that a document asks for, and that somebody was asked about, is still wanted."""
+    """A requested handoff that waits for approval is still wanted: look at its request again."""
     if any(each.is_asked_of(run.session_id) for each in run.cursor.handoffs.tried):
         run.interruption.want(at_once=False)
 
@@ -275,9 +275,9 @@ async def _told(
 
 
 async def ended_run(options: RunOptions, store: Store, row: SessionRow) -> RunState:
-    """The last run of a session, which somebody took to an outcome: to be looked at only.
+    """The last run of a session that ended in another process, read-only.
 
-    The answer of an agent that is no model is its text.
+    The answer of an agent without a model is its text.
     """
     cursor = Cursor.from_json(row.cursor)
     events = up_to(row, await store.events(row.id, with_items=True))
@@ -337,9 +337,9 @@ async def opened_for_handoff(
 
 
 async def opened_live(options: RunOptions, store: Store, claim: Claim, row: SessionRow) -> RunState:
-    """A session that goes on over an open connection: no run in it that anybody could resume.
+    """A session over an open connection: it has no run that another process could resume.
 
-    A handoff that waited for approval when the session was left is given up, which is stored.
+    Handoffs that waited for approval when the session was left are given up, and this is stored.
     """
     run = await _without_message(options, store, claim, row, options.find(row.agent), hold=None)
     run.begin()
@@ -361,7 +361,7 @@ async def _without_message(
     *,
     hold: Hold | None,
 ) -> RunState:
-    """A new run that goes on with the task; it is not begun yet."""
+    """A new run that continues the task; it has not begun yet."""
     cursor = Cursor.from_json(row.cursor)
     events = await _said(store, row)
     visible, _ = await _view(store, row.id, events, cursor.view, anew=True)

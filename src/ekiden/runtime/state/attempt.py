@@ -1,4 +1,4 @@
-"""One handoff that somebody wants: who, whom to, on which terms, and how far it came."""
+"""An attempt at a handoff: requester, source, target, policy and progress."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORDS = ("reason", "summary", "context", "payload", "priority", "metadata")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brings:
-    """What whoever asks for a handoff adds to the task, in the transaction that makes it."""
+    """What the requester adds to the task, in the transaction of the handoff."""
 
     items: tuple[Item, ...] = ()
     """Appended to the conversation."""
@@ -58,7 +58,7 @@ class Attempt:
     requested: list[str] | None = None
     """All transfers that the model asked for, if there were several."""
     request: str | None = None
-    """The id of the request that somebody stored."""
+    """The id of the stored request."""
     began_us: int | None = None
     """When it was asked for, if that was before now."""
     begins_run: bool = False
@@ -71,11 +71,11 @@ class Attempt:
     brings: Brings = NOTHING_BROUGHT
     """What it adds to the task."""
     source: str = ""
-    """Who is to hand over, as whoever asked named it; empty: who has the session."""
+    """The source that the requester named; empty: the agent that has the session."""
     writes: Sequence[DocumentWrite] = ()
     """What is written in the transaction that makes or refuses it."""
     place: int | None = None
-    """Where in the source's `handoffs` the trigger stands that fired."""
+    """The place of the trigger that fired in the source's `handoffs`."""
     capabilities: tuple[str, ...] = ()
     """What the target must be able to do, beyond what the edge requires."""
     condition: str = ""
@@ -85,7 +85,7 @@ class Attempt:
     before: VariablesNow | None = None
     """The variables without those that it brings."""
     is_plain: bool = False
-    """Whether nobody's code runs before it is made, so that nothing has to be taken back."""
+    """Whether no user code runs before the transfer, so that there is nothing to undo."""
     is_call_stored: bool = True
     """Whether the conversation has the call already."""
     prepare: Callable[[Agent[Any], dict[str, Any]], Awaitable[None]] | None = None
@@ -99,9 +99,9 @@ class Attempt:
     id: str = ""
 
     def begin(self, run: RunState) -> None:
-        """Give it an id; from here on it is on record, whatever becomes of it.
+        """Give it an id: from here on it is recorded, whatever its result.
 
-        One that was interrupted before it was decided is on record already, and goes on.
+        An attempt that was interrupted before its decision is recorded already, and continues.
         """
         cursor = run.cursor
         for tried in cursor.handoffs.tried:
@@ -138,11 +138,11 @@ class Attempt:
 
     @property
     def is_asked_here(self) -> bool:
-        """Whether somebody outside asked for it and no document of a request tells of it."""
+        """Whether it was requested from outside, without a stored request."""
         return self.request is not None and not self.writes
 
     def told(self, words: Mapping[str, Any]) -> dict[str, Any]:
-        """What of the source's words the event tells: all, where no call of a model has them."""
+        """The source's words for the event: all of them, unless a call of a model has them."""
         names = ("reason",) if self.call is not None else WORDS
         return {name: words[name] for name in names if name in words}
 
@@ -180,11 +180,11 @@ class Attempt:
 
     @property
     def target_name(self) -> str:
-        """Whom it leads to, as far as that is known."""
+        """The name of the target, if it is known."""
         return self.edge.agent_name
 
     def details(self, source: str, target: str) -> dict[str, Any]:
-        """What the event tells of it; what is as usual is left out."""
+        """Details for the event; defaults are left out."""
         details: dict[str, Any] = {
             "id": self.id,
             "from": source,
@@ -254,7 +254,7 @@ GIVEN_UP = "the approval is not awaited any more: the run continued without it, 
 
 
 def announce(run: RunState, attempt: Attempt, words: Mapping[str, Any]) -> None:
-    """Put the handoff on record with the next commit, whether the step waits or goes on."""
+    """Record the attempt with the next commit, whether the step waits or continues."""
     number, source, target = run.cursor.handoffs.count, run.agent.name, attempt.target_name
     tried = TriedHandoff(run.step_key(attempt.question), attempt.id, source, target)
     details = {**attempt.details(source, target), **attempt.told(words)}
@@ -269,9 +269,9 @@ def announce(run: RunState, attempt: Attempt, words: Mapping[str, Any]) -> None:
 
 
 def give_up_tried(run: RunState) -> None:
-    """Nobody is asked any more about handoffs that wait for approval; the caller commits it.
+    """Give up attempts that wait for approval; the caller commits it.
 
-    Those that a document asks for are still wanted.
+    Those with a stored request are still wanted.
     """
     wanted = [each for each in run.cursor.handoffs.tried if each.is_asked_of(run.session_id)]
     for each in run.cursor.handoffs.tried:
@@ -286,7 +286,7 @@ def end_tried(run: RunState, tried: TriedHandoff) -> None:
 
 
 def ended_details(tried: TriedHandoff) -> dict[str, Any]:
-    """What the event tells of a handoff that nobody is asked about any more."""
+    """The event details of an attempt that was given up."""
     life = Lifecycle("validating")
     life.move("failed")
     return {

@@ -75,19 +75,19 @@ class Committing(Recording):
     )
 
     before: SessionRow | None
-    """How the session stands, while the run is not begun: a handoff is to begin it."""
+    """The session's row while the run has not begun: a handoff begins it."""
     broken: BaseException | None
-    """Why something could not be stored in the middle of a step: nobody knows what became of it, so
-    nothing more is stored under this claim, whatever a tool made of the error."""
+    """Why a commit in the middle of a step failed. Its outcome is unknown, so nothing more is
+    stored under this claim, even if a tool catches the error."""
     created_at_us: int
     """When the store made the session."""
     day: DaySpending | None
     """What it spends of the budget of the day, if there is one."""
     hold: Hold | None
     is_free: bool
-    """Whether the session was given free, so that it is somebody else's now."""
+    """Whether the session was released, so that other processes may own it now."""
     is_watched: bool
-    """Whether anybody may be shown events while the run goes on: then each commit makes hashes."""
+    """Whether events may have observers during the run: then each commit computes hashes."""
     meta: Mapping[str, Any]
     outbox: Outbox
     status: SessionStatus
@@ -105,12 +105,12 @@ class Committing(Recording):
 
     @property
     def correlation_id(self) -> str:
-        """What the session belongs to: itself, unless whoever made it named something."""
+        """The correlation id of the session's creator, or the session's id."""
         return str(self.meta.get("correlation_id") or self.claim.session_id)
 
     @property
     def was_woken(self) -> bool:
-        """Whether somebody ever woke the session."""
+        """Whether the session was ever woken."""
         return self._wakes > 0
 
     @property
@@ -119,7 +119,7 @@ class Committing(Recording):
         return bool(self._pending or self._steps)
 
     async def see_wakes(self) -> None:
-        """Whoever suspends the session from here on has seen what woke it so far."""
+        """Note all wakes so far as seen, before the session is suspended."""
         self._wakes = (await self.store.get(self.session_id)).wakes
 
     def ask_questions(self) -> None:
@@ -197,8 +197,8 @@ class Committing(Recording):
             await each()
 
     def _counted(self) -> tuple[float, float, float]:
-        """Tokens, money and seconds of the run so far. What those used that it asked they count
-        themselves; the time of whoever answers others is in theirs."""
+        """Tokens, money and seconds of the run so far, without those of the agents that it asked. A
+        run that answers a question counts no seconds: the asker does."""
         usage, others = self.cursor.budget.usage, self.cursor.budget.others or Usage()
         is_timed = self.config.daily is not None and self.config.daily.seconds is not None
         seconds = self.cursor.budget.spent_s if is_timed and "answers" not in self.meta else 0.0
@@ -213,7 +213,7 @@ class Committing(Recording):
             charge(self, own)
 
     async def commit_cursor(self) -> None:
-        """Store the open handoffs now, and nothing else of a step that is under way."""
+        """Store the open handoffs now, and nothing else of the current step."""
         async with self._committing:
             cursor = dict(self._stored_cursor)
             stored = [each for each in self.cursor.handoffs.open if each not in self._new_handoffs]
@@ -234,7 +234,7 @@ class Committing(Recording):
             self._stored_cursor = cursor
 
     async def commit_step(self, key: str, value: Any) -> None:
-        """Store this one result now, and nothing else of a step that is under way."""
+        """Store this one result now, and nothing else of the current step."""
         if self.broken is not None:
             raise self.broken
         async with self._committing:
@@ -248,9 +248,9 @@ class Committing(Recording):
             raise cancelled
 
     async def commit_checks(self) -> None:
-        """Store now how far input guardrails came, and nothing else of a step that is under way.
+        """Store the progress of input guardrails now, and nothing else of the current step.
 
-        Where variables were set meanwhile, all of it waits for the end of the step.
+        If variables were set meanwhile, all of it is stored at the end of the step.
         """
         if self.variables.changed:
             return
@@ -298,7 +298,8 @@ class Committing(Recording):
             self._store_shared(pending, undoing)
 
     def _tell_state(self, told: dict[str, Any]) -> None:
-        """Say in an event of the step what becomes of variables; audited ones are signed."""
+        """Put the changes of variables into an event of the step that is not audited: audited
+        events are signed."""
         for event in reversed(self._pending):
             if event.type not in AUDITED:
                 event.details = {**(event.details or {}), STATE: told}
@@ -341,10 +342,10 @@ class Committing(Recording):
         self._side_writes = batch.side_writes.extended(self._side_writes)
 
     async def _stored(self, commit: Commit) -> asyncio.CancelledError | None:
-        """Store it even if the step is cut short meanwhile; gives back that cancellation.
+        """Store the commit even if the step is cancelled meanwhile; returns the cancellation.
 
-        If it also failed, and was not merely refused, it may be stored or not: then whoever cut the
-        step short must not go on with the run.
+        If it also failed, other than by a refusal, it may be stored or not: then the run must not
+        continue.
         """
         try:
             _, cancelled = await to_the_end(self.store.commit(self.claim, commit))

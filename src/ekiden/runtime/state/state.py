@@ -136,7 +136,7 @@ class RunState(Committing):
         self._begin()
 
     def _load(self, row: SessionRow) -> None:
-        """Take what the session's row tells."""
+        """Read the session's row."""
         self.meta = row.meta
         self.created_at_us = row.created_at_us
         self.user_id = row.user_id
@@ -219,8 +219,8 @@ class RunState(Committing):
 
 
 async def load_memo(run: RunState, steps: Mapping[str, Any] | None = None) -> None:
-    """Read what is stored of the turn under way into `run.memo`, and what others may have changed
-    while it waited; `steps`: all results, if they are known."""
+    """Read the stored results of the current turn into `run.memo`, and variables that others may
+    have changed meanwhile; `steps`: all results, if they are known."""
     await run.learn_shared()
     prefix = run.step_key("")
     if steps is None:

@@ -84,9 +84,9 @@ class Recording:
     history_length: int
     """How much of `visible` was there before this run produced anything."""
     questions: dict[str, Callable[[], None]] | None
-    """How to record what the code of the step under way asked others, by the step's key."""
+    """By step key: how to record the questions of the code of the current step."""
     kept: list[Callable[[], None]] | None
-    """How to record again what was told others and is not stored."""
+    """How to record notices again that are sent and not stored."""
     shared_budgets: SharedBudgets
     trigger_notes: dict[int, str]
     """What conditions of the active agent's triggers last came out as."""
@@ -108,7 +108,7 @@ class Recording:
 
     @property
     def team(self) -> Team:
-        """Everybody who may get the conversation."""
+        """All agents that may get the conversation."""
         if not isinstance(self.root, Team):
             self.root = Team(self.root)
         return self.root
@@ -124,7 +124,7 @@ class Recording:
         return self._seq - len(self._pending)
 
     def step_key(self, suffix: str) -> str:
-        """The key of an effect of the turn under way: the same after a restart."""
+        """The key of an effect of the current turn; the same after a restart."""
         progress = self.cursor.progress  # `step_key` of that, without a further call.
         return f"{progress.run}.{progress.turn + 1}.{suffix}"
 
@@ -144,11 +144,11 @@ class Recording:
         kinds: Sequence[str] = (),
         agent: str | None = None,
     ) -> int:
-        """Note that something happened; it becomes true with the next `commit`.
+        """Record an event, stored with the next `commit`.
 
-        `kinds` are the names that an error of a tool is known by, and `agent` is who did it, if
-        not the active one. Keys and other secrets are covered in `error`, and in what the audit
-        tells of words; `items` are the conversation, and stay as they are.
+        `kinds` are the names of a tool's error, and `agent` is the acting agent, by default the
+        active one. Secrets are masked in `error` and in texts of audited events; `items` are the
+        conversation, and stay unchanged.
         """
         config = self.config
         is_bare = not items and error is None and type != "handoff"
@@ -246,8 +246,7 @@ class Recording:
         return list(self._side_writes.documents)
 
     def put_message(self, put: Callable[[], None]) -> None:
-        """Send something with the next commit, whether the step comes to its end or waits: `put`
-        records it."""
+        """Send something with the next commit, whether the step ends or waits: `put` records it."""
         put()
         self.kept = [*(self.kept or ()), put]
 
@@ -281,7 +280,7 @@ class Recording:
             self.history_length, self.brought = history_length, ()
 
     def said_since(self, seq: int) -> list[Event]:
-        """This run's events after number `seq` that carry items and stand, stored or not."""
+        """This run's events after `seq` that have items and were not undone, stored or not."""
         return [event for event in said([*self.events, *self._pending]) if event.seq > seq]
 
     def noted(self) -> list[Event]:

@@ -92,7 +92,7 @@ def object_tool(
     *,
     told: ToolErrorFunction = default_tool_error_function,
 ) -> FunctionTool:
-    """A tool with these fields, all required; `told` is what the model reads of a failure."""
+    """A tool with these fields, all required; `told` makes the text of a failure for the model."""
 
     async def on_invoke(ctx: ToolContext[Any], arguments: str) -> Any:
         try:
@@ -128,7 +128,7 @@ ASK_PERSON = "ask_person"
 
 
 def bus_tools(agent: Agent[Any]) -> tuple[FunctionTool, ...]:
-    """The tools that the agent has because of whom it may ask and tell."""
+    """The tools for asking and telling the agents and people that the agent declares."""
     if not (agent.can_ask or agent.can_tell or agent.can_ask_people):
         return ()
     return _tools_for(tuple(agent.can_ask), tuple(agent.can_tell), tuple(agent.can_ask_people))

@@ -70,7 +70,7 @@ def _plain_prompt(instructions: str | None, source: str, chain: tuple[str, ...])
 
 
 def prompt_block(received: Mapping[str, Any], chain: Sequence[str]) -> str:
-    """What an agent that was handed `received` is told of it."""
+    """The prompt block about the handoff in which the agent got `received`."""
     return received_block(
         from_agent=received["from"],
         reason=received.get("reason"),
@@ -86,9 +86,9 @@ def prompt_block(received: Mapping[str, Any], chain: Sequence[str]) -> str:
 async def filtered_input(
     run: RunState, instructions: str | None, items: Sequence[Item]
 ) -> ModelInputData:
-    """What the run's `call_model_input_filter` makes of the input; `UserError` for a bad result.
+    """The input as `call_model_input_filter` returns it; `UserError` for a bad result.
 
-    An exception of the filter goes on with a note that says where it came from.
+    An exception of the filter gets a note that names the filter.
     """
     apply = run.config.call_model_input_filter
     assert apply is not None
@@ -171,8 +171,8 @@ async def ask_model(run: RunState) -> ModelResponse:
 
 
 async def _stay(run: RunState) -> None:
-    """There is no room yet in what is shared: the time of whoever waits for this run does not run
-    meanwhile, as when people are waited for."""
+    """Wait for room in a shared budget. Time-outs of askers are paused meanwhile, as when people
+    are asked."""
     from ekiden.runtime.questions.cancel_question import is_given_up
     from ekiden.runtime.questions.due import begin_time_anew
 
@@ -309,12 +309,12 @@ def _read(run: RunState, request: ModelRequest, answer: ModelResponse | None) ->
 
 
 def read_answer(output: Any, *, step: str, used_ids: set[str]) -> list[Item]:
-    """A model's output as items that can be stored and sent to any model again.
+    """A model's output as items that can be stored and sent to any model.
 
-    A call without an id is given one, and so is one whose id was used before in the conversation,
-    as servers that count from ``call_0`` in each answer do: an id names one call. `used_ids` learns
-    the new ones. Everything else that is out of order is `ModelBehaviorError`: what is no item, a
-    call without a name, a message in somebody else's name, the output of a tool that we run.
+    A call gets a new id if it has none, or one that the conversation used before (some servers
+    count from ``call_0`` in each answer); `used_ids` gets the new ids. Everything else that is
+    malformed is `ModelBehaviorError`: no item, a call without a name, a message of another role,
+    the output of one of our tools.
     """
     if not isinstance(output, (list, tuple)):
         raise ModelBehaviorError(f"the model's output is {type(output).__name__}, not a list")
@@ -396,7 +396,7 @@ def counts_money(run: RunState) -> bool:
 
 
 def cost_of_answer(run: RunState, response: ModelResponse) -> float:
-    """What the answer cost; `UnknownPrice` if that is limited and nobody knows."""
+    """The cost of the answer; `UnknownPrice` if money is limited and the price is unknown."""
     cost = response.usage.cost or _cost(run, response.usage, response.model)
     if cost is not None:
         return cost
@@ -424,8 +424,8 @@ def model_name(run: RunState) -> str | None:
 
 
 def highest_price(run: RunState) -> float | None:
-    """What a million tokens of the active agent's model cost at most; `None` if nobody counts it
-    or knows."""
+    """The highest price of a million tokens of the active agent's model; `None` if it is unknown or
+    not counted."""
     if not counts_money(run):
         return None
     sides = (Usage(input_tokens=_MILLION), Usage(output_tokens=_MILLION))

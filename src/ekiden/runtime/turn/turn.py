@@ -119,7 +119,7 @@ def _choices(run: RunState) -> str:
 
 
 async def think(run: RunState) -> None:
-    """Ask the model, and do what it says as far as that needs no step of its own."""
+    """Call the model, and do what its answer asks for if that needs no step of its own."""
     if not run.cursor.progress.started:
         await start_agent(run)
     began = run.config.clock.monotonic()
@@ -164,10 +164,10 @@ async def think(run: RunState) -> None:
 
 
 async def conclude(run: RunState, calls: list[Item], outcome: Outcome | None) -> None:
-    """Store the answer that was just recorded, and do what it asks for.
+    """Store the recorded answer, and do what it asks for.
 
-    With it the agent has answered: a handoff that led to it stands, unless that waits for the end
-    of the agent's work. Before the run ends, triggers may have reason to hand over.
+    The answer confirms the handoff to this agent, unless the handoff waits for the agent's result.
+    Before the run ends, triggers may hand over.
     """
     cursor = run.cursor
     cursor.progress.calls = run.next_seq - 1
@@ -199,7 +199,7 @@ async def conclude(run: RunState, calls: list[Item], outcome: Outcome | None) ->
 
 
 async def _handed_on(run: RunState) -> bool:
-    """Whether a trigger hands the answered conversation on; then it goes on there."""
+    """Whether a trigger hands over after the answer; the run then continues with the target."""
     if not has_triggers(run.agent):
         return False
     from ekiden.runtime.handoff.triggers import look_at_triggers
@@ -231,7 +231,7 @@ async def resume_acting(run: RunState, calls: list[Item]) -> None:
 
 
 async def start_agent(run: RunState) -> None:
-    """Record that the active agent begins, and tell the hooks."""
+    """Record that the active agent starts, and call the hooks."""
     agent, hooks = run.agent, run.hooks
     if hooks is not None or agent.hooks is not None:
         context: AgentHookContext[Any] = AgentHookContext(run.context, turn_input=list(run.visible))
@@ -246,7 +246,7 @@ async def start_agent(run: RunState) -> None:
 
 
 def call_details(response: ModelResponse) -> dict[str, Any] | None:
-    """What the event of a model call tells of it."""
+    """The details of a model call for its event."""
     details: dict[str, Any] = {}
     if response.model is not None:
         details["model"] = response.model
