@@ -180,7 +180,7 @@ def _start(url: str) -> dict[str, float]:
     return {"cpu_us": round(statistics.median(cpu)), "wall_us": round(statistics.median(wall))}
 
 
-async def with_agents(store: Store, count: int, _: str) -> Figures:
+async def with_agents(store: Store, count: int, _url: str) -> Figures:
     """The team has so many agents, and two of them work."""
     others = [Agent(f"agent_{number}", model=Desk()) for number in range(count - 2)]
     first = desk(Desk())
@@ -195,7 +195,7 @@ async def with_agents(store: Store, count: int, _: str) -> Figures:
     return {"submit_and_run": await cost(run, 10)}
 
 
-async def with_history(store: Store, count: int, _: str) -> Figures:
+async def with_history(store: Store, count: int, _url: str) -> Figures:
     """The session has so many events, half of them by agents."""
     session = Session("long", store=store)
     held, _ = await store.claim("long", owner="me", lease_s=600, create=session.draft("a"))
