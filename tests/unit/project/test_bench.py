@@ -24,6 +24,8 @@ async def test_every_scenario_gives_figures_and_the_floor_beside_them(tmp_path: 
     assert (in_memory["callers"], in_memory["stored"]["callers"]) == (1, 16)
     assert in_memory["x_floor"] > 0
     assert in_memory["stored"]["x_floor"] > 0
+    assert in_memory["at_once"]["callers"] == in_memory["at_once"]["queries"]
+    assert in_memory["stored_one_by_one"]["callers"] == 1
     assert not list(tmp_path.iterdir()), "nothing is left behind"
 
 

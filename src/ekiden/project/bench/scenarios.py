@@ -195,18 +195,26 @@ async def s4_durable(sizes: Sizes, folder: Path) -> dict[str, Any]:
 
 
 async def s5_bus(sizes: Sizes, folder: Path) -> dict[str, Any]:
-    """A query and its answer on the bus: one at a time in memory, and many at once on disk."""
+    """A query and its answer on the bus, in memory and on disk, one at a time and many at once."""
     from ekiden.storage.sqlite import SqliteStore
 
-    in_memory = await queries(None, count=sizes.queries, callers=1, repeats=sizes.repeats)
+    async def cost(store: Store | None, count: int, callers: int) -> dict[str, Any]:
+        return await queries(store, count=count, callers=callers, repeats=sizes.repeats)
+
+    in_memory = await cost(None, sizes.queries, 1)
+    burst = await cost(None, sizes.queries // 4, sizes.queries // 4)
     with tempfile.TemporaryDirectory(dir=folder) as name:
         path = Path(name)
-        probe = await asyncio.to_thread(fsync_us, path)
+        probe = round(await asyncio.to_thread(fsync_us, path), 1)
         async with SqliteStore(path / "bench.db") as store:
-            stored = await queries(
-                store, count=sizes.queries, callers=sizes.callers, repeats=sizes.repeats
-            )
-    return {**in_memory, "stored": {**stored, "fsync_us": round(probe, 1)}}
+            stored = await cost(store, sizes.queries, sizes.callers)
+            one_by_one = await cost(store, sizes.queries // 16, 1)
+    return {
+        **in_memory,
+        "at_once": burst,
+        "stored": {**stored, "fsync_us": probe},
+        "stored_one_by_one": {**one_by_one, "fsync_us": probe},
+    }
 
 
 SCENARIOS: dict[str, Callable[[Sizes, Path], Awaitable[dict[str, Any]]]] = {
