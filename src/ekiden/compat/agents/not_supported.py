@@ -32,16 +32,6 @@ _REASONS = (
         "its agents run at OpenAI, where Ekiden can neither check nor record their handoffs",
         "make agents of your own that hand off to each other",
     ),
-    (
-        ("agents.voice",),
-        "Ekiden has no pipeline from speech to text to speech",
-        "use a live session (`agents.realtime`)",
-    ),
-    (
-        ("agents.realtime",),
-        "Ekiden's live sessions do it in another way",
-        "see the page `realtime`",
-    ),
     (("agents",), "it is a part of the SDK's own machinery", "see the page `compat`"),
 )
 

@@ -148,6 +148,10 @@ class RealtimeSession:
             await asyncio.wait((self._task,))
             await self._clean_up()  # a task that was cancelled before it began did not
 
+    def show(self, event: Any) -> None:
+        """Add an event of your own to those that the session shows."""
+        self._events.put(event)
+
     async def send_message(self, message: str | Mapping[str, Any]) -> None:
         """Send a text message from the person; the agent answers.
 

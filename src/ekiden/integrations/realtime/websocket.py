@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote, urlsplit
 
 from ekiden.core.errors import UserError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "wss://api.openai.com/v1/realtime"
 DEFAULT_MODEL = "gpt-realtime"
+Decoder: TypeAlias = Callable[[str | bytes], Iterable[Any]]
 
 _KEY_VARIABLE = "OPENAI_API_KEY"
 _SHOWN = 200
@@ -59,7 +60,7 @@ class RealtimeWebSocketModel:
         api_key: str | None = None,
         headers: Mapping[str, str] | None = None,
         connect_timeout_s: float = 10.0,
-        max_frame_bytes: int = 16 * 1024 * 1024,
+        max_frame_bytes: int | None = 16 * 1024 * 1024,
     ) -> None:
         self.model = model
         self.url = _checked(url)
@@ -76,11 +77,28 @@ class RealtimeWebSocketModel:
     ) -> RealtimeConnection:
         """Connect and send `setup`; `RealtimeUnavailable`, `UserError` when a key, the package or
         the permission (``EKIDEN_BLOCK_MODELS``) is missing."""
+        return await self.open(first_frame(setup, settings))
+
+    async def open(
+        self,
+        first: Frame,
+        *,
+        query: str | None = None,
+        decode: Decoder = decode,
+        **options: Any,
+    ) -> WebSocketConnection:
+        """Connect and send `first`; `query` replaces the model's name in the address.
+
+        `decode` reads the frames that arrive; `options` are those of the package ``websockets``.
+        """
         check_not_blocked(self.url)
-        socket = await self._open(self._key())
-        connection = _WebSocketConnection(socket, origin(self.url), self._max_frame_bytes)
+        query = f"model={quote(self.model)}" if query is None else query
+        socket = await self._open(self._key(), query, options)
+        connection = WebSocketConnection(
+            socket, origin(self.url), self._max_frame_bytes, decode=decode
+        )
         try:
-            await connection.send_frame(first_frame(setup, settings))
+            await connection.send_frame(first)
         except BaseException:
             await connection.close()
             raise
@@ -93,19 +111,22 @@ class RealtimeWebSocketModel:
             raise UserError(f"{self.model} needs an API key: set {_KEY_VARIABLE}, or pass api_key=")
         return key
 
-    async def _open(self, key: str | None) -> ClientConnection:
+    async def _open(
+        self, key: str | None, query: str, options: Mapping[str, Any]
+    ) -> ClientConnection:
         connect = _websockets().asyncio.client.connect
         failures = _websockets().exceptions
         headers = {"Authorization": f"Bearer {key}", **self._headers} if key else self._headers
         where = origin(self.url)
         try:
             opened: ClientConnection = await connect(
-                f"{self.url}?model={quote(self.model)}",
+                f"{self.url}?{query}",
                 additional_headers=headers,
                 open_timeout=self._connect_timeout_s,
                 close_timeout=_CLOSE_TIMEOUT_S,
                 max_size=self._max_frame_bytes,
                 **({"proxy": None} if is_loopback(self.url) else {}),
+                **options,
             )
         except failures.InvalidStatus as exc:
             status = exc.response.status_code
@@ -127,10 +148,18 @@ class RealtimeWebSocketModel:
         return opened
 
 
-class _WebSocketConnection:
+class WebSocketConnection:
     """`RealtimeConnection` over one socket."""
 
-    def __init__(self, socket: ClientConnection, where: str, max_frame_bytes: int) -> None:
+    def __init__(
+        self,
+        socket: ClientConnection,
+        where: str,
+        max_frame_bytes: int | None,
+        *,
+        decode: Decoder = decode,
+    ) -> None:
+        self._decode = decode
         self._socket = socket
         self._where = where
         self._max_frame_bytes = max_frame_bytes
@@ -155,7 +184,7 @@ class _WebSocketConnection:
     async def events(self) -> AsyncIterator[RealtimeModelEvent]:
         try:
             async for text in self._socket:
-                for event in decode(text):
+                for event in self._decode(text):
                     yield event
         except _websockets().exceptions.ConnectionClosed as exc:
             raise self._lost(exc) from exc

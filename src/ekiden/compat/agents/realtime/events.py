@@ -1,6 +1,11 @@
-"""Events of live sessions."""
+"""Events of live sessions, with the SDK's fields."""
 
-from ekiden.compat.agents.not_supported import placeholders
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from ekiden.compat.agents.guardrail import OutputGuardrailResult
 from ekiden.integrations.realtime import (
     RealtimeAgentEndEvent,
     RealtimeAgentStartEvent,
@@ -13,10 +18,10 @@ from ekiden.integrations.realtime import (
     RealtimeHistoryAdded,
     RealtimeHistoryUpdated,
     RealtimeRawModelEvent,
-    RealtimeSessionEvent,
     RealtimeToolEnd,
     RealtimeToolStart,
 )
+from ekiden.integrations.realtime import RealtimeSessionEvent as NativeEvent
 
 __all__ = [
     "RealtimeAgentEndEvent",
@@ -26,14 +31,53 @@ __all__ = [
     "RealtimeAudioInterrupted",
     "RealtimeError",
     "RealtimeEventInfo",
+    "RealtimeGuardrailTripped",
     "RealtimeHandoffEvent",
     "RealtimeHistoryAdded",
     "RealtimeHistoryUpdated",
+    "RealtimeInputAudioTimeoutTriggered",
     "RealtimeRawModelEvent",
     "RealtimeSessionEvent",
+    "RealtimeToolApprovalRequired",
     "RealtimeToolEnd",
     "RealtimeToolStart",
 ]
 
 
-__getattr__ = placeholders(__name__)
+@dataclass
+class RealtimeToolApprovalRequired:
+    """A call waits for `approve_tool_call` or `reject_tool_call` of the session."""
+
+    agent: Any
+    tool: Any
+    call_id: str
+    arguments: str
+    info: RealtimeEventInfo
+    type: Literal["tool_approval_required"] = "tool_approval_required"
+
+
+@dataclass
+class RealtimeGuardrailTripped:
+    """A guardrail stopped the answer."""
+
+    guardrail_results: list[OutputGuardrailResult]
+    message: str
+    """The answer up to that point."""
+    info: RealtimeEventInfo
+    type: Literal["guardrail_tripped"] = "guardrail_tripped"
+
+
+@dataclass
+class RealtimeInputAudioTimeoutTriggered:
+    """The person said nothing for a while."""
+
+    info: RealtimeEventInfo
+    type: Literal["input_audio_timeout_triggered"] = "input_audio_timeout_triggered"
+
+
+RealtimeSessionEvent: TypeAlias = (
+    NativeEvent
+    | RealtimeToolApprovalRequired
+    | RealtimeGuardrailTripped
+    | RealtimeInputAudioTimeoutTriggered
+)

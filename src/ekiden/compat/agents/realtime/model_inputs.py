@@ -1,17 +1,23 @@
-"""What a realtime model is told."""
+"""What a realtime model is told, with the SDK's fields."""
 
-from ekiden.compat.agents.not_supported import placeholders
-from ekiden.integrations.realtime.model import (
-    RealtimeModelSendAudio,
-    RealtimeModelSendEvent,
-    RealtimeModelSendInterrupt,
-    RealtimeModelSendRawMessage,
-    RealtimeModelSendSessionUpdate,
-    RealtimeModelSendToolOutput,
-    RealtimeModelSendUserInput,
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ekiden.compat.agents.realtime.config import (
+    RealtimeClientMessage,
+    RealtimeSessionModelSettings,
+    RealtimeUserInputImage,
+    RealtimeUserInputMessage,
+    RealtimeUserInputText,
 )
+from ekiden.compat.agents.realtime.model_events import RealtimeModelToolCallEvent
 
 __all__ = [
+    "RealtimeModelInputImageContent",
+    "RealtimeModelInputTextContent",
+    "RealtimeModelRawClientMessage",
     "RealtimeModelSendAudio",
     "RealtimeModelSendEvent",
     "RealtimeModelSendInterrupt",
@@ -19,7 +25,72 @@ __all__ = [
     "RealtimeModelSendSessionUpdate",
     "RealtimeModelSendToolOutput",
     "RealtimeModelSendUserInput",
+    "RealtimeModelUserInput",
+    "RealtimeModelUserInputMessage",
 ]
 
+RealtimeModelRawClientMessage = RealtimeClientMessage
+RealtimeModelInputTextContent = RealtimeUserInputText
+RealtimeModelInputImageContent = RealtimeUserInputImage
+RealtimeModelUserInputMessage = RealtimeUserInputMessage
+RealtimeModelUserInput: TypeAlias = str | RealtimeModelUserInputMessage
 
-__getattr__ = placeholders(__name__)
+
+@dataclass
+class RealtimeModelSendRawMessage:
+    """Send a message in the provider's own words."""
+
+    message: RealtimeModelRawClientMessage
+
+
+@dataclass
+class RealtimeModelSendUserInput:
+    """Send a message of the person, and have the model answer."""
+
+    user_input: RealtimeModelUserInput
+
+
+@dataclass
+class RealtimeModelSendAudio:
+    """Send speech of the person."""
+
+    audio: bytes
+    commit: bool = False
+
+
+@dataclass
+class RealtimeModelSendToolOutput:
+    """Send the output of a tool."""
+
+    tool_call: RealtimeModelToolCallEvent
+    output: str
+    start_response: bool
+    """Whether the model goes on."""
+
+
+@dataclass
+class RealtimeModelSendInterrupt:
+    """Stop the answer, and what is played of it."""
+
+    force_response_cancel: bool = False
+    response_id: str | None = None
+    """Only this answer."""
+    cancel_response_only: bool = False
+    playback_only: bool = False
+
+
+@dataclass
+class RealtimeModelSendSessionUpdate:
+    """Change the model's settings."""
+
+    session_settings: RealtimeSessionModelSettings
+
+
+RealtimeModelSendEvent: TypeAlias = (
+    RealtimeModelSendRawMessage
+    | RealtimeModelSendUserInput
+    | RealtimeModelSendAudio
+    | RealtimeModelSendToolOutput
+    | RealtimeModelSendInterrupt
+    | RealtimeModelSendSessionUpdate
+)
