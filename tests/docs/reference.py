@@ -34,6 +34,7 @@ _PART: Final = re.compile(
     r"(?P<begin><!-- generated: (?P<call>[^>]+) -->\n).*?(?=<!-- end of generated -->)", re.DOTALL
 )
 _OPTION: Final = re.compile(r"(?<![\w=-])--[a-z][a-z-]*(?:=[A-Z]+)?")
+_BRACKETS: Final = re.compile(r"\[((?:choices|default|env var|required)[^\]]*)\]")
 _COMMON: Final = 5
 """An option that so many commands have is described once."""
 _WIDTH: Final = 120
@@ -129,8 +130,8 @@ def _command(name: str, page: Command) -> str:
 
 
 def _marked(text: str) -> str:
-    """Options in a text as code."""
-    parts = re.split(r"(`[^`]*`)", text)
+    """Options in a text as code; brackets would be links."""
+    parts = re.split(r"(`[^`]*`)", _BRACKETS.sub(r"(\1)", text))
     parts[::2] = (_OPTION.sub(r"`\g<0>`", each).replace("*", r"\*") for each in parts[::2])
     return "".join(parts)
 
