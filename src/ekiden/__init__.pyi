@@ -239,7 +239,7 @@ from ekiden.inbox import InboxPage as InboxPage
 from ekiden.inbox import InboxQuery as InboxQuery
 from ekiden.inbox import InboxSettings as InboxSettings
 from ekiden.integrations.a2a.agent import a2a_agent as a2a_agent
-from ekiden.integrations.a2a.settings import RemoteA2A as RemoteA2A
+from ekiden.integrations.a2a.values import RemoteA2A as RemoteA2A
 from ekiden.integrations.realtime import RealtimeAgent as RealtimeAgent
 from ekiden.integrations.realtime import RealtimeClosed as RealtimeClosed
 from ekiden.integrations.realtime import RealtimeDisconnected as RealtimeDisconnected
