@@ -117,7 +117,7 @@ class SessionStore(Protocol):
 
     async def delete(self, session_id: str) -> None:
         """Remove the session with its events and steps; `SessionNotFound`, or `SessionBusy` while
-        somebody has a live lease on it."""
+        it has a live lease."""
         ...
 
 
@@ -127,7 +127,7 @@ class LeaseStore(Protocol):
     async def claim(
         self, session_id: str, *, owner: str, lease_s: float, create: NewSession | None = None
     ) -> tuple[Claim, SessionRow]:
-        """Take the session: `SessionBusy` while somebody (this owner too) has a live lease.
+        """Claim the session: `SessionBusy` while any owner, even this one, has a live lease.
 
         With `create` a session that does not exist is made first, in the same transaction;
         without it that is `SessionNotFound`.
@@ -165,11 +165,11 @@ class LeaseStore(Protocol):
     async def wait_for_ready(
         self, agents: Collection[str], timeout_s: float, *, has_room: Callable[[], bool]
     ) -> None:
-        """Return when this process may find a session of these agents with `claim_next`: somebody
-        left one, or a lease ran out. A hint, as `wait_for_change`.
+        """Return when `claim_next` may find a session of these agents: one was released, or a
+        lease expired. A hint, as `wait_for_change`.
 
-        Of several processes that wait as many are told as there are sessions, and those for which
-        `has_room` says no are passed over. One task of a process may wait.
+        As many waiting processes are woken as there are sessions; processes for which `has_room`
+        returns false are skipped. Only one task of a process may wait.
         """
         ...
 
@@ -213,18 +213,20 @@ class Journal(Protocol):
         """One page of the events of all sessions, ordered by time, then by their session's
         creation, then by number; a malformed cursor or a limit below 1 is `UserError`.
 
-        A page begins after the last event of the page before, whatever was written or deleted
-        meanwhile: no event is shown twice, and none is left out that was there all the time.
+        A page begins after the last event of the previous page, even if events were written or
+        deleted meanwhile: no event is shown twice, and no event that existed all the time is
+        missing.
         """
         ...
 
     async def feed(self, *, after: str | None = None, limit: int = 100) -> EventPage:
         """The events of all sessions and of none, in the order in which they became visible.
 
-        Begins after the event with the cursor `after`, or with the first one. Whoever goes on from
-        the cursor of the last event that it got sees every event once: none that is committed
-        later is put before one that was shown. `next_cursor` is that of the last event, or `after`
-        if there is none. A malformed cursor or a limit below 1 is `UserError`.
+        Begins after the event with the cursor `after`, or with the first one. A reader that
+        continues from the cursor of its last event sees every event once: an event that is
+        committed later never gets a place before an event that was shown. `next_cursor` is the
+        cursor of the last event, or `after` without events. A malformed cursor or a limit below 1
+        is `UserError`.
         """
         ...
 
@@ -249,7 +251,7 @@ class DocumentStore(Protocol):
     ) -> None:
         """All of them or none; `StaleDocument` if a version is not as expected.
 
-        `silently`: nobody who waits for changes need be woken.
+        `silently`: do not wake tasks that wait for changes.
         """
         ...
 
@@ -276,8 +278,8 @@ class QueueStore(Protocol):
         limit: int = 1,
         oldest_first: bool = False,
     ) -> Sequence[QueueMessage]:
-        """The next open ones that are due and not with somebody else; by priority and age, or by
-        age alone. Those whose `ttl_s` is over become `expired` and are not given."""
+        """The next open messages that are due and not leased; by priority and age, or by age alone.
+        Messages whose `ttl_s` is over become `expired` and are not returned."""
         ...
 
     async def settle_messages(self, settles: Sequence[MessageSettle]) -> Sequence[Settled]:
@@ -291,9 +293,9 @@ class QueueStore(Protocol):
         ...
 
     async def requeue_messages(self, keys: Collection[str]) -> int:
-        """Make messages that are `dead` or `expired` open again, as if never delivered; how many.
+        """Make `dead` or `expired` messages open again, as if never delivered; returns how many.
 
-        They have no more `ttl_s`, and nobody waits for them: whoever did was told."""
+        They no longer have a `ttl_s`, and no session waits for them: their end was reported."""
         ...
 
     async def prune_messages(self, *, before_us: int, limit: int = 1000) -> int:
@@ -301,7 +303,7 @@ class QueueStore(Protocol):
         ...
 
     async def ack_message(self, message: QueueMessage) -> bool:
-        """Remove it; `False` if it was given to somebody else in the meantime."""
+        """Remove it; `False` if another owner has it by now."""
         ...
 
     async def release_message(self, message: QueueMessage, *, delay_s: float = 0.0) -> bool:

@@ -28,7 +28,7 @@ HASH = "hash"
 """The key in an event's details under which its hash is stored."""
 
 _LATER = ""
-"""Stands for a hash that nobody needed yet."""
+"""Stands for a hash that has not been computed yet."""
 
 _HEAD, _COUNT = "hd", "hn"
 

@@ -12,32 +12,32 @@ LAPSE_S = 0.5
 
 
 class ChangeSignal:
-    """Wakes those who wait in `LeaseStore.wait_for_change`.
+    """Wakes tasks that wait in `LeaseStore.wait_for_change`.
 
-    A change between two waits of one task ends the second one at once, so that its loop "look, find
-    nothing, wait" misses nothing. For those who wait in a new task every time, a change is told
-    once more a little later: whoever looked in vain just before the change and began to wait just
-    after it is woken then. As long as nobody ever waited, the first who does returns at once if
-    anything changed, and a change costs nothing. All calls come from the event loop's thread.
+    A change between two waits of one task ends the second wait at once, so that its loop "look,
+    find nothing, wait" misses nothing. A task that waits only once could look just before a change
+    and begin to wait just after it; for such tasks each change is repeated a little later. Before
+    the first wait a change costs nothing, and the first wait returns at once if anything changed.
+    All calls come from the event loop's thread.
     """
 
     __slots__ = ("_count", "_echo", "_echoes", "_seen", "_seen_by", "_waiters")
 
     def __init__(self, *, echoes: bool = True) -> None:
-        """Without `echoes`, for one task that waits again and again, a change is told once."""
+        """Without `echoes`, for one task that waits again and again, a change is not repeated."""
         self._echoes = echoes
         self._count = 0
         self._seen = 0
         """By anybody."""
         self._seen_by: WeakKeyDictionary[asyncio.Task[object], int] | None = None
-        """`None` as long as nobody ever waited."""
+        """`None` before the first wait."""
         self._waiters: set[asyncio.Future[None]] | None = None
         self._echo: asyncio.AbstractEventLoop | None = None
         """The loop in which a change is to be told once more."""
 
     @property
     def waited_for(self) -> bool:
-        """Whether somebody waits now."""
+        """Whether a task waits now."""
         return bool(self._waiters)
 
     def notify(self) -> None:

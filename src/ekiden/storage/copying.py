@@ -51,13 +51,13 @@ end's own numbers; `ready_us` is a session's place in the line of those that are
 all back ends store."""
 
 OF_SESSIONS: Final = "session:%"
-"""Owners of messages that a session is to answer, whoever runs it, as a pattern of SQL."""
+"""Owners of messages that a session answers, in any process, as a pattern of SQL."""
 
 WRITING: Final[tuple[TableName, ...]] = (
     "events", "steps", "documents", "search_spaces", "search_entries", "messages", "sessions",
 )  # fmt: skip
-"""In the order in which they are written: nobody can claim a session, or take a message, before
-what belongs to it is there."""
+"""In the order in which they are written: a session cannot be claimed, or a message taken, before
+its other rows exist."""
 
 LEFT_TO_VERIFY: Final = (
     "what rows belong to, and whether contents were changed, which `ekiden store verify` looks at"
@@ -141,10 +141,9 @@ class StoreSnapshot(Protocol):
         ...
 
     async def facts(self, *, exact: bool = True) -> Mapping[str, Any]:
-        """`engine`, `version`, `format`, the counts of all tables, `leases`: of sessions that
-        somebody has, `taken`: messages that somebody has, and `unfinished`: the source of a copy
-        that did not come to its end. `estimated` names the counts that are estimates, which some
-        are of large tables unless they are to be `exact`."""
+        """`engine`, `version`, `format`, the counts of all tables, `leases` of sessions, `taken`
+        (leased messages), and `unfinished`: the source of an incomplete copy. `estimated` names the
+        counts that are estimates; without `exact`, counts of large tables may be."""
         ...
 
     async def beside(self, joint: str) -> Sequence[str]:
@@ -164,7 +163,7 @@ class StoreSnapshot(Protocol):
 
 
 class Tally:
-    """How many rows there are, and what is in them, in whatever order they come."""
+    """The number of rows and a digest of their content, independent of their order."""
 
     __slots__ = ("_columns", "_is_ordered", "_sum", "count")
 

@@ -13,9 +13,9 @@ MESSAGES = "queued messages"
 MessageState: TypeAlias = Literal[
     "open", "answered", "failed", "timed_out", "cancelled", "late", "expired", "dead"
 ]
-"""`open`: in line, or with somebody; `answered`, `failed`: settled with an answer or an error;
-`timed_out`, `cancelled`: whoever waited does so no more; `late`: an answer came after that;
-`expired`: its time was over before anybody took it; `dead`: given up after too many tries."""
+"""`open`: queued or leased; `answered`, `failed`: settled with an answer or an error;
+`timed_out`, `cancelled`: the sender no longer waits; `late`: answered after that;
+`expired`: its time was over before it was taken; `dead`: given up after too many tries."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,19 +40,19 @@ class QueuePut:
     """A name by which it is found; a second message of that name, in any queue and while the first
     is stored in any state, is dropped."""
     waiter: str | None = None
-    """Who waits until it is settled: a name in the graph of those who wait for each other."""
+    """The waiting session or agent: its name in the graph of waits."""
     session_id: str | None = None
     """The session that is woken when it is settled, or expires."""
     ttl_s: float | None = None
     """Not taken after so long: then it is `expired`."""
     taken_by: str | None = None
-    """Stored as the first delivery to this owner, for `lease_s`: nobody else gets it meanwhile."""
+    """Stored as the first delivery to this owner, which has the lease for `lease_s`."""
     lease_s: float = 30.0
 
 
 @dataclass(slots=True, kw_only=True)
 class PutReceipt:
-    """What became of a message that was put; read-only."""
+    """The result of putting a message; read-only."""
 
     id: int
     """Of the message, or of the one that was there under its name; 0 for a dropped duplicate of a
@@ -76,7 +76,7 @@ class QueueMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMessage:
-    """A message as it is stored, in whatever state."""
+    """A message as it is stored, in any state."""
 
     id: int
     queue: str
@@ -85,7 +85,7 @@ class StoredMessage:
     priority: int
     attempts: int
     owner: str | None
-    """Who has it, or had it last."""
+    """The owner, or the last owner."""
     state: MessageState
     waiter: str | None
     session_id: str | None
@@ -99,9 +99,9 @@ class StoredMessage:
 class MessageSettle:
     """Bring a message to its end; read-only.
 
-    Of an open message the state and the answer are stored and its session is woken. `answered` or
-    `failed` for one that is `timed_out` or `cancelled` stores the answer, makes it `late` and
-    wakes nobody. Everything else changes nothing.
+    For an open message, the state and the answer are stored, and its session is woken. `answered`
+    or `failed` for a `timed_out` or `cancelled` message stores the answer as `late` and wakes no
+    session. Everything else changes nothing.
     """
 
     key: str
@@ -110,8 +110,8 @@ class MessageSettle:
     by: QueueMessage | None = None
     """If given, only while this delivery is its last."""
     forget: bool = False
-    """Remove the message instead of keeping it, whatever state it is in; its session is not woken
-    and `state` means nothing. For whoever has stored the answer elsewhere."""
+    """Remove the message in any state instead of keeping it. Its session is not woken, and `state` is
+    ignored. For callers that have stored the answer elsewhere."""
 
 
 Settled: TypeAlias = Literal["settled", "late", "no"]
@@ -128,5 +128,5 @@ class MessageFilter:
     states: Collection[MessageState] | None = None
     waiters: Collection[str] | None = None
     waited_for: bool = False
-    """Only those that somebody waits for."""
+    """Only messages with a waiting session."""
     session_id: str | None = None

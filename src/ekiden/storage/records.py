@@ -19,8 +19,8 @@ from ekiden.core.values import priority_number
 from ekiden.storage.messages import MessageSettle, PutReceipt, QueuePut, Settled
 
 SessionStatus: TypeAlias = Literal["idle", "ready", "waiting"]
-"""`idle`: nothing to do until somebody writes; `ready`: has work; `waiting`: for somebody's answer,
-a person's or an agent's."""
+"""`idle`: no work until the next message; `ready`: has work; `waiting`: for the answer of a person
+or an agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class NewSession:
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Fixed facts about the session: title, correlation id, labels."""
     priority: int = 2
-    """1 (low), 2 (normal), 3 (high) or 4 (urgent): whose turn it is among those that are ready."""
+    """1 (low), 2 (normal), 3 (high) or 4 (urgent): the head start among ready sessions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,14 +67,14 @@ class SessionRow:
     """The number of the last event."""
     epoch: int
     owner: str | None
-    """Who has the lease; `None` when free or expired."""
+    """The owner of the lease; `None` when free or expired."""
     created_at_us: int
     updated_at_us: int
     wakes: int = 0
-    """How often somebody woke it."""
+    """How often it was woken."""
     priority: int = 2
     loaded: Loaded | None = field(default=None, compare=False, repr=False)
-    """For whoever claimed it, if the store has it at hand; else it has to be read."""
+    """For the owner of a new claim, if the store has it at hand; otherwise it must be read."""
 
 
 def is_copied(row: SessionRow, event: Event) -> bool:
@@ -102,7 +102,7 @@ class Claim:
 
 
 class OwnJson(dict[str, Any]):
-    """JSON that its writer hands over for good: nobody changes it, or anything in it, afterwards.
+    """JSON that its writer never changes again, nor anything in it.
 
     A store in memory may then keep it without looking into it.
     """
@@ -130,7 +130,7 @@ class DocumentWrite:
     key: str
     body: Any | None
     expected_version: int | None = None
-    """`None`: whatever is there; 0: must not exist; n: must have version n."""
+    """`None`: any version; 0: must not exist; n: must have version n."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +196,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What became of a batch, in the order of its parts."""
+    """The results of a batch, in the order of its parts."""
 
     receipts: Sequence[PutReceipt] = ()
     settled: Sequence[Settled] = ()

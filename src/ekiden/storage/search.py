@@ -105,8 +105,8 @@ class SearchStore(Protocol):
         ...
 
     async def search_text(self, space: str, query: str, *, limit: int = 10) -> Sequence[SearchHit]:
-        """Entries that have words of the question, the best first; none for a question without
-        words. Whatever signs the question has, it is words and never a query language."""
+        """Entries with words of the question, the best first; none for a question without words. A
+        question has no special syntax."""
         ...
 
     async def search_vectors(
@@ -307,7 +307,7 @@ _UNSPACED = (
     (0x20000, 0x3FFFF),  # Han
 )
 _PICTURES = (0x1F000, 0x1FAFF)
-"""Also those that this Python does not know yet."""
+"""Also emoji that this version of Python does not know."""
 _FLAGS = (0x1F1E6, 0x1F1FF)
 _SKINS = (0x1F3FB, 0x1F3FF)
 _SELECTORS = (0xFE00, 0xFE0F)
@@ -354,9 +354,9 @@ def asked_words(question: str) -> list[str]:
 
 
 def weights(counts: Mapping[str, int], texts: int) -> dict[str, int]:
-    """What each word counts, of those that so many of the `texts` have: less the more have it.
+    """The weight of each word: smaller the more of the `texts` contain it.
 
-    One that most have counts little, and one that none has as much as one that a single text has.
+    A word in no text counts as much as a word in one text.
     """
     return {word: _weight(max(count, 1), texts) for word, count in counts.items()}
 

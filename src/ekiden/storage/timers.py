@@ -1,7 +1,7 @@
-"""Things to be done at a time: documents whose keys are in the order of the times.
+"""Timers: documents whose keys are in the order of their times.
 
-A timer is a hint like any other: whoever finds one that is due looks at what it is about, does what
-is due and removes it. Times are those of the store's clock.
+A timer is a hint: the process that finds a due timer reads its subject, does what is due and
+removes the timer. Times are those of the store's clock.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ async def due_timers(
     kind: str | None = None,
     after: str = "",
 ) -> list[Timer]:
-    """Those that are due, the oldest first: of one kind if given, and behind the key `after`."""
+    """Due timers, the oldest first: of one kind if given, and behind the key `after`."""
     found: list[Timer] = []
     while True:
         documents = await store.list_documents(TIMERS, after=after, limit=limit)

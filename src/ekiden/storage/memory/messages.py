@@ -142,7 +142,7 @@ class MemoryMessages:
         return [message.delivery(owner) for message in taken], self._ended(expired, now_us)
 
     def expire(self, *, now: float, now_us: int) -> list[str]:
-        """Settle messages whose time is over and that nobody works on; their sessions."""
+        """Settle expired messages without a lease; returns their sessions."""
         over = [each for each in self._expiring.values() if each.is_over(now)]
         for message in over:
             self._queues[message.queue].remove(message)
@@ -220,7 +220,7 @@ class MemoryMessages:
         return [fitting[number].stored() for number in sorted(fitting)[:limit]]
 
     def requeue(self, keys: Collection[str]) -> int:
-        """Open again those that were given up."""
+        """Open `dead` and `expired` messages again."""
         count = 0
         for key in keys:
             message = self._by_key.get(key)

@@ -59,7 +59,7 @@ class MemoryMessage:
         )
 
     def is_over(self, now: float) -> bool:
-        """Whether an open message is expired, and nobody works on it."""
+        """Whether an open message is expired and not leased."""
         is_free = self.due is None or self.due <= now
         return is_free and self.expires is not None and self.expires <= now
 
@@ -95,7 +95,7 @@ class MemoryMessage:
 
 
 class MemoryQueue:
-    """Open messages by priority and age; times are whatever clock the caller reads.
+    """Open messages by priority and age; times are those of the caller's clock.
 
     A message is in `_line` when it can be taken, and in `_later` while it is delayed or with a
     taker. Entries of either heap that the message has left behind are skipped when they come up.

@@ -77,7 +77,7 @@ class MemorySession:
         self.priority = check_priority(new)
         self.head_start_us = head_start_us(self.priority)
         self.place_us = 0
-        """In the line of those that are ready, while it is there."""
+        """Its place among the ready sessions, while it is ready."""
         self.id = new.id
         self.number = number
         self.agent = new.agent
@@ -110,7 +110,7 @@ class MemorySession:
         )
 
     def seal(self) -> None:
-        """Make the hashes of the audit that were put off: somebody is about to read."""
+        """Compute the audit hashes that were put off, before a read."""
         if self.sealed < len(self.events):
             self.head = seal(self.events[self.sealed :], self.head)
             self.sealed = len(self.events)

@@ -1,10 +1,9 @@
 """The store that lives and dies with its process: for tests, and for runs without a session.
 
-Events are kept and given back as the objects they are, which nobody may change (see `Event`); but
-one of no session gets its number in a copy. Everything else that a caller could change later is
-copied on the way in and on the way out, and refused if it is not JSON; what an event carries is
-not looked at.
-A store belongs to one event loop; there is no locking because no method gives way half-done.
+Events are stored and returned as the same objects, which must not be changed (see `Event`); an
+event outside sessions gets its number in a copy. Other values that a caller could change later are
+copied on the way in and out, and refused if they are not JSON; contents of events are not checked.
+A store belongs to one event loop and needs no locks, because no method awaits halfway.
 """
 
 from __future__ import annotations
@@ -335,7 +334,7 @@ class MemoryStore(MemorySessions):
         return self._messages.find(where, after=after, limit=limit)
 
     def _expire_messages(self) -> None:
-        """Messages whose time is over leave their queues, whoever serves them or does not."""
+        """Expired messages leave their queues, even if no agent serves them."""
         now = self._now()
         if now < self._messages.next_expiry:
             return
