@@ -110,8 +110,8 @@ class MessageSettle:
     by: QueueMessage | None = None
     """If given, only while this delivery is its last."""
     forget: bool = False
-    """Remove the message in any state instead of keeping it. Its session is not woken, and `state` is
-    ignored. For callers that have stored the answer elsewhere."""
+    """Remove the message in any state instead of keeping it. Its session is not woken, and `state`
+    is ignored. For callers that have stored the answer elsewhere."""
 
 
 Settled: TypeAlias = Literal["settled", "late", "no"]

@@ -18,9 +18,9 @@ from ekiden.storage.postgres.rows import IS_IN_TIME, READY_NOW, to_column, to_co
 from ekiden.storage.values import check_settle, is_late, json_text
 
 WRITES_EVENTS = "writer as (delete from events where false)"
-"""Deletes nothing, but locks the table as a writer does, before the transaction has a number: by
-that `feed` knows those who may still add events with a number that is below others'. The first
-statement of a transaction that adds events has this or writes to the table itself."""
+"""Deletes nothing, but locks the table like a writer, before the transaction has a number. So `feed`
+knows the transactions that may still add events with a lower number. The first statement of a
+transaction that adds events has this or writes to the table itself."""
 
 _WAITS = "messages join sessions as woken on woken.id = session_id where key"
 _LOCK_SESSIONS = f"""
@@ -55,7 +55,7 @@ _WAKE = wake_sql("unnest($1::text[]) as told (session_id)")
 async def lock_sessions(
     connection: Any, *, num: int | None, ids: Sequence[str], keys: Sequence[str]
 ) -> None:
-    """Lock the session numbered `num`, these, and those that wait for the messages so named."""
+    """Lock the session `num`, these sessions, and the sessions that wait for these messages."""
     if not ids and len(keys) == 1:
         await connection.execute(_LOCK_FOR_ONE, num, to_column(keys[0]))
     else:
@@ -251,10 +251,10 @@ def prepare_settles(settles: Sequence[MessageSettle]) -> Sequence[PreparedSettle
 
 
 async def store_settles(connection: Any, settles: Sequence[PreparedSettle]) -> list[Settled]:
-    """What comes of each: a statement for each, so that several need a transaction.
+    """The results, with one statement each, so that several need a transaction.
 
-    They are done in the order of their keys, and those of one key in their own order, so that two
-    who settle the same messages do not wait for each other.
+    Messages are settled in the order of their keys, so that two transactions that settle the same
+    messages do not deadlock.
     """
     results: list[Settled] = ["no"] * len(settles)
     for place in sorted(range(len(settles)), key=lambda place: settles[place].settle.key):
@@ -274,8 +274,8 @@ async def _store(connection: Any, prepared: PreparedSettle) -> Settled | None:
 
 
 async def repeated_settles(connection: Any, settles: Sequence[PreparedSettle]) -> list[Settled]:
-    """What comes of settlements that are sent again, because nobody knows whether the first copy
-    was stored: a message that is as that copy would have left it was settled by it."""
+    """The results of settlements that are sent again because the outcome of the first copy is
+    unknown: a message in the state that this copy leaves was settled by it."""
     results = await store_settles(connection, settles)
     keys = [to_column(each.settle.key) for each in settles]
     found = {

@@ -25,7 +25,7 @@ NEEDED_MAJOR = 14
 _PATIENCE_S = 600.0
 """How long one may wait for another process that migrates, or for one that has a table."""
 _LOCK_MS = 2000
-"""How long a lock may be waited for: whoever comes later waits behind it, all the others too."""
+"""How long to wait for a lock: all later statements queue behind it."""
 _PAUSE_S = 3.0
 """In which they go on."""
 
@@ -68,10 +68,10 @@ async def migrate(
     """Run what has not run yet, all in one transaction, one process at a time; without `create`,
     `StoreEmpty` if nothing ever ran.
 
-    A schema of a newer format that works with ours stays as it is. A table that somebody reads or
-    writes for long, as a backup does, is waited for in short tries, between which others work on.
+    A newer format that works with ours stays as it is. A table that is in use for long, for example
+    by a backup, is waited for in short tries, between which other processes work.
     `EngineTooOld`, `StoreTooNew`, `StoreTooOld`, `MigrationChanged`, `UserError`, and
-    `StoreUnavailable` when the patience is over; nothing is changed then.
+    `StoreUnavailable` after too many tries; nothing is changed then.
     """
     migrations = shipped() if migrations is None else migrations
     check_engine(connection.get_server_version().major)

@@ -209,9 +209,9 @@ class Queues(Role):
         return depth
 
     async def _expire(self) -> None:
-        """Messages whose time is over leave their queues, whoever serves them or does not.
+        """Expired messages leave their queues, even if no agent serves them.
 
-        In a store that can only be read they stay as they are stored.
+        In a read-only store they stay as they are.
         """
         with suppress(StoreReadOnly):
             await self._database.query(_EXPIRE_ALL, repeatable=True)

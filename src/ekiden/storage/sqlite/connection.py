@@ -188,7 +188,7 @@ def connect_to_look(path: Path, *, busy_s: float) -> apsw.Connection:
 def check_in_place(db: apsw.Connection, path: Path) -> None:
     """`StoreUnavailable` if the file was removed, replaced or cut off since it was opened.
 
-    SQLite goes on writing then, to a file that nobody will ever find.
+    SQLite would continue to write to a file that can no longer be found.
     """
     moved = ctypes.c_int()
     db.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(moved))
@@ -316,7 +316,7 @@ class StoreClock:
 
 
 def machine_clock(boot_id: Path = _BOOT_ID) -> LeaseClock:
-    """The time since the machine started, which nobody can set.
+    """The time since the machine started, which cannot be set.
 
     Where the system does not name its boots such a time could be taken for one of an earlier
     boot, so there it is the wall clock.

@@ -135,7 +135,7 @@ def release_message(db: apsw.Connection, message: QueueMessage, delay_ms: int, n
 
 
 def has_expired(db: apsw.Connection, now_ms: int) -> bool:
-    """Whether there are open messages whose time is over, and that nobody works on."""
+    """Whether there are expired open messages without a lease."""
     return bool(query(db, f"{_OVER} LIMIT 1", (now_ms, now_ms)))
 
 
@@ -155,7 +155,7 @@ def read_depth(db: apsw.Connection, queue: str) -> int:
 def _put_all(
     db: apsw.Connection, groups: Sequence[Sequence[PreparedPut]], now: Moment
 ) -> list[list[PutReceipt] | QueueFull]:
-    """Insert them, but for duplicates, and tell what became of each."""
+    """Insert them, except duplicates; returns the result of each."""
     puts = [put for group in groups for put in group]
     found = query(db, "SELECT seq FROM sqlite_sequence WHERE name = 'messages'")
     first = (found[0][0] if found else 0) + 1

@@ -25,7 +25,7 @@ _TOGETHER = 64
 
 
 class Readers:
-    """Runs reads; in WAL mode they see the last commit and wait for nobody."""
+    """Runs reads; in WAL mode they see the last commit and never wait."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Readers:
         self._translate = translate
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._door = threading.Lock()
-        """Held to put a job or the end: nothing comes after the end, so nobody waits in vain."""
+        """Held to put a job or the end: nothing comes after the end, so no caller waits forever."""
         self._threads: list[threading.Thread] = []
         self._idle = threading.Semaphore(0)
         """Of the threads that wait; looked at until there are enough threads."""
@@ -112,7 +112,7 @@ class Readers:
 
 
 class _Job:
-    """A read that somebody waits for."""
+    """A read with a waiting caller."""
 
     __slots__ = ("error", "future", "loop", "quick", "read", "result")
 
@@ -186,7 +186,7 @@ async def in_own_thread(work: Callable[[], T], *, name: str) -> T:
     """The result of `work`, which blocks, from a thread made for it.
 
     The threads of `asyncio.to_thread` are shared with the program's tools, which may hang in all of
-    them. If the caller is cancelled, the work goes on to its end.
+    them. If the caller is cancelled, the work still finishes.
     """
     done: Future[T] = Future()
     done.set_running_or_notify_cancel()
@@ -212,7 +212,7 @@ _QUIET_AFTER = 40
 
 
 class FileWatch:
-    """A signal for this process, and a look at the file's version while somebody waits."""
+    """A signal for this process, and a look at the file's version while a task waits."""
 
     def __init__(self, readers: Readers, connect: Callable[[], apsw.Connection]) -> None:
         self._readers = readers
@@ -233,7 +233,7 @@ class FileWatch:
         await self._signal.wait(timeout_s)
 
     async def stop(self) -> None:
-        """Look no more, and let those who wait go."""
+        """Stop looking, and end all waits."""
         if self._poll is not None and not self._poll.done():
             self._poll.cancel()
             await asyncio.wait((self._poll,))
@@ -246,7 +246,7 @@ class FileWatch:
             self._db = None
 
     async def _look(self) -> None:
-        """Compare versions as long as somebody waits."""
+        """Compare versions as long as a task waits."""
         in_vain = 0
         while True:
             try:

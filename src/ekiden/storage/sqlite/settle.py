@@ -143,7 +143,7 @@ def _settle_one(
 
 
 def requeue_messages(db: apsw.Connection, keys: Collection[str], now: Moment) -> int:
-    """Open again those that were given up."""
+    """Open `dead` and `expired` messages again."""
     db.execute(
         "UPDATE messages SET state = 'open', answer = NULL, settled_us = NULL, attempts = 0,"
         " owner = NULL, due_ms = ?, expires_ms = NULL, waiter = NULL"

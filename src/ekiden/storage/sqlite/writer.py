@@ -1,11 +1,11 @@
 """The one thread that writes, and its group commit.
 
-A durable commit costs a sync of the disk, however much is in it. So whatever waits when the thread
-is free becomes one transaction: a few statements and one sync for all. When a member spoils the
-transaction it is undone and every member runs again alone, so that only the offender fails.
+A durable commit costs one sync of the disk, however much is in it. So all writes that wait when the
+thread is free become one transaction: a few statements and one sync for all. If one write fails,
+the transaction is rolled back and each write runs alone, so that only the faulty one fails.
 
-The thread competes with the event loop's thread for Python's lock, which it gives up at every
-statement: few statements with many rows are far quicker than many with one.
+The thread competes with the event loop's thread for the GIL, which it releases at every statement:
+few statements with many rows are much faster than many statements with one row.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Writer:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._held: _Job | None = None
         self._door = threading.Lock()
-        """Held to put a job or the end: nothing comes after the end, so nobody waits in vain."""
+        """Held to put a job or the end: nothing comes after the end, so no caller waits forever."""
         self._closed = False
         self._last: Callable[[], None] | None = None
         self._db: apsw.Connection | None = None
@@ -237,7 +237,7 @@ class Writer:
 
 
 class _Job:
-    """A write that somebody waits for."""
+    """A write with a waiting caller."""
 
     __slots__ = ("error", "future", "kind", "loop", "result", "what")
 

@@ -3,16 +3,16 @@
 A NOTIFY within a writing transaction would make all writers wait for one lock, so it is sent by
 itself, soon afterwards, once for all changes of the last `PAUSE_S`. While changes come without end
 the pauses grow to `LONGEST_PAUSE_S`. Waiters are woken at the first change and again at the end of
-the pause: whoever looked in vain just before the change, and began to wait just after it, is woken
-by the second.
+the pause: a waiter that looked just before the change, and began to wait just after it, is woken by
+the second.
 
-Sessions that are ready are for one worker, not for all. Each process that waits for them has the
-agents that it serves in the name of its connection, as 64 bits, so that the server knows who is
-alive. The statement that sends a hint looks which agents have sessions that nobody has, and names
-as many processes as there are sessions. Who is named and has no room names another one. Whoever
-named somebody, listens, and hears of no hint that tells that all sessions were taken looks again a
-moment later, and names others: the process may have died, or filled its last place meanwhile. What
-is lost in spite of that, say because both died, is found by the next look of any worker.
+A ready session needs one worker, not all. Each waiting process encodes the agents that it serves in
+the name of its connection, as 64 bits, so that the server knows the live processes. The statement
+that sends a hint finds the agents with unclaimed sessions and names as many processes as there are
+sessions. A named process without room names another one. A process that named others listens for
+the hint that all sessions were taken. Without it, it looks again a moment later and names others,
+because the named process may have died or become full. Hints that are lost nevertheless, because
+both processes died, are made up for by the next look of any worker.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Changes:
         self._database = database
         self._channel = f"ekiden:{database.address.schema}"
         self._me = os.urandom(8).hex()
-        """Sent along, so that nobody is woken by the echo of its own changes."""
+        """Sent along, so that a process is not woken by its own changes."""
         self._dirty = False
         self._topics: set[str] = set()
         """What changes were about that others have not been told."""
@@ -88,7 +88,7 @@ class Changes:
         self._passing: asyncio.Task[bool] | None = None
         self._again: asyncio.Task[None] | None = None
         self._is_named = False
-        """Whether somebody was named since `_again` began to wait the last time."""
+        """Whether a process was named since `_again` last began to wait."""
         self._is_taken = False
         """Whether a hint told since then that no session is left for anybody."""
         self._signal = ChangeSignal()
@@ -96,7 +96,7 @@ class Changes:
         """By what is waited for."""
         self._ready = ChangeSignal(echoes=False)
         self._agents: frozenset[str] = frozenset()
-        """Those whose sessions are waited for."""
+        """The agents whose sessions are waited for."""
         self._has_room: Callable[[], bool] = bool
         self._listener: Any = None
         self._starter: asyncio.Task[None] | None = None
@@ -175,7 +175,7 @@ class Changes:
             self._again = asyncio.get_running_loop().create_task(self._look_again())
 
     async def _look_again(self) -> None:
-        """Name others if nobody took the sessions that there were hints about."""
+        """Name other processes if the sessions of the last hints were not taken."""
         while self._is_named:
             self._is_named = self._is_taken = False
             await asyncio.sleep(_TAKEN_S)
@@ -183,8 +183,8 @@ class Changes:
                 await self._notify(None)
 
     async def _notify(self, topics: Collection[str] | None, tried: Sequence[int] = ()) -> bool:
-        """Send a hint about these topics; or, for `None`, only that sessions are ready, to others
-        than those that were `tried`. Returns whether somebody was named for a session."""
+        """Send a hint about these topics; or, for `None`, only about ready sessions, to processes
+        that were not `tried`. Returns whether a process was named for a session."""
         excluded = list(tried)
         if self._listener is not None and not self._has_room():
             excluded.append(self._listener.get_server_pid())
@@ -245,7 +245,7 @@ class Changes:
             self._wake_all()
 
     def _wake_about(self, topics: Collection[str] | None) -> None:
-        """Wake those who wait for one of these topics; `None`: they may be any."""
+        """Wake the tasks that wait for one of these topics; `None`: all tasks."""
         for about, signal in self._about.items():
             if topics is None or not about.isdisjoint(topics):
                 signal.notify()

@@ -28,10 +28,10 @@ ANSWER_S = 10.0
 """For a commit that waits for no row: without an answer for so long, its wire is dead."""
 CLOSE_S = 5.0
 _TRIES = 4
-"""How often a transaction is done that the server undoes for the sake of another."""
+"""How often a transaction is tried that the server rolls back in favour of another."""
 
 _IDLE_S = 60.0
-"""One that nobody needed for so long is closed: who knows what became of its wire."""
+"""A connection that was idle for so long is closed: its network path may be gone."""
 _AGE_S = 300.0
 """One that was kept for so long goes through the pool, which renews it after many statements."""
 _RELEASE_S = 5.0
@@ -76,7 +76,7 @@ class Kept:
         self.pool = pool
         self._room = asyncio.Semaphore(size)
         self._idle: list[_Idle] = []
-        """Those that were used last are taken first."""
+        """The last used connection is taken first."""
         self._out_since: dict[Any, float] = {}
         """By connection, when it left the pool."""
         self._loop = asyncio.get_running_loop()
@@ -101,7 +101,7 @@ class Kept:
             raise
 
     async def give_back(self, connection: Any, *, is_sound: bool) -> None:
-        """Whoever took it is done with it; `is_sound` if nothing went wrong meanwhile."""
+        """Return a connection; `is_sound` if it did not fail."""
         try:
             now = self._loop.time()
             is_young = now - self._out_since[connection] <= _AGE_S
@@ -131,7 +131,7 @@ class Kept:
             await self.pool.release(connection, timeout=_RELEASE_S)
 
     def _close_old(self) -> None:
-        """Close those that nobody needed, and look again when the next may be as old."""
+        """Close idle connections, and look again when the next one may be old enough."""
         oldest = self._loop.time() - _IDLE_S
         while self._idle and self._idle[0].since <= oldest:
             self._close_later(self._idle.pop(0).connection)
@@ -350,11 +350,11 @@ async def answered(
     send: Callable[[bool], Awaitable[T]],
     unknown: Callable[[str], OutcomeUnknown],
 ) -> T:
-    """What `send` returns, which is called until the database answers.
+    """The result of `send`, which is called until the database answers.
 
-    It is told whether a copy was sent before whose fate is not known, and must make sure that this
-    one then changes nothing twice. After `SETTLE_S`, or when the store is closed, it is over with
-    the error that `unknown` makes of the reason. What could not be sent at all is not sent again.
+    Its argument says whether a copy with an unknown outcome was sent before; then `send` must make
+    sure that nothing is changed twice. After `SETTLE_S`, or when the store is closed, the error
+    that `unknown` makes of the reason is raised. A write that was never sent is not repeated.
     """
     try:
         return await send(False)

@@ -22,19 +22,19 @@ FOREIGN: tuple[type[BaseException], ...] = (
     OSError,
     TimeoutError,
 )
-"""All that a call of the driver raises when the database or the way to it is at fault."""
+"""The errors of a driver call when the database or the network fails."""
 
 ROLLED_BACK: tuple[type[BaseException], ...] = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
 )
-"""The transaction was undone for the sake of another: it may simply be done again."""
+"""The transaction was rolled back in favour of another: it can be retried."""
 
 LOCKED: tuple[type[BaseException], ...] = (
     asyncpg.LockNotAvailableError,
     asyncpg.DeadlockDetectedError,
 )
-"""Others have what a statement wants to lock: nothing was changed."""
+"""A lock is held by another transaction: nothing was changed."""
 
 UNIQUE_VIOLATION: type[BaseException] = asyncpg.UniqueViolationError
 
@@ -45,7 +45,7 @@ WITHOUT_EXTENSION: tuple[type[BaseException], ...] = (
     asyncpg.InsufficientPrivilegeError,
     asyncpg.UndefinedFileError,
 )
-"""What a statement gets that uses an extension which is gone, or which the role may not use."""
+"""Errors of statements that use an extension which is missing or forbidden for the role."""
 
 _BROKEN: tuple[type[BaseException], ...] = (
     asyncpg.PostgresConnectionError,
@@ -64,7 +64,7 @@ UNSTORABLE: tuple[type[BaseException], ...] = (
     asyncpg.DataError,
     asyncpg.ProgramLimitExceededError,
 )
-"""What no PostgreSQL takes: a key that is too long, a number that is too large."""
+"""Values that PostgreSQL cannot store: a key that is too long, a number that is too large."""
 
 _FORBIDDEN: tuple[type[BaseException], ...] = (
     asyncpg.InsufficientPrivilegeError,
@@ -74,7 +74,7 @@ _FORBIDDEN: tuple[type[BaseException], ...] = (
 
 
 class Unreachable(StoreUnavailable):
-    """No connection could be had, and waiting may help."""
+    """No connection could be opened; a retry may succeed."""
 
     is_away = True
 
@@ -91,7 +91,7 @@ class OutcomeUnknown(StoreUnavailable):
 
 
 def is_broken(exc: BaseException) -> bool:
-    """Whether the connection failed, so that nobody knows what became of the statement."""
+    """Whether the connection failed, so that the outcome of the statement is unknown."""
     return isinstance(exc, _BROKEN) and not isinstance(exc, UNSTORABLE)
 
 

@@ -124,7 +124,7 @@ class PostgresTarget:
         """Mark it as an unfinished copy of its source, within a transaction.
 
         `StoreNotEmpty`, also for a copy of another source; `StoreUnfinished` if it has a mark
-        already, unless with `resume`: then what is there is removed.
+        already; with `resume` the old content is removed instead.
         """
         await connection.execute(_HOLD_MARK, *MARK)
         mark = await read_mark(connection)

@@ -145,7 +145,7 @@ class Beside:
 
     @property
     def topics(self) -> set[str]:
-        """What it is about, for those who wait for changes."""
+        """The topics, to wake tasks that wait for changes."""
         topics = {each.write.collection for each in self.documents}
         if self.messages or self.settles:
             topics.add(MESSAGES)

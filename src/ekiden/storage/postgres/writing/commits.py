@@ -1,10 +1,9 @@
-"""Storing one step of a session exactly once, whatever happens to the connection.
+"""Storing one step of a session exactly once, even if the connection is lost.
 
-A commit names the token of the commit before it and leaves one of its own, both in the session's
-row, and takes effect only while the row has the former. So it can be sent again after the
-connection broke: if the first copy was stored, the second finds its own token and that is the
-answer; if not, the second is stored, and the first, should it still be under way in the network or
-in a server process that does not know of our end, can no longer take effect.
+A commit carries the token of the previous commit and its own. It takes effect only while the
+session's row has the previous token, and then writes its own. So it can be sent again after a lost
+connection: if the first copy was stored, the second finds its own token, which is the answer;
+otherwise the second is stored, and the first copy, should it still arrive, has no effect.
 """
 
 from __future__ import annotations
@@ -54,17 +53,17 @@ class _Attempt:
     beside: Beside
     token: int
     doubtful: bool = False
-    """Whether a copy was sent whose fate is not known."""
+    """Whether a copy with an unknown outcome was sent."""
 
 
 async def store_commit(
     database: Database, gathering: Gathering, handle: ClaimHandle, claim: Claim, commit: Commit
 ) -> Collection[str]:
     """Store it, or raise `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull`,
-    `SessionExists`, `UserError`. Gives what it is about, for those who wait for changes.
+    `SessionExists`, `UserError`. Returns the topics, to wake tasks that wait for changes.
 
-    `StoreUnavailable` if the database went away: before the commit was sent, or for so long that
-    its fate is not known.
+    `StoreUnavailable` if the database is unreachable: before the commit was sent, or for so long
+    that its outcome is unknown.
     """
     attempt = _prepared(handle, claim, commit)
 
@@ -148,9 +147,9 @@ async def _explain(database: Database, attempt: _Attempt) -> bool:
 
 
 async def _was_stored(database: Database, attempt: _Attempt) -> bool:
-    """Whether a copy was stored before somebody else, who has the session now, committed too.
+    """Whether a copy was stored before the session's new owner committed.
 
-    An event of ours that stands in the journal as we wrote it, to the microsecond, is the answer.
+    It was if the journal has one of our events exactly as written, to the microsecond.
     """
     if not attempt.commit.events:
         why = f"the connection to {database.address.shown} was lost, and another owner wrote since"

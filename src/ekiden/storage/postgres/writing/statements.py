@@ -75,7 +75,7 @@ _LANES = 2
 _MOST = 50
 """How many go together."""
 _PATIENCE_S = 0.05
-"""Whoever has had no answer for so long holds up nobody any more, but still waits for it."""
+"""A commit without an answer for so long no longer delays other commits, but still waits."""
 
 
 class Parcel(NamedTuple):
@@ -165,15 +165,15 @@ select token from moved"""
 
 
 COMMIT = _alone("")
-"""Gives the commit's token if it was stored; waits for whoever has the session's row locked."""
+"""Returns the commit's token if it was stored; waits while the session's row is locked."""
 COMMIT_IF_FREE = _alone(
     " and sessions.num = (select num from sessions where num = $1 for no key update skip locked)"
 )
 """As `COMMIT`, but does nothing if another transaction has the row locked."""
 COMMIT_TOGETHER = _together()
-"""Gives the tokens of those that were stored, which are at most one of each session.
+"""Returns the tokens of the stored commits, at most one of each session.
 
-Those whose row another transaction has locked are not.
+Commits of sessions whose row is locked are not stored.
 """
 
 
@@ -195,8 +195,8 @@ class Gathering:
     async def store(self, parcel: Parcel, alone: Callable[[bool], Awaitable[bool]]) -> bool:
         """Whether it was stored, with others or by `alone`.
 
-        `alone` is told whether to wait if somebody has the session locked; its answer when it
-        waits counts. `ConnectionLost` if nobody knows whether it was stored.
+        `alone` is called with whether to wait while the session is locked; its answer counts if
+        it waits. `ConnectionLost` if the outcome is unknown.
         """
         loop = self._database.own_loop()
         if self._loop is not loop:
@@ -230,7 +230,7 @@ class Gathering:
         return give_back
 
     def _next(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Send those who wait, at most one commit of each session."""
+        """Send the waiting commits, at most one of each session."""
         chosen: dict[int, _Waiting] = {}
         later: list[_Waiting] = []
         for each in self._waiting:
@@ -267,7 +267,7 @@ class Gathering:
             give_back()
 
     async def _store(self, parcels: Sequence[Parcel]) -> Collection[int]:
-        """The tokens of those that are stored."""
+        """The tokens of the stored commits."""
         args = together(parcels)
 
         async def work(connection: Any) -> set[int]:

@@ -26,8 +26,8 @@ async def copy_file(source: Path, target: Path) -> None:
     """Write a consistent copy of a store that others may be writing to, in the newest format, to a
     file that only this user may read; `StoreUnavailable`.
 
-    All leases in it are void: whoever opens it takes it for a file of another run of the machine,
-    and so frees what others had taken in the source.
+    All leases in it are void: a process that opens it takes it for a file of another boot of the
+    machine, and so releases what was claimed in the source.
     """
     prepare_file(target)
     try:
