@@ -50,7 +50,7 @@ class PlanPreview(Value):
     notes: Sequence[str]
     """What was changed in what the model or the rules said."""
     supervisor: str | None
-    """Whose plan it is; `null`: nobody's, but one over all agents that requests can go to."""
+    """The supervisor of the plan; `null`: a plan over all agents that can get requests."""
     model: str | None = left_out()
     """Which one was asked."""
 

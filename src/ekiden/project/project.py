@@ -56,7 +56,7 @@ class Project:
     definitions: Sequence[AgentDefinition] = ()
     """Of the agents that come from files."""
     is_demo: bool = False
-    """Whether nobody named a team, so that this is the demo."""
+    """Whether this is the demo team, because none was named."""
     problems: Sequence[Problem] = ()
     """Warnings, and with `keep_going` the errors of the files that were left out."""
     notes: list[str] = field(default_factory=list)
@@ -262,7 +262,7 @@ def _from_files(
 
 
 def _is_own(path: Path) -> bool:
-    """Whether a file was written for Ekiden: the fault of another one stops nobody else."""
+    """Whether a file was written for Ekiden: faults in other files do not stop the project."""
     return origin_of(path) == "ekiden"
 
 

@@ -33,7 +33,7 @@ class AddressedMessage:
 
     text: str
     to: str | None = None
-    """An agent's name, `AUTO`, or `None` where nobody is named."""
+    """An agent's name, `AUTO`, or `None` without a name."""
     strategy: Strategy | None = None
     """Of ``@auto --strategy=…``."""
 
@@ -94,8 +94,8 @@ def _unquoted(text: str) -> str:
 
 
 async def decide(project: Project, address: AddressedMessage, *, limit: int = 20) -> RouteDecision:
-    """What routing says of a request, with at most `limit` candidates; `UnknownAgent` for a name
-    that nobody has."""
+    """The routing analysis of a request, with at most `limit` candidates; `UnknownAgent` for an
+    unknown name."""
     if address.to is None or address.to == AUTO:
         cause: RouteCause = "asked" if address.to == AUTO else "new"
         return await project.router.route(
@@ -112,7 +112,7 @@ def parse_names(words: Iterable[str]) -> list[str]:
 
 
 def capable(project: Project, required: Sequence[str], *, exclude: Iterable[str]) -> list[Match]:
-    """Everybody but those to `exclude`, the best first; also who has nothing of it.
+    """All agents except those to `exclude`, the best match first, including agents without a match.
 
     `UnknownAgent` for a name in `exclude` that the team does not have.
     """

@@ -44,8 +44,7 @@ def config_of(settings: Settings) -> RunConfig:
 
 
 def tenant_config(settings: Settings, tenant: str) -> RunConfig:
-    """How sessions of a tenant are run where nobody sits before them: people are asked through the
-    inbox."""
+    """Options for sessions of a tenant without a terminal: people are asked through the inbox."""
     return replace(
         config_of(settings),
         approver="inbox",

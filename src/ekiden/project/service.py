@@ -37,9 +37,9 @@ _LEAVING_S = 2.0
 class TenantService:
     """One tenant's sessions, with the project's team: what the server's requests work with.
 
-    With `workers` above 0 it goes on, in this process, with sessions that are `ready`: those that
-    a restart interrupted, that people answered, or that others asked; at most so many at a time,
-    and as many that its own callers started. With 0 that is left to workers elsewhere.
+    With `workers` above 0 this process resumes sessions that are `ready` after a restart, an answer
+    of a person or a question of another agent: at most so many at a time, and as many runs of its
+    own callers. With 0 this is left to other workers.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class TenantService:
         self.tenant = tenant
         self.config: RunConfig = tenant_config(project.settings, tenant)
         self.app = tenant_app(project.settings.app, tenant)
-        """Whose memory and `app:` state this is."""
+        """The owner of the memory and the `app:` state."""
         self.hub = EventHub(store)
         self.tails = SessionTails(store, self.hub)
         found = check_labels(labels, "the labels of a server")
@@ -127,7 +127,7 @@ class TenantService:
     async def check_writable(self) -> None:
         """`StoreError` if nothing can be written to the store now.
 
-        Whoever asks while it is being tried waits for the next try, which is one for all of them.
+        Callers that ask during a try share the next one.
         """
         asked = self._tries
         async with self._trying:
@@ -213,7 +213,7 @@ class Service:
 
     @property
     def tenant_services(self) -> Mapping[str, TenantService]:
-        """Those that are open, by tenant."""
+        """The open tenant services, by tenant."""
         return MappingProxyType(self._desks)
 
     def each_tenant(self, watch: Callable[[TenantService], None]) -> None:
@@ -251,7 +251,7 @@ class Service:
         return self._desks[tenant]
 
     async def end_streams(self) -> None:
-        """Take nothing new, and end what only shows: whoever watches goes on elsewhere."""
+        """Refuse new work, and end all streams: watchers reconnect to another server."""
         self.is_stopping = True
         for desk in list(self._desks.values()):
             await desk.end_streams()
@@ -267,7 +267,8 @@ class Service:
     async def __aenter__(self) -> Self:
         """Open the desks of all who have keys that are good, so that their sessions go on.
 
-        A tenant whose store cannot be opened is told so when it calls; the others do not notice.
+        A tenant whose store cannot be opened gets the error with its requests; others are not
+        affected.
         """
         main = await self.tenant_service()
         now_us = await main.store.now_us()

@@ -14,7 +14,7 @@ from ekiden.tracing.otel.follower import OtelFollower
 _log = logging.getLogger("ekiden.otel")
 
 TENANT = "ekiden.tenant"
-"""The attribute of every span that tells whose it is."""
+"""The attribute of every span that names its tenant."""
 _GRACE_S = 1.0
 
 
@@ -49,9 +49,9 @@ class Telemetry:
         self._is_wanted = is_wanted()
 
     def watch(self, desk: Watched) -> None:
-        """Send what happens there; a second call does nothing.
+        """Send the tenant's spans; a second call does nothing.
 
-        If it cannot be done, that is logged, and the rest goes on.
+        A failure is logged and affects nothing else.
         """
         if not self._is_wanted or desk.tenant in self._followers:
             return

@@ -261,7 +261,7 @@ class Workforce:
         self._telemetry.watch(served)
 
     async def _close(self, store: Store) -> None:
-        """Close it to the end, also if nobody wants to wait for that any longer."""
+        """Close it completely, even if the caller no longer waits."""
         with suppress(EkidenError):
             _, cancelled = await to_the_end(store.close())
             if cancelled is not None:

@@ -272,9 +272,9 @@ def own_tools(definition: AgentDefinition) -> set[str]:
 def _let_ask(
     definition: AgentDefinition, agents: Mapping[str, Agent[Any]], problems: list[Problem]
 ) -> None:
-    """Say whom the agent may ask and tell, without those who are not there.
+    """Set the agents that the agent may ask and tell, without missing ones.
 
-    That there are none, and other faults of them, the checks of the files said.
+    The checks of the files have already reported missing agents and other faults.
     """
     agent = agents[definition.name]
     agent.can_ask = _there(definition, definition.can_ask, agents)
@@ -301,10 +301,10 @@ def _let_supervise(
     agents: Mapping[str, Agent[Any]],
     default_agent: str | None,
 ) -> None:
-    """Say to whom the agent gives tasks, without those who are not there.
+    """Set the agents that get tasks, without missing ones.
 
-    That there are none, and other faults of them, the checks of the files said. The demo's model
-    cannot plan: a supervisor that would have it has none, and splits requests by rules.
+    The checks of the files have already reported missing agents and other faults. The demo's model
+    cannot plan: a supervisor with it has no model, and splits requests by rules.
     """
     said = definition.supervisor
     names = [] if said is None else member_names(definition, definitions)

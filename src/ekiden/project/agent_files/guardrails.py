@@ -122,7 +122,7 @@ class _Maker:
 
 
 def _stand_in(name: str) -> Callable[..., Any]:
-    """A validator that nobody has imported."""
+    """A validator that is not imported."""
 
     def refuse(*given: Any) -> Any:
         raise UserError(f"{name} was not imported, as the project was only looked at")

@@ -19,7 +19,7 @@ ImportStatus: TypeAlias = Literal["written", "replaced", "exists", "refused", "n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedFile:
-    """What became of one file."""
+    """The result for one file."""
 
     source: Path
     status: ImportStatus

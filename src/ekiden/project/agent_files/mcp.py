@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ekiden.tools.mcp import McpServer, McpTools
 
 SLOW_S = 1.0
-"""After this long somebody who waits is told what for."""
+"""After this long a message says what is waited for."""
 
 
 async def serve(

@@ -1,8 +1,8 @@
 """`ekiden bench load`: many open sessions in one database, and worker processes that share them.
 
-First all sessions get a message, with no worker there; then the workers do what is to be done, and
-nobody else has anything to do: that is their throughput. Then messages come one by one, at a part
-of that pace, to sessions that were open before: that is how long one waits for its outcome.
+First all sessions get a message without any worker; then the workers handle them, and nothing else
+runs: this is the throughput. Then messages arrive one by one, at a fraction of that rate, in
+sessions that were open before: this is the latency.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class _Load:
         }
 
     async def _open(self) -> dict[str, Any]:
-        """A message for every session; nobody answers yet."""
+        """Send a message to every session, before any worker runs."""
         self._note(f"opening {self._size.sessions} sessions")
         numbers = iter(range(self._size.sessions))
         began = time.perf_counter()

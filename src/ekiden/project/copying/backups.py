@@ -98,7 +98,7 @@ def _is_dump(file: Path) -> bool:
 
 
 def _url(file: Path) -> str:
-    """The file as an address that is nothing else, whatever it is called."""
+    """The file as an address that cannot mean anything else."""
     return f"sqlite:///{file}"
 
 

@@ -74,12 +74,11 @@ async def copy_store(
 ) -> CopyReport:
     """Copy everything from a SQLite store to PostgreSQL, and compare the two.
 
-    Each tenant's store is copied as it was at one moment, whatever is written meanwhile, and the
-    source is not changed. All targets are marked as unfinished at the beginning; nobody can use
-    them until all was written, compared row by row and its audit verified. A copy that was killed
-    is begun anew with `resume`, from the same source: what it left is removed first, so that two
-    moments are never mixed. With `final` nothing may be left behind in the source: when all is
-    written, every source is read again and must be as it was.
+    Each tenant's store is copied as it was at one moment, and the source is not changed. All
+    targets are marked as unfinished first; they cannot be used until everything is written,
+    compared row by row and the audit verified. After a kill, `resume` starts the copy again from
+    the same source and removes the old rows first, so that two moments are never mixed. With
+    `final` every source is read again at the end and must be unchanged.
 
     `StoreNotEmpty`, `StoreUnfinished`, `CopyDiffers`, `SourceInUse`, `NotCopyable`,
     `StoreUnavailable`, `UserError`. For example::
@@ -167,8 +166,8 @@ async def _check_places(
 
 
 async def _fill(part: _Part, *, final: bool) -> tuple[CopiedTenant, Mapping[str, str]]:
-    """Write everything to a target that has its mark, and compare; what became of it, and what
-    `_reading_of` says of the source."""
+    """Write everything to a marked target, and compare; returns the result, and what
+    `_reading_of` returns for the source."""
     async with part.source as source, part.target as target:
         facts = await check_source(source, final=final)
         numbers = await source.numbers()
@@ -230,8 +229,7 @@ async def _compare(part: _Part, written: Mapping[TableName, Tally]) -> Verificat
 
 
 async def _check_unchanged(part: _Part, read: Mapping[str, str]) -> None:
-    """`SourceInUse` if the source is not as it was `read`, in any row, or somebody has something
-    there."""
+    """`SourceInUse` if any row of the source differs from what was `read`, or it has leases."""
     async with part.source as source:
         facts = await check_source(source, final=True)
         now = _reading_of(await _tallied(part, source, _rows(facts)), await source.numbers())

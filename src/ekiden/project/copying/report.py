@@ -39,8 +39,8 @@ class CopiedTenant:
     audit: Verification
     """Of the target. The rows are the source's, so what is broken here was broken there."""
     leases: int
-    """Sessions that somebody worked at in the source when the copy began: what is done there from
-    then on is not in the copy."""
+    """Sessions with a lease in the source when the copy began: their later work is not in the
+    copy."""
     later: Mapping[str, int]
     """Rows by table that the source has more, or fewer, than it had when the copy began."""
 

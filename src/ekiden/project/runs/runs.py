@@ -1,8 +1,8 @@
-"""Runs that a door starts for others: they go on whether or not anybody waits for them.
+"""Runs that an interface starts for its callers; they survive a disconnect.
 
-A run begins in this process, in the transaction that stores its message, and is worked on in a task
-of its own. Whatever happens to the process, the session stays `ready` in the store, so that a
-worker, here after a restart or elsewhere, goes on with it.
+A run begins in this process, in the transaction that stores its message, and runs in its own task.
+If the process dies, the session stays `ready` in the store, and any worker, or this process after a
+restart, resumes it.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ class RunOrder:
     session_id: str | None = None
     """`None`: a new session."""
     to: str | None = None
-    """An agent's name, ``auto`` for the router; `None`: who has the session."""
+    """An agent's name, ``auto`` for the router; `None`: the session's active agent."""
     strategy: Strategy | None = None
     user_id: str | None = None
-    """Whose a new session is."""
+    """The owner of a new session."""
     title: str | None = None
     correlation_id: str | None = None
     priority: int | str = "normal"
@@ -132,9 +132,9 @@ class Runs:
         stop_elsewhere: Callable[[str], Awaitable[bool]] | None = None,
         serves: Collection[str] | None = None,
     ) -> None:
-        """`stop_elsewhere` stops whoever else in this process works on a session, and says whether
-        anybody did: the desk's worker. `serves`: the agents that may be run here; what others get
-        is left to workers."""
+        """`stop_elsewhere` stops the tenant's own worker if it runs a session in this process, and
+        returns whether it did. `serves`: the agents that may run here; other agents are left to
+        workers."""
         self._store = store
         self._team = team
         self._tails = tails
@@ -148,7 +148,7 @@ class Runs:
         """Left to workers since there was room, here or in the line."""
         self._stopping = asyncio.Event()
         self._ended: dict[str, Run] = {}
-        """By id, runs that ended here and whose stream is about to tell it."""
+        """By id, runs that ended here and whose stream has not shown the end yet."""
 
     @property
     def active(self) -> int:
@@ -156,10 +156,10 @@ class Runs:
         return len(self._tasks)
 
     async def start(self, order: RunOrder) -> StartedRun:
-        """Store the message and let the run begin; it goes on when the caller goes away.
+        """Store the message and start the run, which survives a disconnect of the caller.
 
-        A session that is run, or will be, is busy; what waits for people is broken off. Raises what
-        `Runner.run` does before it begins: `SessionBusy`, `UnknownAgent`, `UserError`;
+        A session with a current or queued run is busy; a run that waits for people is ended. Raises
+        what `Runner.run` raises before it begins: `SessionBusy`, `UnknownAgent`, `UserError`;
         `ServerStopping`, and `TooManyRequests` if too many wait already.
         """
         return await self._start(order, is_new=order.session_id is None)
@@ -219,10 +219,10 @@ class Runs:
     async def resume(
         self, session_id: str, *, limits: Mapping[str, float] = _NO_LIMITS
     ) -> StartedRun:
-        """Go on with the session's unfinished run, with these limits instead of those that it had;
-        `UserError` if there is none.
+        """Resume the session's unfinished run with these limits instead of its own; `UserError` if
+        there is none.
 
-        `SessionBusy` if somebody works on it.
+        `SessionBusy` while another task or process runs it.
         """
         self._check_open()
         await take_back(self._store, session_id)
@@ -245,9 +245,9 @@ class Runs:
     ) -> HandoffResult:
         """Hand the session to an agent, which works on it here within these limits.
 
-        As `HandoffController.start`, but after `wait_s` seconds it is told as it stands, as soon as
-        it is on record; the agent goes on when the caller goes away. If too many are worked on here
-        already, the agent's work is left to workers.
+        As `HandoffController.start`, but returns the recorded state after `wait_s` seconds; the
+        agent continues after a disconnect of the caller. If too many runs are active here, the
+        agent's work is left to workers.
         """
         self._check_open()
         options = self._options(None, limits)
@@ -297,12 +297,12 @@ class Runs:
         return run
 
     async def read_ended(self, run_id: str) -> Run:
-        """`read`, for whoever has just followed the run to its end."""
+        """`read`, for a caller that has just followed the run to its end."""
         return self._ended.pop(run_id, None) or await self.read(run_id)
 
     async def wait(self, run_id: str, *, timeout_s: float) -> Run:
-        """The run once nobody works on it, or as it stands when the time is over, or when the
-        server stops."""
+        """The run when it is no longer active, or its state when the time is over or the server
+        stops."""
         session_id, number = parse_run_id(run_id)
         clock = asyncio.get_running_loop()
         deadline = clock.time() + timeout_s
@@ -337,9 +337,9 @@ class Runs:
         """What happens in the run: its events after the one numbered `after`, or from its message
         on, and deltas of answers between them.
 
-        Ends when nobody works on the run any more; with `through_waits` only when it has an
-        outcome for which nobody has to be waited. Also ends when the server stops: `read` tells
-        which it was. `None`: nothing happened for `quiet_s` seconds. The first `anext` raises
+        Ends when the run is no longer active; with `through_waits` only at an outcome other than
+        waiting for people. Also ends when the server stops; `read` shows which it was. `None`:
+        nothing happened for `quiet_s` seconds. The first `anext` raises
         `RunNotFound`, `SessionNotFound`.
         """
         watch = self._watch(run_id, through_waits=through_waits, quiet_s=quiet_s)
@@ -364,10 +364,10 @@ class Runs:
     async def cancel(self, run_id: str) -> Run:
         """Stop the run; its work is kept, and it can be resumed. One that is over stays as it is.
 
-        What it asked people and agents is withdrawn. If another process works on it, that is asked
-        to stop, durably: should it die, whoever takes the session over stops it. So is code here
-        that does not let go. The answer tells how the run stands after some seconds at the latest;
-        a program that runs the session by itself heeds no such requests.
+        Its questions to people and agents are cancelled. A request to stop is stored for another
+        process that runs it; if that process dies, the next owner of the session stops it. The same
+        holds for code here that ignores cancellation. Returns the state of the run after some
+        seconds at most; a program that runs the session by itself ignores such requests.
         """
         began = asyncio.get_running_loop().time()
         run = await self.read(run_id)
@@ -388,8 +388,7 @@ class Runs:
         return replace(run, status="stopped") if run.is_active else run
 
     async def stop_here(self, session_id: str) -> bool:
-        """Stop whatever is worked on here for the session; whether there was anything, and is no
-        more."""
+        """Stop the session's work in this process; returns whether there was any and it stopped."""
         mine = self._tasks.of_session(session_id)
         if mine is None or not await mine.stop(left_as="idle", patience_s=_SHORT_PATIENCE_S):
             return False
@@ -397,7 +396,7 @@ class Runs:
         return True
 
     def refuse_new(self) -> None:
-        """From now on, start nothing, and let nobody wait."""
+        """From now on start nothing, and end all waits."""
         self._stopping.set()
 
     async def drain(self, grace_s: float) -> None:
@@ -541,8 +540,8 @@ _SHORT = 100
 
 @asynccontextmanager
 async def _made_ready(options: RunOptions, session: Session) -> AsyncIterator[RunState]:
-    """The unfinished run, and in the store as well: from then on a worker goes on with it if this
-    process dies, and nobody takes its earlier outcome for the one that is to come."""
+    """Mark the run as unfinished in the store too: a worker resumes it if this process dies, and
+    its earlier outcome is not taken for the new one."""
     async with resumed(options, session) as run:
         patch = SessionPatch(status="ready", outcome="", cursor=run.cursor.to_json())
         await run.store.commit(run.claim, Commit(patch=patch, events=()))

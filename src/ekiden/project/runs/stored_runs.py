@@ -87,8 +87,8 @@ def _own_status(row: SessionRow) -> RunStatus:
 async def until_free(
     store: Store, session_id: str, *, number: int | None = None, timeout_s: float = math.inf
 ) -> None:
-    """Wait until nobody works on the session any more, or on its run of this number, or the time
-    is over. `SessionNotFound`."""
+    """Wait until the session, or its run of this number, is no longer active, or the time is over.
+    `SessionNotFound`."""
     clock = asyncio.get_running_loop()
     deadline = clock.time() + timeout_s
     while (left_s := deadline - clock.time()) > 0:

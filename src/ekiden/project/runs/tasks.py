@@ -35,7 +35,7 @@ _LOOK_EVERY_S = 0.25
 
 @dataclass(slots=True, eq=False)
 class RunTask(SessionTask):
-    """Somebody who works on a run, or waits until the session is free for it."""
+    """A task that runs a session, or waits until it is free."""
 
     session_id: str = ""
     number: int | None = None
@@ -47,7 +47,7 @@ class RunTask(SessionTask):
 
 
 class RunTasks:
-    """Owns the tasks: none of them is stopped because whoever began it went away."""
+    """Owns the tasks: a disconnect of the caller does not stop them."""
 
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[None], RunTask] = {}
@@ -85,8 +85,8 @@ class RunTasks:
         return None
 
     async def drain(self, grace_s: float) -> None:
-        """Wait for all, and cancel those that are not over in time; code that does not let go then
-        is not waited for."""
+        """Wait for all tasks, and cancel those that are not done in time; do not wait for code that
+        ignores cancellation."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace_s)
         left = list(self._tasks)
@@ -104,11 +104,11 @@ async def is_stopped(
     *,
     began: float,
 ) -> bool:
-    """Stop the run if nobody has it, or ask the process that has it; whether it is stopped then.
+    """Stop a run without an owner, or request it from its owner; returns whether it is stopped.
 
-    If its owner dies or lets go of it meanwhile, `stop_suspended` stops it here. If nobody does in
-    time, the request stays in the store until somebody has seen to it. The time is that since
-    `began`, as the loop tells it.
+    If the owner dies or releases the session meanwhile, `stop_suspended` stops the run here. After
+    the time, which starts at `began` on the loop's clock, the request stays in the store until a
+    process handles it.
     """
     clock = asyncio.get_running_loop()
     deadline = began + _PATIENCE_S
@@ -134,7 +134,7 @@ async def is_stopped(
 
 
 def _is_over(row: SessionRow, number: int) -> bool:
-    """Whether nobody works on the session's run of that number, and nobody will by himself."""
+    """Whether the session's run of that number is neither active nor going to resume by itself."""
     return run_number(row) != number or row.status == "idle"
 
 
@@ -176,17 +176,17 @@ def go_on(
 async def ended(
     team: Team | Agent[Any], session: Session, row: SessionRow, *, config: RunConfig
 ) -> RunResult:
-    """The session's last run, which somebody else took to an outcome."""
+    """The session's last run, which another process finished."""
     options = RunOptions(root=team, config=config)
     return RunResult(await ended_run(options, session.store, row))
 
 
 _LEAVING_S = 1.0
-"""How long whoever has stored the end of a run takes to let go of it."""
+"""How long the owner of a session may take to release it after the end of a run."""
 
 
 class RunWatch:
-    """Follows one run of a session, whoever works on it."""
+    """Follows one run of a session, in any process."""
 
     def __init__(
         self, store: Store, tails: SessionTails, run_id: str, *, through_waits: bool, quiet_s: float
@@ -245,7 +245,7 @@ class RunWatch:
                 return
 
     async def _end(self) -> int | None:
-        """The number of the run's last event; `None` while it goes on."""
+        """The number of the run's last event; `None` while it is active."""
         here = self.here
         if here is not None and here.run is not None:
             if here.run.outcome is None and not here.task.done():

@@ -147,7 +147,7 @@ def _fault(settings: Settings, known: Mapping[str, Scope]) -> str | None:
 
 
 def _budget_fault(settings: Settings, known: Mapping[str, Scope]) -> str | None:
-    """Why somebody who has a budget cannot have one."""
+    """Why a budget's owner cannot have one."""
     for name in settings.limits.agents:
         if name not in known:
             listed = ", ".join(sorted(known)[:_LISTED]) or "none"

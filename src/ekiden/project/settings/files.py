@@ -289,7 +289,7 @@ def _is_still_there(descriptor: int, lock: Path) -> bool:
 
 
 MAX_PROBLEMS = 100
-"""That are told of one file; whoever wrote more has another kind of file."""
+"""The most problems reported for one file; with more it is probably another kind of file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

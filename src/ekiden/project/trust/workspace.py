@@ -195,10 +195,9 @@ def inspect_workspace(
 ) -> Workspace:
     """What in the folder `root` needs trust; nothing of it is run.
 
-    `loaded` are its settings as they hold, by default as its files say; `files` its agents, where
-    somebody has read them. With `team`, which the caller names, neither the setting of this name
-    nor the agents' files are used. A project in the home folder is the user's own. Raises what
-    `load_settings` does.
+    `loaded` are its settings, by default from its files; `files` are its agent files, if already
+    read. With `team`, neither the setting of this name nor the agent files are used. A project in
+    the home folder is the user's own. Raises what `load_settings` raises.
     """
     places = settings_files(root, home)
     loaded = load_settings(root, environ={}, home=home) if loaded is None else loaded

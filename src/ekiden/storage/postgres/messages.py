@@ -19,8 +19,8 @@ from ekiden.storage.values import check_settle, is_late, json_text
 
 WRITES_EVENTS = "writer as (delete from events where false)"
 """Deletes nothing, but locks the table like a writer, before the transaction has a number. So
-`feed` knows the transactions that may still add events with a lower number. The first statement of a
-transaction that adds events has this or writes to the table itself."""
+`feed` knows the transactions that may still add events with a lower number. The first statement of
+a transaction that adds events has this or writes to the table itself."""
 
 _WAITS = "messages join sessions as woken on woken.id = session_id where key"
 _LOCK_SESSIONS = f"""
