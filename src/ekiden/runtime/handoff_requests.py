@@ -40,7 +40,7 @@ _A_WORKER = "a worker that will take it up"
 
 
 class HandoffRequestRunner:
-    """A request on its way: done here if nobody runs the session, else left to whoever does."""
+    """Serves one request: here if no process runs the session, else by the process that does."""
 
     def __init__(
         self,
@@ -65,7 +65,8 @@ class HandoffRequestRunner:
         began = self._config.clock.monotonic()
         self._deadline = began + asked.wait_s
         self._waits_until = None if wait_s is None else began + wait_s
-        """When it is told as it stands, and left to whoever runs the session."""
+        """When the requester gets the current status, and the request is left to the session's
+        owner."""
 
     async def finish(self, *, run: bool) -> HandoffResult:
         """See to it that it is done, and say what came of it.
@@ -100,9 +101,10 @@ class HandoffRequestRunner:
                 return result
 
     async def withdraw(self, state: RequestState, *, why: str = "") -> HandoffResult:
-        """Nobody is to take the request up any more; if somebody did, what came of that.
+        """Withdraw the request; returns its result if it was taken up before.
 
-        If nobody runs the session it is put on record here, else whoever does so does that.
+        If no process runs the session, the withdrawal is recorded here, else by the process that
+        does.
         """
         document = await self._document()
         asked = self._asked
@@ -127,7 +129,7 @@ class HandoffRequestRunner:
         return record.result() if record is not None and is_over else await self._told(asked)
 
     async def _leave(self) -> None:
-        """Ask whoever runs the session."""
+        """Ask the process that runs the session."""
         due_us = await self._store.now_us() + round(self._asked.wait_s * 1e6)
         asked = self._asked = replace(self._asked, due_us=due_us)
         fault_point("handoff.request.before_write")
@@ -156,8 +158,8 @@ class HandoffRequestRunner:
             return None
 
     async def _check_approval(self, row: SessionRow, *, run: bool) -> None:
-        """`SessionBusy` while a person is asked about this handoff, or a worker is to go on with
-        what they said: the run that asked them waits, and not whoever wants the handoff."""
+        """`SessionBusy` while a person is asked about this handoff, or a worker has to act on the
+        answer: the run that asked waits for it, not the requester."""
         for question in questions_about(open_questions(row), self._asked.id).values():
             item = await read_item(self._store, question.id)
             if item is not None and item.status == "open":
@@ -170,9 +172,9 @@ class HandoffRequestRunner:
         return is_taken_up(tried_in(row.cursor), self._asked)
 
     def _check_calls(self, row: SessionRow) -> None:
-        """`SessionBusy` if a worker is to finish first what somebody left half done.
+        """`SessionBusy` if a worker has to finish interrupted calls first.
 
-        To be asked before the session is taken again, which would keep the worker from it.
+        Checked before the session is claimed again, which would block the worker.
         """
         if self._has_to_wait(row):
             raise SessionBusy(row.id, owner=_A_WORKER, free_in_s=_LONGEST_WAIT_S)
@@ -181,7 +183,7 @@ class HandoffRequestRunner:
         return not self._asked.is_urgent and has_calls_left(row)
 
     async def _finish_calls(self, here: RunState) -> None:
-        """Go on with the run as whoever left it would: it serves the request after the step."""
+        """Resume the interrupted run; it serves the request after the step."""
         if not self._is_left:
             await self._leave()
         here.interruption.want(at_once=False)
@@ -219,9 +221,9 @@ class HandoffRequestRunner:
         return record.result()
 
     async def _cancel(self, here: RunState, taken: list[DocumentWrite], *, was_open: bool) -> None:
-        """Undo the handoff; whoever gets the session back goes on with it, if the run is not over.
+        """Roll back the handoff; the source resumes the session, if the run is not over.
 
-        With `was_open` it may be that only the end of a rollback was missing.
+        With `was_open`, possibly only the end of a rollback is missing.
         """
         if not await undo(here, self._asked, taken):
             for each in taken:
@@ -250,10 +252,10 @@ class HandoffRequestRunner:
                 pass
 
     async def _outcome(self, *, run: bool) -> HandoffResult:
-        """What came of a request that somebody took up; waited for while the session is run.
+        """The result of a request that was taken up; waits while the session runs.
 
-        What was begun by somebody who died is finished here. What stays open though the run is
-        over, for want of a budget for example, is told as it stands.
+        What a dead process began is finished here. What stays open after the run, for example
+        without a budget, is returned with its current status.
         """
         while True:
             row = await self._store.get(self._session_id)
@@ -283,7 +285,7 @@ class HandoffRequestRunner:
         return taken
 
     async def _take_over(self, handoff_id: str, *, run: bool) -> None:
-        """Go on where somebody left the session; `SessionBusy`."""
+        """Resume an interrupted session; `SessionBusy`."""
         claim, row = await self._claim()
         async with owned(self._store, claim) as hold:
             here = await opened_for_handoff(self._options, self._store, claim, row, hold=hold)
@@ -312,7 +314,7 @@ class HandoffRequestRunner:
         return None
 
     async def _told(self, asked: Asked) -> HandoffResult:
-        """The result of a request that nobody took up."""
+        """The result of a request that was not taken up."""
         source = asked.source or (await self._store.get(self._session_id)).agent
         failure: HandoffFailure = asked.why_withdrawn(source)
         return HandoffResult(
@@ -325,7 +327,7 @@ class HandoffRequestRunner:
         )
 
     async def _standing(self) -> HandoffResult:
-        """What is known of a request that still waits for whoever runs the session."""
+        """The status of a request that still waits for the session's owner."""
         if self._asked.cancel is not None:
             return (await read_handoff(self._store, self._asked.cancel)).result()
         return (await read_handoff(self._store, self._asked.id)).result()

@@ -1,8 +1,9 @@
-"""Handoffs of sessions that are live: people talk to the active agent over an open connection.
+"""Handoffs of live sessions: people talk to the active agent over an open connection.
 
-No steps are taken there, and nobody could resume them. But handoffs are checked and recorded by the
-controller, as all are. A target has the conversation at once, so a handoff is completed in the
-transaction that makes it. The conversation goes on while people are asked for approval.
+A live session takes no steps, and no process could resume them. Its handoffs are checked and
+recorded by the controller, as all are. A target has the conversation at once, so a handoff is
+completed in the transaction that makes it. The conversation continues while people are asked for
+approval.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ async def hand_over(run: RunState, attempt: Attempt) -> LiveHandoff:
 
 
 async def refuse_at_once(run: RunState, attempt: Attempt, exc: Exception) -> LiveHandoff:
-    """Record that the handoff is not made, without asking anybody."""
+    """Record that the handoff is refused, without asking people or user code."""
     attempt.begin(run)
     attempt.validate()
     refuse(run, attempt, exc)
@@ -91,7 +92,7 @@ async def is_decided(run: RunState) -> bool:
 
 
 async def news(run: RunState) -> None:
-    """Wait until anybody changed anything, or a deadline may have passed."""
+    """Wait until the store changes, or a deadline may have passed."""
     await run.store.wait_for_change(await seconds_to_timer(run.store, _LONGEST_WAIT_S))
     await run_timers(run.store)
 
@@ -102,7 +103,7 @@ def begin_chain(run: RunState) -> None:
 
 
 async def end_live(run: RunState) -> None:
-    """The connection is closed: nobody waits for approval any more."""
+    """The connection is closed: withdraw open approvals."""
     if run.cursor.handoffs.tried or run.cursor.questions.open:
         # What cannot be stored now, whoever takes the session next does.
         with suppress(SessionError, StoreError):

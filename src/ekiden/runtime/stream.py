@@ -62,7 +62,7 @@ class EventStream(Generic[T]):
         await self._pipe.ended()
 
     def stop(self) -> None:
-        """End the stream as soon as possible, for whoever reads it."""
+        """End the stream as soon as possible, for its reader."""
         self._pipe.stop()
 
     def __del__(self) -> None:
@@ -96,7 +96,7 @@ class _Pipe:
         return await self._slot
 
     async def ended(self) -> None:
-        """Return when nobody reads the run any more."""
+        """Return when the run has no reader any more."""
         if self.task is not None:
             await asyncio.wait({self.task})
 
@@ -195,7 +195,7 @@ class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
         self._open_run = open_run
         self._run: RunState | None = None
         self._stream: ref[EventStream[Event | ModelDelta]] | None = None
-        """Weak: a stream that whoever read it forgot is to end."""
+        """Weak: a stream that its reader dropped has to end."""
         self._cancelled = False
         self._depths: dict[str, int] = {}
         """By session of an agent that answers this run."""

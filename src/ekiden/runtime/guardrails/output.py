@@ -1,7 +1,7 @@
 """Output guardrails: may this answer be seen?
 
-They look at an answer before it is recorded: one that is rejected never was said. All of them are
-asked, so that whoever is told what is wrong is told everything.
+They check an answer before it is recorded: a rejected answer was never said. All of them are asked,
+so that the model learns of everything that is wrong.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ async def judge(
 
 
 def _check_form(run: RunState, outcome: Done | Refused, response: ModelResponse) -> None:
-    """What stands beside a structured answer would be seen by nobody who checks."""
+    """`ModelBehaviorError` for text beside a structured answer, which no guardrail would check."""
     if isinstance(outcome, Done) and is_structured(run.agent.output_type):
         texts = [each for each in response.output if is_message(each) and checked_text([each])]
         if len(texts) > 1:
@@ -152,7 +152,7 @@ def _place(run: RunState, guardrail: OutputGuardrail[Any]) -> str:
 
 
 def _ends(run: RunState, guardrail: OutputGuardrail[Any], found: _Found) -> bool:
-    """Whether nobody is asked again; a model cannot mend a guardrail that crashes."""
+    """Whether the model is not asked again: it cannot mend a guardrail that crashes."""
     if guardrail.on_failure == "reject" or isinstance(found, GuardrailFailed):
         return True
     return run.cursor.guardrails.repairs.get(_place(run, guardrail), 0) >= guardrail.tries
@@ -268,8 +268,8 @@ async def approve(
 ) -> dict[str, Any] | None:
     """The `details` of the event with the active agent's answer, if it may be recorded.
 
-    Nobody can be asked again: what is to be repaired is rejected. Raises
-    `OutputGuardrailTripwireTriggered` or `GuardrailFailed`, which are stored then.
+    The agent cannot be asked again, so what would be repaired is rejected. Raises
+    `OutputGuardrailTripwireTriggered` or `GuardrailFailed`, which are stored.
     """
     if run.config.output_guardrails or run.agent.output_guardrails:
         details = tell_findings(run, details, await approved(run, output))

@@ -47,7 +47,7 @@ class Before:
         )
 
     def restore(self, run: RunState) -> None:
-        """As if nobody had tried."""
+        """Restore the state, as if there had been no attempt."""
         if run.variables.now() != self.variables:
             run.variables.go_back(self.variables)
         cursor = run.cursor
@@ -101,8 +101,8 @@ def record_brought(run: RunState, attempt: Attempt) -> None:
 
 
 def joined_chain(given: Sequence[str], chain: Sequence[str]) -> list[str]:
-    """The chain with everybody before it who had the task elsewhere: nobody counts less often than
-    in either of the two."""
+    """The chain, preceded by earlier agents of the task; each appears at least as often as in
+    either of the two."""
     missing = Counter(given) - Counter(chain)
     earlier = []
     for name in given:

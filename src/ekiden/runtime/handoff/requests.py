@@ -93,7 +93,7 @@ async def _serve(run: RunState, document: Document) -> None:
 
 
 async def settle_rollback(run: RunState) -> None:
-    """Finish the rollback that somebody began: only then it is clear who has the session."""
+    """Finish the rollback that is under way: only then it is clear which agent has the session."""
     while run.outcome is None and run.is_undoing:
         await finish_rollback(run)
 
@@ -106,12 +106,11 @@ async def make(
     release: bool = False,
     may_wait: bool = True,
 ) -> bool:
-    """Hand over as it was asked for; False if that is refused, which is then stored.
+    """Make the requested handoff; False if it is refused, which is stored.
 
-    Without `may_wait` there is no run that could wait for a person who has to confirm it: what
-    nobody can say yes to now is refused. The document of the request is gone with either: `taken`
-    is part of its transaction. What goes wrong in code of the team is a refusal, too: a request
-    that nobody can serve would be tried again for ever.
+    Without `may_wait` no run can wait for a person's approval: a handoff that needs one is refused.
+    The document of the request is removed in either case: `taken` is part of the transaction. An
+    error in user code is also a refusal, because the request would be retried for ever.
     """
     standing = Standing.of(run)
     problem: Exception | None = None
@@ -210,9 +209,9 @@ def target_of(run: RunState, asked: Asked) -> Agent[Any]:
 
 
 def is_hopeless(run: RunState, asked: Asked) -> bool:
-    """Whether it would be refused whatever anybody who is asked says.
+    """Whether the request would be refused, whatever people and targets answer.
 
-    For such a request nobody is interrupted: it is refused at the end of the step.
+    Such a request does not interrupt the step: it is refused at the end of it.
     """
     if asked.cancel is not None:
         return all(each.id != asked.cancel for each in run.cursor.handoffs.open)
@@ -224,7 +223,7 @@ def is_hopeless(run: RunState, asked: Asked) -> bool:
 
 
 def _check_quickly(run: RunState, asked: Asked) -> None:
-    """`HandoffRefused` for what is clear without asking anybody."""
+    """`HandoffRefused` for checks that need no answer of a person or of user code."""
     cursor = run.cursor
     check_source(run, asked)
     edge = edge_between(run.agent, asked.to)

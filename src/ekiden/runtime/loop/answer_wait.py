@@ -1,7 +1,8 @@
-"""Waiting for answers: a worker leaves the session, everybody else runs whoever is to answer.
+"""Waiting for answers: a worker leaves the session; other processes run the agents that answer.
 
-In a process without workers nobody else would run the agents that are asked. So whoever runs the
-asking session runs theirs, too, and suspends it only when all that is left is to wait for people.
+In a process without workers, no other process would run the agents that are asked. So the process
+that runs the asking session runs theirs as well, and suspends it only when all that is left is to
+wait for people.
 """
 
 from __future__ import annotations
@@ -106,11 +107,11 @@ async def waiting_reason(store: Store, questions: Mapping[str, OpenQuestion]) ->
 
 
 async def _drive(run: RunState, advance: Advance) -> bool:
-    """Run those who are to answer until there is something to collect; `False` if only people can
-    go on.
+    """Run the sessions that answer until there is something to collect; `False` if only people can
+    continue.
 
-    A run that looks at every answer as it comes leaves the others running beside it. Any other
-    collects when all have answered, one answer is enough, or somebody has no more time.
+    A run that processes each answer on arrival leaves the others running concurrently. Any other
+    run collects when all have answered, when one answer is enough, or when one has timed out.
     """
     if await _is_answered(run):
         return True
@@ -131,7 +132,7 @@ async def _drive(run: RunState, advance: Advance) -> bool:
 
 
 async def _start_children(run: RunState, advance: Advance) -> None:
-    """Run the sessions that are to answer and that nobody runs, side by side."""
+    """Run the sessions that have to answer and that no process runs, concurrently."""
     for question in _queries(run):
         if question.session is None or question.session in run.children.tasks:
             continue
@@ -141,7 +142,7 @@ async def _start_children(run: RunState, advance: Advance) -> None:
 
 
 async def _others_at_work(run: RunState) -> bool:
-    """Whether somebody else is to answer, or runs a session that is."""
+    """Whether another process has to answer, or runs a session that does."""
     queries = _queries(run)
     if _on_bus(queries):
         return True
@@ -153,8 +154,8 @@ async def _others_at_work(run: RunState) -> bool:
 
 
 async def _news(run: RunState) -> None:
-    """Return when a session that is run here ends, when anybody changed anything, or when a timer
-    may be due; of many changes not each is worth a look."""
+    """Return when a session of this process ends, when the store changes, or when a timer may be
+    due; many changes are checked together."""
     longest_s = await seconds_to_timer(run.store, _LONGEST_WAIT_S)
     hint = asyncio.create_task(run.store.wait_for_change(longest_s))
     children = set(run.children.tasks.values())
@@ -180,7 +181,7 @@ async def _is_worth_a_look(run: RunState) -> bool:
 
 
 async def _is_cut_off(run: RunState) -> bool:
-    """Whether somebody who still works on an answer has no more time."""
+    """Whether a session that still works on an answer has timed out."""
     keys = [each.id for each in _queries(run) if each.session in run.children.tasks]
     where = MessageFilter(keys=keys, states={"timed_out"})
     return bool(await run.store.find_messages(where, limit=1))
@@ -195,7 +196,7 @@ def _on_bus(queries: Iterable[OpenQuestion]) -> bool:
 
 
 async def _is_under_way(store: Store, row: SessionRow) -> bool:
-    """Whether somebody else works on it, or on something that it waits for."""
+    """Whether another process works on it, or on something that it waits for."""
     if row.owner is not None:
         return True
     if row.status != "waiting":
@@ -226,7 +227,7 @@ async def _can_go_on(store: Store, row: SessionRow) -> bool:
 
 
 async def is_ready(store: Store, session_id: str) -> bool:
-    """Whether a session that waits could go on if somebody ran it."""
+    """Whether a waiting session could continue if it were run."""
     return await _can_go_on(store, await store.get(session_id))
 
 
@@ -305,7 +306,7 @@ async def run_told(run: RunState, advance: Advance) -> None:
 _LOOK_EVERY_S = 1.0
 """After so long the store is looked into, whether it told of a change or not."""
 _REST_S = 0.5
-"""How long to leave alone what cannot be had: the store, or a session that somebody has."""
+"""How long to wait before the store, or a session that another process has, is tried again."""
 
 
 async def check_waits(store: Store, session_id: str) -> None:
@@ -321,10 +322,10 @@ async def until_ready(
     timeout_s: float | None = None,
     on_outage: Callable[[StoreUnavailable], None] | None = None,
 ) -> SessionRow | None:
-    """Return when the session can go on; its row, if somebody else took it to an outcome.
+    """Return when the session can continue; its row, if another process took it to an outcome.
 
-    A store that cannot be reached meanwhile is waited for, too; `on_outage` is told at each try,
-    and the log without it. `TimeoutError`.
+    An unreachable store is waited for as well; each try is reported to `on_outage`, or logged
+    without it. `TimeoutError`.
     """
     async with asyncio.timeout(timeout_s):
         while True:
@@ -347,7 +348,7 @@ async def until_ready(
 async def taken_if_free(
     store: Store, session_id: str, config: RunConfig
 ) -> tuple[Claim, SessionRow] | None:
-    """Take the session; `None` if somebody else was quicker, or the store cannot be reached."""
+    """Claim the session; `None` if another process was quicker, or the store cannot be reached."""
     try:
         claim, row = await claimed(store, session_id, replace(config, on_busy="refuse"))
         if not _is_over(row):
@@ -359,5 +360,5 @@ async def taken_if_free(
 
 
 def _is_over(row: SessionRow) -> bool:
-    """Whether its run came to an outcome for which nobody has to be waited."""
+    """Whether its run reached an outcome that waits for nothing."""
     return row.status == "idle" and not is_left(row)

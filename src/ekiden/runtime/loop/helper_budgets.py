@@ -1,9 +1,9 @@
-"""A limit of the run that is reached while others work for it.
+"""Limits of a run that are reached while other sessions work for it.
 
-Whoever was asked spends what the asker has left. If that is used up, it has not failed: it stops
-where it is and gives no answer, and the asker, as soon as nobody else works for it, is out of
-budget, too. Its questions stay open. When it is resumed with a higher limit, those who were asked
-go on where they were, with what there is now.
+An asked agent spends what the asker has left. If that is used up, it has not failed: it stops where
+it is and gives no answer. The asker is out of budget as well, as soon as no other agent works for
+it. Its questions stay open. When it is resumed with a higher limit, the asked agents resume with
+what there is now.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ async def revive_helpers(run: RunState) -> None:
 
 
 async def _revive(run: RunState, question: OpenQuestion) -> None:
-    """Make the session ready again; one that somebody has goes on anyway."""
+    """Make the session ready again; one that a process has continues anyway."""
     assert question.session is not None
     with suppress(SessionError):
         try:

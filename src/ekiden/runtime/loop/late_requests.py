@@ -20,10 +20,10 @@ _log = logging.getLogger("ekiden.runtime")
 
 
 async def serve_left(run: RunState) -> None:
-    """Hand the session of a run that is over to whom somebody wants; others do the work.
+    """Serve a handoff request after the end of the run; another process runs the target.
 
-    Whoever asked may wait for it and be quicker, or may have gone. What cannot be done here is left
-    to whoever runs the session next.
+    The requester may wait for it and be quicker, or may be gone. What cannot be done here is left
+    to the next owner of the session.
     """
     try:
         for document in await requests_of(run.store, run.session_id):

@@ -33,7 +33,7 @@ from ekiden.storage.base import MessageFilter, MessageSettle, StoredMessage
 from ekiden.tools.output import to_jsonable
 
 _ENDS_ASKER = "ends_asker"
-"""In an answer: the failure is that of whoever asked, too; no model can do anything about it."""
+"""In an answer: the failure also fails the asker, because no model can do anything about it."""
 
 
 async def collect_answers(run: RunState) -> bool:
@@ -133,7 +133,7 @@ def _store_answer(
 async def _count_unanswered(
     run: RunState, question: OpenQuestion, message: StoredMessage | None
 ) -> None:
-    """What was used by somebody who did not answer in time is told by its session."""
+    """Count what a session used that did not answer in time, from its row."""
     if question.session is None or message is None or message.state != "timed_out":
         return
     await run.children.stop(question.session)
@@ -152,8 +152,8 @@ def _count_in(run: RunState, question: OpenQuestion, spent: dict[str, Any] | Non
 
 
 def count_used(run: RunState, question: OpenQuestion, used: Usage, seconds: float) -> None:
-    """What whoever answers used is the run's, too, as far as it was not counted before; its time as
-    far as nobody else's covers it."""
+    """Add the answering session's usage to the run's, if it was not counted before; its time only
+    if no other time covers it."""
     cursor, more = run.cursor, Usage()
     more.add(used)
     if question.counted:
@@ -169,10 +169,10 @@ def count_used(run: RunState, question: OpenQuestion, used: Usage, seconds: floa
 def _see_to_unfinished(
     run: RunState, question: OpenQuestion, state: str, *, is_deadlock: bool
 ) -> None:
-    """Whoever ran the session that was asked may have broken it off when the question was over.
+    """See to a session that may have been interrupted when the question ended.
 
-    One that was too slow is given up. One that was part of a deadlock goes on, like one that was
-    told something, unless it was not begun yet.
+    One that was too slow is ended. One that was part of a deadlock continues, like one that got a
+    notice, unless it has not begun.
     """
     if question.session is None:
         return

@@ -1,9 +1,9 @@
-"""Nobody waits for an answer any more: the question is withdrawn, and whoever works at it stops.
+"""Withdraws questions whose answers are not needed any more, and stops the work on them.
 
-A question to an agent is withdrawn by a commit of the session that asked it. The same commit wakes
-the session that was to answer, so that it ends itself as soon as somebody runs it, whoever dies in
-between; if nobody has it, it is ended at once. What people were asked is withdrawn just before:
-should the process die then, a run that still wants to know asks them again.
+A question to an agent is withdrawn by a commit of the asking session. The same commit wakes the
+session that was to answer, so that it ends itself when it is next run, even if a process dies in
+between; if no process has it, it is ended at once. Questions to people are withdrawn just before:
+if the process dies then, a run that still needs the answer asks them again.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _PAGE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRequest:
-    """Somebody wants a run to be stopped."""
+    """A request to stop a run."""
 
     session_id: str
     run: int
     answers: str | None = None
-    """The question whose answer nobody needs any more: then the session is over for good. `None`:
-    it stays as it is, and can be resumed."""
+    """The question whose answer is not needed any more: the session then ends for good. `None`: it
+    stays as it is, and can be resumed."""
     version: int = 0
 
     def is_about(self, row: SessionRow) -> bool:
@@ -70,7 +70,7 @@ async def ask_to_stop(
 
 
 async def take_back(store: DocumentStore, session_id: str) -> None:
-    """Nobody wants the session stopped any more, or it is."""
+    """Remove the request: it was withdrawn, or the session is stopped."""
     if await store.get_document(STOPS, session_id) is not None:
         await store.write_documents([DocumentWrite(collection=STOPS, key=session_id, body=None)])
 
@@ -97,15 +97,15 @@ def removal(request: StopRequest) -> DocumentWrite:
 
 
 WITHDRAWN = Failed("ask.withdrawn", "the asker does not wait for the answer any more")
-"""How a session ends whose answer nobody needs."""
+"""The outcome of a session whose answer is not needed."""
 _ABANDON_S = 10.0
 _NOT_NEEDED = "the run does not wait any more"
 
 
 async def withdraw_questions(run: RunState, *, keeps_answers: bool = False) -> None:
-    """The run does not wait for the answers to its questions any more; the caller commits it.
+    """The run stops waiting for the answers to its questions; the caller commits it.
 
-    With `keeps_answers` what people answered already is there for whoever goes on with the run.
+    With `keeps_answers`, answers that people gave already are kept for a run that resumes.
     """
     asks, run.cursor.questions.open = run.cursor.questions.open, {}
     give_up_tried(run)
@@ -137,9 +137,9 @@ async def suspend_questions(run: RunState) -> None:
 async def withdraw(
     run: RunState, asks: Mapping[str, OpenQuestion], *, by: str
 ) -> dict[str, OpenQuestion]:
-    """Nobody waits for the answers to these questions of agent `by`; the caller commits it.
+    """Withdraw these questions of agent `by`; the caller commits it.
 
-    Those are returned that people answered before.
+    Returns those that people answered before.
     """
     answered: dict[str, OpenQuestion] = {}
     for key, question in asks.items():
@@ -153,7 +153,7 @@ async def withdraw(
 
 
 def withdraw_query(run: RunState, question: OpenQuestion) -> None:
-    """Nobody waits for the answer of this agent; the caller commits it."""
+    """Withdraw the question to this agent; the caller commits it."""
     side = run.side_writes
     side.settles.append(MessageSettle(key=question.id, state="cancelled"))
     side.documents.append(timer_end(question))
@@ -176,7 +176,7 @@ def is_withdrawn_by_run(item: InboxItem) -> bool:
 
 
 async def is_withdrawn(run: RunState) -> bool:
-    """Whether the session was opened for a question whose answer nobody needs any more."""
+    """Whether the session was opened for a question whose answer is not needed any more."""
     message_id = run.meta.get(ANSWERS)
     if message_id is None or not run.was_woken:
         return False
@@ -185,7 +185,7 @@ async def is_withdrawn(run: RunState) -> bool:
 
 
 async def is_given_up(run: RunState) -> bool:
-    """Whether whoever asked does not wait for the session's answer any more, or never did."""
+    """Whether the asker does not wait for the session's answer any more, or never did."""
     message_id = run.meta.get(ANSWERS)
     if message_id is None:
         return False
@@ -194,7 +194,7 @@ async def is_given_up(run: RunState) -> bool:
 
 
 def is_left(row: SessionRow) -> bool:
-    """Whether its run was broken off in the middle: nobody but who asked will go on with it."""
+    """Whether its run was interrupted, so that only the asker would resume it."""
     return row.status == "idle" and not row.outcome and has_open_run(row)
 
 
@@ -207,12 +207,11 @@ async def abandon(
     only_fresh: bool = False,
     insist: bool = False,
 ) -> None:
-    """Nobody needs the answer of this session: if nobody runs it, it is over.
+    """End this session, whose answer is not needed, if no process runs it.
 
-    With `only_ready` only if it does not wait itself, with `only_fresh` only if it was not begun.
-    One that is at work is left alone, unless one does `insist`: then a worker that has it is asked
-    to stop. It finds out at the latest when it is run the next time, and an answer that it gives
-    before that is late and kept.
+    With `only_ready` only if it does not wait itself, with `only_fresh` only if it has not begun. A
+    running session is left alone; with `insist`, the worker that has it is asked to stop. It ends
+    at the latest when it is run next, and an answer that it gives before that is late and stored.
     """
     with suppress(SessionError, StoreError):
         try:

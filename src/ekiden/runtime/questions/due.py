@@ -1,6 +1,6 @@
-"""Doing what is due: time-outs of questions, deadlines and escalations of inbox items.
+"""Does what is due: time-outs of questions, deadlines and escalations of inbox items.
 
-Anybody who waits may call it, as often as it likes; each timer is seen to by one of them.
+Every waiting process may call it at any time; each timer is handled by one of them.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ async def see_to_timers(store: Store, longest_s: float) -> float:
 
 
 async def _end_query(store: Store, timer: Timer, now_us: int) -> None:
-    """The time of a question is over: tell the asker, unless a person is waited for meanwhile.
+    """The time of a question is over: tell the asker, unless a person is being waited for.
 
-    Then its time begins anew when the person has decided: whoever stores that sets another timer.
+    In that case the time starts again with the person's decision, whose commit sets another timer.
     """
     found = await store.find_messages(MessageFilter(keys=[timer.id]), limit=1)
     if not found or found[0].state != "open":
@@ -118,8 +118,8 @@ async def _end_query(store: Store, timer: Timer, now_us: int) -> None:
 
 
 async def begin_time_anew(run: RunState) -> None:
-    """No person is waited for any more: whoever waits for this run, directly or not, waits its full
-    time again; the caller commits it."""
+    """No person is waited for any more: all sessions that wait for this run, directly or not, get
+    their full time again; the caller commits it."""
     before_us, run.cursor.questions.person_us = (
         run.cursor.questions.person_us,
         await run.store.now_us(),
@@ -133,8 +133,8 @@ async def begin_time_anew(run: RunState) -> None:
 async def _timers_of_askers(
     store: Store, meta: Mapping[str, Any], now_us: int, before_us: int
 ) -> list[DocumentWrite]:
-    """Timers that begin now, for the question that a session of this `meta` answers, the question
-    that whoever asked it answers, and so on; those that began at `before_us` end."""
+    """Timers that begin now: for the question that a session of this `meta` answers, the question
+    that its asker answers, and so on; those that began at `before_us` end."""
     timers: list[DocumentWrite] = []
     while (message_id := meta.get(ANSWERS)) is not None and len(timers) < 2 * _LONGEST_CHAIN:
         found = await store.find_messages(MessageFilter(keys=[message_id]), limit=1)
@@ -169,8 +169,8 @@ def answering_session(message: StoredMessage) -> str:
 
 
 async def _decided_us(store: Store, session_id: str, depth: int = 0) -> int:
-    """When a person last decided something for the session, or for one that it waits for; 0 if
-    none was asked, and `_NOT_YET` while one is, or somebody has to raise a limit."""
+    """When a person last decided something for the session, or for one that it waits for; 0 if none
+    was asked, and `_NOT_YET` while one is asked, or a limit has to be raised."""
     try:
         row = await store.get(session_id)
     except SessionError:

@@ -52,7 +52,7 @@ def is_suspended(exc: BaseException) -> bool:
 
 QUERY_TIMER = "query"
 FOR_EVER_S = 3.2e9
-"""The lease of a question on the session that answers it: nobody else is to get it."""
+"""The lease of a question on the session that answers it: no other process gets it."""
 
 
 class CodeQuestions:
@@ -73,7 +73,7 @@ class CodeQuestions:
         self._run = run
         self._step = step
         self._task = task or run.task_id
-        """What those who are asked work on; of two tasks nobody waits for the other."""
+        """The task of the agents that are asked; two tasks never wait for each other."""
         self._asked = 0
         self._told = 0
         self._under_way = under_way
@@ -140,7 +140,7 @@ class CodeQuestions:
         run.remember(key, True)
 
     async def request_approval(self, request: ApprovalRequest) -> InboxAnswer:
-        """What a person decided; `Suspended` while nobody did."""
+        """A person's decision; `Suspended` until there is one."""
         run = self._run
         key = self._next_key()
         if key not in run.memo and key not in run.cursor.questions.open:
@@ -248,7 +248,8 @@ class CodeQuestions:
         run.record("message", details={"asks": details})
 
     async def _node(self, agent: str) -> str:
-        """Who is waited for, in the graph of waits; `AgentUnavailableError` if that is nobody."""
+        """The node of the asked agent in the graph of waits; `AgentUnavailableError` if no process
+        serves it."""
         run = self._run
         self._check_depth(agent)
         if agent in run.team:
@@ -420,13 +421,13 @@ def decided(run: RunState, key: str) -> InboxAnswer:
 
 
 PAUSES = "pauses"
-"""The queue of what nobody answers."""
+"""The queue of messages that are never answered."""
 
 
 def pause(run: RunState, key: str, seconds: float, now_us: int) -> None:
-    """Wait with the next commit: the step `key` is there when the time is over.
+    """Wait with the next commit: the step `key` exists when the time is over.
 
-    Nobody takes the message, so that all that comes of it is its time-out.
+    No process takes the message, so its only result is the time-out.
     """
     message = AgentMessage(
         id=new_id("msg"),

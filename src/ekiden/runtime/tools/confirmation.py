@@ -184,10 +184,10 @@ def _is_decided(run: RunState, asked: str) -> bool:
 
 
 def _kept(run: RunState, decision: Decision, tool: FunctionTool, call: Item) -> Decision:
-    """Keep an "always" for the call that was allowed, which may have other arguments.
+    """Store an "always" for the allowed call, which may have changed arguments.
 
-    Whoever changes the arguments does not want the model's: for a tool without scopes, which would
-    be allowed any arguments, that is a yes to this one call.
+    Changed arguments mean that the model's were not wanted: for a tool without scopes, which would
+    be allowed any arguments, the approval then holds for this one call.
     """
     if not decision.always:
         return decision

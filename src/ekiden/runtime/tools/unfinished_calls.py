@@ -1,4 +1,4 @@
-"""Calls that may not finish: stored before they are made, closed if nobody will finish them."""
+"""Calls that may not finish: stored before they are made, closed if they will not be finished."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WITHDRAWN = "the request for approval was withdrawn"
 
 @dataclass(frozen=True, slots=True)
 class ClosedCall:
-    """A call that nobody will finish, with the output that the model is told."""
+    """A call that will not be finished, with its output for the model."""
 
     call: Item
     output: Item
@@ -51,10 +51,10 @@ class ClosedCall:
 
 
 def has_calls_left(row: SessionRow) -> bool:
-    """Whether whoever ran the session left it amid the calls of a turn, for others to go on with.
+    """Whether the session was left amid the calls of a turn, to be resumed by another process.
 
-    They may be under way or have had their effects: whoever goes on repeats them with the same
-    keys. One that waits for an answer goes on when that comes, and not before.
+    The calls may be running, or may have had their effects: a process that resumes repeats them
+    with the same keys. A call that waits for an answer resumes only with the answer.
     """
     cursor = Cursor.from_json(row.cursor)
     is_waiting = cursor.questions.open or cursor.handoffs.is_rolling_back
@@ -88,8 +88,8 @@ async def interrupted(
 async def interrupted_code(
     store: Store, session_id: str, events: Sequence[Event], progress: Progress
 ) -> list[ClosedCall]:
-    """The calls of an agent's code that a new message breaks off: they were begun, nobody knows
-    how they ended, and no person gave them up."""
+    """The calls of an agent's code that a new message interrupts: they were begun, their result is
+    unknown, and no person gave them up."""
     if progress.phase != "think":
         return []
     turn = progress.step_key("")
@@ -151,8 +151,7 @@ async def _closed(
     left: Iterable[Item],
     why: str,
 ) -> list[ClosedCall]:
-    """A result that is stored is told; of a call that may have been made nobody knows how far it
-    came."""
+    """A stored result is shown; the result of a call that may have been made is unknown."""
     steps = await store.steps(session_id, prefix=turn)
     keys = (*steps, *questions)
     places = {call["call_id"]: place for place, call in enumerate(asked)}
@@ -228,8 +227,8 @@ class Intent:
 
 
 async def begin_call(run: RunState, place: str, tool: str, arguments: str) -> None:
-    """Store what is about to be called; after a crash it is known. In a run that nobody can go on
-    with there is no need."""
+    """Store the call before it is made, so that it is known after a crash. Not needed in a run that
+    no other process can resume."""
     key = run.step_key(f"i{place}")
     if run.is_reachable and key not in run.memo:
         fault_point("code.intent.before_commit")
@@ -245,10 +244,10 @@ def call_key(run: RunState, place: str) -> str:
 async def place_of(
     run: RunState, number: int, tool: str | None, arguments: str = ""
 ) -> tuple[str, Intent | None]:
-    """Where call number `number` of the code belongs, and the earlier call if that counts instead.
+    """The place of call number `number` of the code, and the earlier call if that counts instead.
 
-    `tool` is `None` if the code makes no such call any more. Each call that was given up leaves its
-    place, and its key, to nobody. `Suspended` while a person decides; `CallChanged` if nobody can.
+    `tool` is `None` if the code makes no such call any more. The place and key of a call that was
+    given up are not used again. `Suspended` while a person decides; `CallChanged` if no person can.
     """
     place, tries = str(number), 0
     while (before := _intent(run, place)) is not None:
