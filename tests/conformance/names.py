@@ -102,10 +102,8 @@ def table() -> str:
     for module, (good, bad) in found.items():
         if not good and not bad:
             continue
-        listed = ", ".join(f"`{each}`" for each in bad)
-        why = f"{listed}: {reason_for(module)[0]}; {reason_for(module)[1]}" if bad else ""
-        if bad and not good:
-            why = f"all {len(bad)} names: {reason_for(module)[0]}; {reason_for(module)[1]}"
+        listed = ", ".join(f"`{each}`" for each in bad) if good else f"all {len(bad)} names"
+        why = f"{listed}: {'; '.join(reason_for(f'{module}.{bad[0]}'))}" if bad else ""
         works_here = ", ".join(f"`{each}`" for each in good) if good else ""
         lines.append(f"| `{module}` | {works_here} | {why} |")
     return "\n".join(lines)

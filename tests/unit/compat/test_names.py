@@ -43,6 +43,15 @@ def test_a_name_that_is_not_supported_says_why_on_use() -> None:
         type("Own", (File,), {})
 
 
+def test_the_reason_is_that_of_the_name() -> None:
+    sandbox = placeholders("ekiden.compat.agents")("sandbox")
+    with pytest.raises(NotSupported, match="Ekiden does not run sandboxes"):
+        sandbox()
+    transport = placeholders("ekiden.compat.agents.mcp.server")("StreamableHTTPTransport")
+    with pytest.raises(NotSupported, match="import it from `mcp.client.streamable_http`"):
+        transport("http://host")
+
+
 def test_a_name_that_the_sdk_does_not_have_is_no_placeholder() -> None:
     with pytest.raises(AttributeError, match="Nothing"):
         placeholders("ekiden.compat.agents")("Nothing")

@@ -23,7 +23,7 @@ __all__ = ["NotSupported", "placeholders", "public_names", "reason_for"]
 _HERE = "ekiden.compat."
 _REASONS = (
     (
-        ("agents.sandbox", "agents.extensions.sandbox", "agents.testing.sandbox"),
+        ("agents.sandbox", "agents.extensions.sandbox", "agents.testing", "agents.run_config"),
         "Ekiden does not run sandboxes",
         "run commands with `ShellTool` in a container of OpenAI, or with tools of an MCP server",
     ),
@@ -32,7 +32,32 @@ _REASONS = (
         "its agents run at OpenAI, where Ekiden can neither check nor record their handoffs",
         "make agents of your own that hand off to each other",
     ),
-    (("agents",), "it is a part of the SDK's own machinery", "see the page `compat`"),
+    (
+        ("agents.agent_tool_state",),
+        "it is the bookkeeping of the SDK's own loop",
+        "use `interruptions` of a result and `RunState`",
+    ),
+    (
+        ("agents.tool",),
+        "a tool's failures are handled as it was made",
+        "pass `failure_error_function` to `function_tool`",
+    ),
+    (
+        ("agents.mcp.server",),
+        "it is not the SDK's own",
+        "import it from `mcp.client.streamable_http`",
+    ),
+    (
+        ("agents.models.openai_provider",),
+        "models do not share one HTTP client",
+        "pass `openai_client=AsyncOpenAI(http_client=…)`",
+    ),
+    (
+        ("agents.extensions.models.litellm_model",),
+        "Ekiden calls providers without LiteLLM",
+        "use `Converter` of `agents.models.chatcmpl_converter`",
+    ),
+    (("agents",), "it is a helper of the SDK's own code", "use the public names beside it"),
 )
 
 
@@ -42,16 +67,16 @@ class NotSupported(UserError, NotImplementedError):
     code = "compat.not_supported"
 
     def __init__(self, module: str, name: str) -> None:
-        why, instead = reason_for(module)
+        why, instead = reason_for(f"{module}.{name}")
         super().__init__(f"{module}.{name} is not supported: {why}; {instead}")
 
 
-def reason_for(module: str) -> tuple[str, str]:
-    """Why names of a module are not supported, and what to do instead."""
+def reason_for(name: str) -> tuple[str, str]:
+    """Why a name, given with its module, is not supported, and what to do instead."""
     for prefixes, why, instead in _REASONS:
-        if any(module == each or module.startswith(each + ".") for each in prefixes):
+        if any(name == each or name.startswith(each + ".") for each in prefixes):
             return why, instead
-    raise AssertionError(module)
+    raise AssertionError(name)
 
 
 @cache

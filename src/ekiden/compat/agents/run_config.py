@@ -37,7 +37,7 @@ ToolNotFoundBehavior: TypeAlias = Literal["raise_error", "return_error_to_model"
 ToolNameCollisionPolicy: TypeAlias = Literal["warn", "error"]
 
 
-def _sensitive() -> bool:
+def _default_trace_include_sensitive_data() -> bool:
     wanted = os.getenv("OPENAI_AGENTS_TRACE_INCLUDE_SENSITIVE_DATA", "true")
     return wanted.strip().lower() in ("1", "true", "yes", "on")
 
@@ -117,7 +117,9 @@ class RunConfig:
     output_guardrails: list[Any] | None = None
     tracing_disabled: bool = False
     tracing: Any = None
-    trace_include_sensitive_data: bool = field(default_factory=_sensitive)
+    trace_include_sensitive_data: bool = field(
+        default_factory=_default_trace_include_sensitive_data
+    )
     workflow_name: str = "Agent workflow"
     trace_id: str | None = None
     group_id: str | None = None
