@@ -298,7 +298,7 @@ _ELSEWHERE = {
         effects=("parcel of 5 items",),
         visits={
             **BEGIN_AND_END,
-            **called({"turn.model": 3, "elsewhere.task": 2}),
+            **called({"turn.model": 3, "remote.task": 2}),
             **stored({"handoff.transferring": 3, "handoff.rollback": 1}),
         },
         unreachable=without(

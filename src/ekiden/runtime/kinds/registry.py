@@ -237,9 +237,9 @@ async def _reply(run: RunState, key: str) -> AgentReply:
         timeout_s=left,
         variables=copy_json(run.variables.own),
     )
-    fault_point("elsewhere.task.before_call")
+    fault_point("remote.task.before_call")
     reply = await runner.run_task(task)
-    fault_point("elsewhere.task.after_call")
+    fault_point("remote.task.after_call")
     if not isinstance(reply, AgentReply):
         raise UserError(
             f"the runner of agent {run.agent.name!r} gave {type(reply).__name__}, not an AgentReply"
