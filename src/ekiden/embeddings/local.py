@@ -32,9 +32,9 @@ _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufeff\s]+")
 class LocalEmbedder:
     """The Universal Sentence Encoder, multilingual, version 3: 512 numbers, 16 languages.
 
-    The weights (30 MB, inside the package) are read at the first text; that takes about a second,
-    once in a process. Texts in different languages that mean the same get vectors that are near.
-    Use `local_embedder` to get one.
+    The weights (30 MB, inside the package) are read at the first text; that takes about a second
+    once for each user, see `local_tables`. Texts in different languages that mean the same get
+    vectors that are near. Use `local_embedder` to get one.
     """
 
     dimensions = _DIMENSIONS
@@ -69,7 +69,9 @@ class LocalEmbedder:
 
     def _loaded(self) -> Any:
         if self._encoder is None:
-            self._encoder = import_module(_MODULE).USE()
+            from ekiden.embeddings.local_tables import quick_encoder
+
+            self._encoder = quick_encoder(import_module(_MODULE), _version())
         return self._encoder
 
 

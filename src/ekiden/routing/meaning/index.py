@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +17,7 @@ from zlib import crc32
 
 import numpy as np
 
+from ekiden.core.cache_folder import cache_folder, write_whole
 from ekiden.routing.meaning.learner import Matrix
 
 MOST_BYTES = 256 * 1024 * 1024
@@ -28,15 +27,8 @@ _SUFFIX = ".index"
 
 
 def index_folder() -> Path:
-    """Where this platform keeps what can be made again: ``$XDG_CACHE_HOME/ekiden/routing``."""
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(named):
-        return Path(named, "ekiden", "routing")
-    if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
-        return Path(local, "ekiden", "Cache", "routing")
-    home = Path(os.path.expanduser("~"))
-    cache = home / "Library" / "Caches" if sys.platform == "darwin" else home / ".cache"
-    return cache / "ekiden" / "routing"
+    """The folder of these files."""
+    return cache_folder("routing")
 
 
 def read_index(key: str) -> dict[str, Matrix] | None:
@@ -67,16 +59,7 @@ def write_index(key: str, arrays: Mapping[str, Matrix]) -> None:
     if len(header) + len(numbers) > MOST_BYTES // 2:
         return
     with suppress(OSError):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=folder, suffix=".part")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(header + b"\n" + numbers)
-            os.replace(temporary, folder / f"{key}{_SUFFIX}")
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
+        write_whole(folder / f"{key}{_SUFFIX}", [header + b"\n", numbers])
         _thin_out(folder)
 
 

