@@ -30,6 +30,7 @@ from ekiden.core.tool import (
     ToolErrorFunction,
     check_tool_name,
 )
+from ekiden.tools.plain_schema import arguments_of
 from ekiden.tools.signature import (
     DocstringStyle,
     Documentation,
@@ -189,8 +190,6 @@ def function_tool(
     asked = Confirmation() if confirmation is True else confirmation or None
 
     def make(func: Callable[..., Any], local_names: dict[str, Any]) -> FunctionTool:
-        from ekiden.tools.schema import arguments_of
-
         params = read_parameters(func, local_names)
         name = checked_name(name_override or _name_of(func), func)
         doc = Documentation()

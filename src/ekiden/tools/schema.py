@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, NotRequired, get_args, get_origin
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -15,7 +14,7 @@ from typing_extensions import TypedDict
 
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.tool import ensure_strict_json_schema
-from ekiden.tools.signature import bad_arguments
+from ekiden.tools.signature import Arguments, bad_arguments
 
 _typed_dict: Any = TypedDict
 """Type checkers know only `TypedDict`s that are written out."""
@@ -24,18 +23,7 @@ _MAX_PROBLEMS = 8
 _MAX_TEXT = 300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
-    """What the model is told to give, and how it is read."""
-
-    json_schema: dict[str, Any]
-    parse: Callable[[str], dict[str, Any]]
-    """JSON text to arguments by name; what was left out is left to the function's defaults.
-
-    Raises `ModelBehaviorError`, in words for the model."""
-
-
-def arguments_of(
+def read_arguments(
     params: Sequence[inspect.Parameter],
     *,
     tool: str,

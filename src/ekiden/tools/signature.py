@@ -61,6 +61,17 @@ _BESIDE_KEYWORDS = (
 """Kinds whose names are free for ``**kwargs``."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """What the model is told to give, and how it is read."""
+
+    json_schema: dict[str, Any]
+    parse: Callable[[str], dict[str, Any]]
+    """JSON text to arguments by name; what was left out is left to the function's defaults.
+
+    Raises `ModelBehaviorError`, in words for the model."""
+
+
 def bad_arguments(tool: str, problems: str) -> str:
     """What the model is told when a call cannot even be made."""
     return (

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import enum
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -12,6 +15,8 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from ekiden import RunContextWrapper, ToolContext, UserError, function_tool
+from ekiden.tools.schema import read_arguments
+from ekiden.tools.signature import read_parameters
 
 
 class Address(BaseModel):
@@ -264,3 +269,41 @@ def test_a_name_that_providers_refuse_is_refused_at_once(name: str) -> None:
     f.__name__ = name
     with pytest.raises(UserError, match="give name_override"):
         function_tool(f)
+
+
+def plain(order_id: str, _n: int = 3, x: float = 1, ok: bool = False, *, URLName: str = "a") -> str:
+    """A tool.
+
+    Args:
+        order_id: The order's number.
+    """
+    return order_id
+
+
+def named_only(*, text_2: str = "", naïve: bool) -> str:
+    return text_2
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("function", [plain, named_only])
+def test_plain_parameters_have_the_schema_that_pydantic_would_write(
+    function: Callable[..., str], strict: bool
+) -> None:
+    tool = function_tool(function, strict_mode=strict)
+    written = read_arguments(
+        read_parameters(function, {}).named,
+        tool=function.__name__,
+        descriptions={"order_id": "The order's number."},
+        strict=strict,
+    )
+    assert json.dumps(tool.params_json_schema) == json.dumps(written.json_schema)
+
+
+def test_a_tool_with_plain_parameters_is_made_without_pydantic() -> None:
+    script = (
+        "import sys; from ekiden import function_tool\n"
+        "@function_tool\n"
+        "def find(order: str, most: int = 3) -> str: return order\n"
+        "assert 'pydantic' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

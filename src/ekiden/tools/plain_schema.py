@@ -1,0 +1,65 @@
+"""The arguments of functions with plain parameters, without loading pydantic.
+
+Most tools take texts and numbers. Their JSON Schema is written here, as pydantic would write it;
+pydantic is loaded when the first call is read. All other functions go through `tools.schema`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+from ekiden.core.tool import ensure_strict_json_schema
+from ekiden.tools.signature import Arguments
+
+_TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+def arguments_of(
+    params: Sequence[inspect.Parameter],
+    *,
+    tool: str,
+    descriptions: Mapping[str, str],
+    strict: bool,
+) -> Arguments:
+    """The arguments that `params` ask for; `UserError` where a type has no JSON Schema."""
+
+    @cache
+    def read() -> Arguments:
+        from ekiden.tools.schema import read_arguments
+
+        return read_arguments(params, tool=tool, descriptions=descriptions, strict=strict)
+
+    if not params or not all(map(_is_plain, params)):
+        return read()
+    properties = {param.name: _property(param, descriptions.get(param.name)) for param in params}
+    schema: dict[str, Any] = {"properties": properties}
+    if required := [param.name for param in params if param.default is param.empty]:
+        schema["required"] = required
+    schema |= {"title": f"{tool}_args", "type": "object"}
+    if strict:
+        schema = ensure_strict_json_schema(schema)
+    return Arguments(json_schema=schema, parse=lambda text: read().parse(text))
+
+
+def _is_plain(param: inspect.Parameter) -> bool:
+    default = param.default
+    return (
+        any(param.annotation is each for each in _TYPES)
+        and param.kind in (param.POSITIONAL_OR_KEYWORD, param.KEYWORD_ONLY)
+        and (default is param.empty or type(default) in _TYPES)
+        and (not isinstance(default, str) or default.isprintable())
+    )
+
+
+def _property(param: inspect.Parameter, description: str | None) -> dict[str, Any]:
+    told: dict[str, Any] = {"description": description} if description else {}
+    told |= {
+        "title": param.name.title().replace("_", " ").strip(),
+        "type": _TYPES[param.annotation],
+    }
+    if param.default is not param.empty:
+        told["default"] = param.default
+    return told
