@@ -197,15 +197,19 @@ def build(asked: Sequence[str] = ()) -> App:
     The command that is `asked` about gets its help from its function.
     """
     from cyclopts import App
-    from rich.console import Console
 
     from ekiden.cli.help import HelpPage
 
+    console = None
+    if asked:
+        from rich.console import Console
+
+        console = Console(width=10_000)  # Help pages break their lines themselves.
     app = App(
         name="ekiden",
         help=ABOUT,
         version=f"ekiden {__version__}",
-        console=Console(width=10_000),  # Help pages break their lines themselves.
+        console=console,
         help_formatter=HelpPage([word for word in asked if word not in HELP]),
         help_format="plaintext",
         result_action="return_value",

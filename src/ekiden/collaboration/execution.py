@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
-from ekiden.collaboration.ledger import EXECUTIONS, Ledger, Step
+from ekiden.collaboration.ledger import Ledger, Step
 from ekiden.collaboration.protocol.record import SYSTEM, Collaboration
 from ekiden.collaboration.protocol.rules import follow, started
 from ekiden.collaboration.protocol.wire import canonical
@@ -25,6 +25,7 @@ from ekiden.core.errors.collaboration import CollaborationNotFound
 from ekiden.core.handoff_request import HandoffResult
 from ekiden.core.privacy.masking import cover
 from ekiden.storage.base import Document, DocumentWrite
+from ekiden.storage.messages import EXECUTIONS
 from ekiden.tools.under_way import is_being_cancelled
 
 _PAGE = 100

@@ -26,6 +26,7 @@ from ekiden.core.errors.messages import MailboxFull
 from ekiden.core.events import Event
 from ekiden.core.values import new_id
 from ekiden.storage.base import Batch, DocumentWrite, QueuePut, Store
+from ekiden.storage.messages import EXECUTIONS
 from ekiden.storage.timers import Timer, timer_removal, timer_write
 
 
@@ -58,8 +59,6 @@ class CollaborationSettings(Checked):
 
 
 TIMER: Final = "collaboration"
-EXECUTIONS: Final = "collaborations.execution"
-"""A document for each agreement that is to be executed, with who does so and until when."""
 _TRIES: Final = 200
 _PATIENT: Final = 3
 

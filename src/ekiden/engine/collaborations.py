@@ -12,7 +12,8 @@ from ekiden.core.agent import Team
 from ekiden.core.conversation.messages import agent_queue
 from ekiden.core.errors import EkidenError, SessionError
 from ekiden.runtime import RunConfig
-from ekiden.storage.base import MESSAGES, MessageFilter, Store
+from ekiden.storage.base import MessageFilter, Store
+from ekiden.storage.messages import EXECUTIONS, MESSAGES
 
 if TYPE_CHECKING:
     from ekiden.bus import Bus
@@ -89,9 +90,12 @@ class Agreeing:
         return bool(await self._addressees())
 
     async def _look(self) -> None:
+        while not await self._agreed() and not await self._addressees():
+            # Nothing to do: the modules below are not loaded for that.
+            await asyncio.sleep(_EVERY_S)
+            await self._until_changed()
         from ekiden.bus import Bus, BusSettings
         from ekiden.collaboration import Collaborations
-        from ekiden.collaboration.ledger import EXECUTIONS
         from ekiden.runtime.agreements import HandoffExecutor
 
         executor = HandoffExecutor(self._team, self._store, run_config=self._config, run=False)
@@ -100,17 +104,23 @@ class Agreeing:
             reading: dict[str, BusServer] = {}
             try:
                 while True:
-                    agreed = await self._store.list_documents(EXECUTIONS, limit=1)
+                    agreed = await self._agreed()
                     if agreed:
                         await collaborations.resume()
                     await self._attend(bus, collaborations, reading)
                     await asyncio.sleep(_EVERY_S)
                     if not (agreed or reading):
-                        about = {EXECUTIONS, MESSAGES}
-                        await self._store.wait_for_change(_LONGEST_S, about=about)
+                        await self._until_changed()
             finally:
                 for each in reading.values():
                     await each.__aexit__()
+
+    async def _agreed(self) -> bool:
+        """Whether there is an agreement to execute."""
+        return bool(await self._store.list_documents(EXECUTIONS, limit=1))
+
+    async def _until_changed(self) -> None:
+        await self._store.wait_for_change(_LONGEST_S, about={EXECUTIONS, MESSAGES})
 
     async def _attend(
         self, bus: Bus, collaborations: Collaborations, reading: dict[str, BusServer]

@@ -133,13 +133,13 @@ class Housekeeping:
 
     async def _break_circles(self) -> None:
         """A new waiter checks for deadlocks itself, unless it dies first."""
-        from ekiden.bus.waits.deadlocks import break_deadlocks
-
         waiting = MessageFilter(waited_for=True, states={"open"})
         if not await self._store.find_messages(waiting, limit=1):
             return
         if not await self._is_my_turn(_CIRCLES, round(_CIRCLES_S * 0.9e6)):
             return
+        from ekiden.bus.waits.deadlocks import break_deadlocks
+
         for each in await break_deadlocks(self._store, policy=self._policy):
             _log.warning("agents waited for each other: %s", " -> ".join(each.cycle))
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol
+import os
+from typing import TYPE_CHECKING, Protocol
 
 from ekiden.core.errors import UserError
 from ekiden.storage.base import Store
-from ekiden.tracing.otel.exporter import is_wanted
-from ekiden.tracing.otel.follower import OtelFollower
+
+if TYPE_CHECKING:
+    from ekiden.tracing.otel.follower import OtelFollower
 
 _log = logging.getLogger("ekiden.otel")
 
@@ -46,7 +48,7 @@ class Telemetry:
 
     def __init__(self) -> None:
         self._followers: dict[str, tuple[OtelFollower, asyncio.Task[object]]] = {}
-        self._is_wanted = is_wanted()
+        self._is_wanted = _is_wanted()
 
     def watch(self, desk: Watched) -> None:
         """Send the tenant's spans; a second call does nothing.
@@ -55,6 +57,8 @@ class Telemetry:
         """
         if not self._is_wanted or desk.tenant in self._followers:
             return
+        from ekiden.tracing.otel.follower import OtelFollower
+
         try:
             follower = OtelFollower(desk.store, attributes={TENANT: desk.tenant})
         except UserError as exc:
@@ -76,6 +80,14 @@ class Telemetry:
             for task in late:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _is_wanted() -> bool:
+    if not any(name.startswith("OTEL_") for name in os.environ):
+        return False  # The usual case, without loading the exporter.
+    from ekiden.tracing.otel.exporter import is_wanted
+
+    return is_wanted()
 
 
 def _told(done: asyncio.Task[object]) -> None:

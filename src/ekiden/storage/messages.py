@@ -7,6 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 from ekiden.core.dataclass import dataclass
 
+EXECUTIONS = "collaborations.execution"
+"""The collection with a document for each agreement to execute: who does so, and until when."""
 MESSAGES = "queued messages"
 """What changes of messages are about; see `LeaseStore.wait_for_change`."""
 

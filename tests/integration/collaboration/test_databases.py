@@ -10,11 +10,11 @@ import pytest
 
 from ekiden.bus import Bus
 from ekiden.collaboration import Collaboration, Collaborations, Incoming
-from ekiden.collaboration.ledger import EXECUTIONS
 from ekiden.core.conversation.messages import Letter, agent_queue
 from ekiden.core.errors.collaboration import CollaborationError, MessageReplayed
 from ekiden.project import open_store
 from ekiden.storage.base import MessageFilter, Store
+from ekiden.storage.messages import EXECUTIONS
 from ekiden.storage.timers import TIMERS
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from ekiden.collaboration import Collaboration, Collaborations, CollaborationSettings, run_due
-from ekiden.collaboration.ledger import EXECUTIONS
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.errors.collaboration import ProtocolError
 from ekiden.core.handoff_request import HandoffFailure, HandoffResult
 from ekiden.core.values import SYSTEM_CLOCK
 from ekiden.storage.base import DocumentWrite
+from ekiden.storage.messages import EXECUTIONS
 from tests.unit.collaboration.offices import SETTINGS, Office, Recorder, path
 
 

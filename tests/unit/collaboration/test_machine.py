@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ekiden.collaboration import Collaboration, CollaborationSettings
-from ekiden.collaboration.ledger import EXECUTIONS
 from ekiden.collaboration.protocol.record import SYSTEM
 from ekiden.core.errors.collaboration import CollaborationError, MessageExpired, MessageReplayed
+from ekiden.storage.messages import EXECUTIONS
 from tests.support.examples import examples
 from tests.unit.collaboration.offices import Office, Recorder, path
 

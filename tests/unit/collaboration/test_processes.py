@@ -14,9 +14,9 @@ import pytest
 
 from ekiden.bus import Bus
 from ekiden.collaboration import Collaborations
-from ekiden.collaboration.ledger import EXECUTIONS
 from ekiden.core.conversation.messages import agent_queue
 from ekiden.storage.base import MessageFilter
+from ekiden.storage.messages import EXECUTIONS
 from ekiden.storage.sqlite import SqliteStore
 from tests.support.forked import ForkedPopen
 from tests.unit.collaboration.child import SETTINGS, Counting

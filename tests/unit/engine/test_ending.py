@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ekiden.collaboration.ledger import EXECUTIONS
 from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import StoreUnavailable
 from ekiden.engine import Worker, submit
@@ -19,6 +18,7 @@ from ekiden.sessions import Session
 from ekiden.sessions.retention import Retention
 from ekiden.storage.base import DocumentWrite
 from ekiden.storage.memory import MemoryStore
+from ekiden.storage.messages import EXECUTIONS
 from ekiden.storage.sqlite import SqliteStore
 from tests.unit.bus.asked import ask, open_waits
 from tests.unit.runtime.test_supervisor import Desk, supervisor, task

@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Literal, TypeAlias
+
+_compiled = cache(re.compile)
+"""For patterns that few texts need: compiling all of them would delay every start."""
 
 # Sensitive words: e-mail addresses, keys and tokens.
 #
@@ -17,15 +21,12 @@ from typing import Literal, TypeAlias
 
 _CJK = "\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
 _AT_SIGN = re.compile(r"(?:@|%40)(?=[^\W_])")
-_LOCAL_BACKWARDS = re.compile(rf"[{_CJK}]{{1,16}}|(?:(?![{_CJK}])[\w.!#$&'*+?^`{{|}}~-]){{1,64}}")
-_DOMAIN = re.compile(
-    rf"""(?:(?![{_CJK}])[\w-]{{1,63}}+|[{_CJK}]{{1,32}}+)
+_LOCAL_BACKWARDS = rf"[{_CJK}]{{1,16}}|(?:(?![{_CJK}])[\w.!#$&'*+?^`{{|}}~-]){{1,64}}"
+_DOMAIN = rf"""(?:(?![{_CJK}])[\w-]{{1,63}}+|[{_CJK}]{{1,32}}+)
     (?:\.(?:(?:(?![{_CJK}])[\w-]{{1,63}}+|[{_CJK}]{{1,32}}+)(?=\.[^\W_]))){{0,8}}
     \.(?: xn--[0-9a-z-]{{2,59}} | [A-Za-z]{{2,63}}(?![0-9A-Za-z_])
         | 中国|中國|公司|网络|網路|台湾|台灣|香港|在线|中文网|网址|广告|商城|集团|新加坡
-        | [{_CJK}]{{2,3}} | (?:(?![{_CJK}A-Za-z])[^\W\d_]){{2,32}} )""",
-    re.VERBOSE,
-)
+        | [{_CJK}]{{2,3}} | (?:(?![{_CJK}A-Za-z])[^\W\d_]){{2,32}} )"""
 _FILES = frozenset({"png", "jpg", "jpeg", "gif", "webp", "svg", "ico", "css", "js", "html"})
 """What follows the last dot in ``icon@2x.png``."""
 
@@ -34,11 +35,11 @@ def find_emails(text: str) -> Iterator[tuple[int, int]]:
     """Where the addresses are in a folded text."""
     done = 0
     for sign in _AT_SIGN.finditer(text):
-        domain = _DOMAIN.match(text, sign.end())
+        domain = _compiled(_DOMAIN, re.VERBOSE).match(text, sign.end())
         if domain is None or domain.group().rpartition(".")[2].lower() in _FILES:
             continue
         before = text[max(sign.start() - 64, done) : sign.start()][::-1]
-        local = _LOCAL_BACKWARDS.match(before)
+        local = _compiled(_LOCAL_BACKWARDS).match(before)
         if local is None or not local.group().strip("."):
             continue
         start = sign.start() - len(local.group().rstrip("."))
@@ -51,8 +52,8 @@ def find_emails(text: str) -> Iterator[tuple[int, int]]:
 # Keys and tokens: by what they begin with, and by what they are called.
 
 _ALONE = r"(?<![0-9A-Za-z_-])"
-_PREFIXED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (prefix, re.compile(f"{_ALONE}{pattern}"))
+_PREFIXED: tuple[tuple[str, str], ...] = tuple(
+    (prefix, f"{_ALONE}{pattern}")
     for prefix, pattern in (
         ("sk-", r"sk-(?=[A-Za-z_-]*+[0-9])(?=[0-9_-]*+[A-Za-z])[0-9A-Za-z_-]{16,}+"),
         ("k_", r"[srp]k_(?:live|test)_[0-9A-Za-z]{10,}+"),
@@ -104,10 +105,10 @@ def find_keys(text: str) -> Iterator[tuple[int, int]]:
         return
     for prefix, pattern in _PREFIXED:
         if prefix in text:
-            yield from (found.span() for found in pattern.finditer(text))
-    for words, pattern in _NAMED:
+            yield from (found.span() for found in _compiled(pattern).finditer(text))
+    for words, after in _NAMED:
         for end in word_ends(text, words):
-            named = pattern.match(text, end)
+            named = after.match(text, end)
             if named is not None:
                 yield named.span("key")
     yield from (found.span("key") for found in _PASSWORD.finditer(text))
