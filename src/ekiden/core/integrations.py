@@ -37,6 +37,9 @@ class Integration:
     """Modules of these packages."""
     types: tuple[str, ...] = ()
     """For a framework: the packages of its agents' classes."""
+    paths: tuple[str, ...] = ()
+    """For a server: the first request to one of these paths, or below, adds the routes; none: the
+    application has them from the start."""
 
     @property
     def is_installed(self) -> bool:
@@ -68,6 +71,7 @@ _BUILT_IN: tuple[Integration, ...] = (
         roles=("agents", "server"),
         extra="a2a",
         needs=("a2a", "sse_starlette"),
+        paths=("/a2a", "/.well-known/agent-card.json"),
     ),
     Integration(name="agui", module=f"{_OWN}.agui", roles=("server",)),
     Integration(
@@ -83,6 +87,7 @@ _BUILT_IN: tuple[Integration, ...] = (
         roles=("server",),
         extra="mcp",
         needs=("mcp",),
+        paths=("/mcp",),
     ),
     Integration(name="openai_api", module=f"{_OWN}.openai_api", roles=("server",)),
     Integration(

@@ -1,4 +1,4 @@
-"""The application: routes, errors, middleware, integrations, and expiry of old data.
+"""The application: routes, errors, middleware, integrations.
 
 Callers of `/a2a` and `/mcp` get JSON-RPC errors for invalid bodies. Authorization and rate errors
 are HTTP errors as everywhere: clients of both protocols check the status.
@@ -6,11 +6,8 @@ are HTTP errors as everywhere: clients of both protocols check the status.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import re
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -19,21 +16,13 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ekiden import __version__
-from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import UnknownParameter
-from ekiden.core.integrations import integrations
-from ekiden.project.keys import Logins
-from ekiden.project.service import Service, TenantService
-from ekiden.project.stores import DEFAULT_TENANT
-from ekiden.project.telemetry import Telemetry
+from ekiden.project.service import Service
 from ekiden.server import console, problems, resources
 from ekiden.server.access.access import Authorizer
 from ekiden.server.access.authorization import KeyAuthorization, key_ring
-from ekiden.server.background import BackgroundTasks
 from ekiden.server.configuration import ServerConfig
-from ekiden.server.idempotency import prune
-from ekiden.server.metrics.feed import Counting
-from ekiden.server.metrics.metrics import Metrics
+from ekiden.server.lifespan import Lifespan
 from ekiden.server.middleware import stack
 from ekiden.server.middleware.error_formats import Reshaping
 from ekiden.server.middleware.request_metrics import Measuring
@@ -47,8 +36,6 @@ _A2A = re.compile(r"/a2a(?:/[^/:]+)?/?")
 _MCP: Final = "/mcp"
 _PARSE_ERROR: Final = -32700
 _INVALID_REQUEST: Final = -32600
-_log = logging.getLogger("ekiden.server")
-EVERY_S: Final = 3600.0
 
 
 class RpcShape:
@@ -89,28 +76,17 @@ def create_app(
     service: Service, config: ServerConfig | None = None, *, gate: Authorizer | None = None
 ) -> FastAPI:
     """The ASGI application over `service`, which is opened and closed with it."""
-    config = config or ServerConfig()
-    background = BackgroundTasks()
+    return application(Lifespan(service, config or ServerConfig()), gate=gate)
 
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        counting, telemetry = Counting(app.state.metrics), Telemetry()
-        service.each_tenant(counting.watch)
-        service.each_tenant(telemetry.watch)
-        service.each_tenant(lambda desk: expire_old_answers(desk, background))
-        async with standards_running(app), service:
-            try:
-                yield
-            finally:
-                await telemetry.close()
-                await counting.close()
-                await background.close()
 
+def application(parts: Lifespan, *, gate: Authorizer | None = None) -> FastAPI:
+    """The application; its own lifespan, or the caller, runs `parts`."""
+    service, config = parts.service, parts.config
     app = FastAPI(
         title=TITLE,
         version=__version__,
         description="Agents hand work to each other and never drop it.",
-        lifespan=lifespan,
+        lifespan=lambda _: parts.running(),
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
@@ -118,17 +94,18 @@ def create_app(
     )
     app.state.service = service
     app.state.config = config
-    app.state.metrics = Metrics()
+    app.state.metrics = parts.metrics
+    app.state.standards = parts.standards
     app.state.streams = Streams(
         app.state.metrics, most=config.max_streams, heartbeat_s=config.heartbeat_s
     )
-    app.state.keyring = key_ring(service, background)
+    app.state.keyring = key_ring(service, parts.background)
     app.state.key_gate = KeyAuthorization(app.state.keyring, config)
     app.state.gate = gate or app.state.key_gate
     problems.install(app)
-    stack.install(app, config)
+    stack.install(app, config, parts.standards)
     app.router.routes.extend(_routes())
-    add_standards(app)
+    parts.standards.install(app)
     app.add_middleware(RpcShape)
     app.add_middleware(Measuring, metrics=app.state.metrics)
     description.install(app)
@@ -145,39 +122,3 @@ def _routes() -> tuple[BaseRoute, ...]:
         *grouped(metrics.router, prefix=""),
         *grouped(*resources.ROUTERS, runs.router, events.router, login.router),
     )
-
-
-def add_standards(app: FastAPI) -> None:
-    """Add the routes of those that are installed, and say which are not."""
-    for each in integrations("server"):
-        if each.is_installed:
-            each.load().install(app)
-        else:
-            _log.info("%s is not served: %s", each.name, each.way_to_install)
-
-
-@asynccontextmanager
-async def standards_running(app: FastAPI) -> AsyncIterator[None]:
-    """What they need as long as the application runs."""
-    async with AsyncExitStack() as stack:
-        for each in integrations("server"):
-            running = getattr(each.load(), "running", None) if each.is_installed else None
-            if running is not None:
-                await stack.enter_async_context(running(app))
-        yield
-
-
-def expire_old_answers(desk: TenantService, background: BackgroundTasks) -> None:
-    """Expire old data of the tenant, now and every hour, until `background` are closed."""
-    background.begin(lambda: _again_and_again(desk), what="old answers are removed no more")
-
-
-async def _again_and_again(desk: TenantService) -> None:
-    while True:
-        try:
-            await prune(desk.store)
-            if desk.tenant == DEFAULT_TENANT:
-                await Logins(desk.store).prune()
-        except EkidenError as exc:
-            _log.warning("old answers were not removed, trying again: %s", exc.code)
-        await asyncio.sleep(EVERY_S)

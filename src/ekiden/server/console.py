@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -23,7 +23,7 @@ from starlette.responses import Response
 
 from ekiden.server.access.access import ASSETS
 from ekiden.server.configuration import ServerConfig
-from ekiden.server.middleware.queries import takes_any_query
+from ekiden.server.middleware.query_marks import takes_any_query
 
 INDEX: Final = "index.html"
 _ROOT_FILES: Final = ("favicon.ico", "favicon.svg")
@@ -95,7 +95,7 @@ class StaticFile:
     is_text: bool
 
 
-def install(app: FastAPI, config: ServerConfig) -> None:
+def install(app: Starlette, config: ServerConfig) -> None:
     """Serve the console, if it is wanted and there is one."""
     files = read_files(config)
     app.state.has_console = bool(files)

@@ -35,7 +35,8 @@ from ekiden.core.documents import to_json
 from ekiden.core.errors.server import IdempotencyConflict, RequestTooLarge
 from ekiden.core.values import dumps
 from ekiden.project.service import TenantService
-from ekiden.server.access.access import Caller, TheCaller, needs
+from ekiden.server.access.access import Caller, needs
+from ekiden.server.access.dependencies import TheCaller
 from ekiden.server.answers import JsonLines, answer, json_lines
 from ekiden.server.pages import Cursor, Page, cursor_as, limit_to
 from ekiden.server.problems import problems

@@ -19,13 +19,13 @@ from ekiden.core.errors import SessionNotFound, StoreUnavailable
 from ekiden.core.errors.server import RequestInvalid, TooManyRequests
 from ekiden.integrations.mcp_server.http import IDLE_S, SessionQuota
 from ekiden.server import ServerConfig
-from ekiden.server import application as tidying
 from ekiden.server import idempotency as kept
+from ekiden.server import lifespan as tidying
 from ekiden.server.access.access import Caller
 from ekiden.server.middleware import bodies
 from ekiden.server.middleware.bodies import check_json
 from ekiden.server.middleware.concurrency_limit import ConcurrencyLimit, Shares
-from ekiden.server.problems import response_of
+from ekiden.server.problem_responses import response_of
 from ekiden.storage.base import Store
 from tests.support.relay_team import relay_team
 from tests.support.serving import application, client_of
@@ -305,6 +305,7 @@ async def test_a_key_has_so_many_mcp_sessions_and_no_more() -> None:
 
 
 async def test_the_server_knows_the_mcp_sessions_that_it_opened(app: FastAPI) -> None:
+    await app.state.standards.load("/mcp")
     app.state.mcp.guests = SessionQuota(most=1)
     hello = {
         "jsonrpc": "2.0",

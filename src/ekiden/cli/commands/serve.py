@@ -134,7 +134,6 @@ async def serve(
         how = f" with {processes} processes; Ctrl-C ends it"
         all_serve = partial(tell, url_of(listener), how, processes=processes)
         return _serve_side_by_side(listener, processes, all_serve)
-    from ekiden.server import create_app
     from ekiden.server.process.processes import announce
 
     start_logging(log)
@@ -150,8 +149,7 @@ async def serve(
         async with project:
             if channel is None:
                 tell_notes(project, as_json=as_json)
-            app = create_app(service, config)
-            await run_server(app, service, listener, ready=ready)
+            await run_server(service, config, listener, ready=ready)
     await end_for_sure()
     return Exit.OK
 

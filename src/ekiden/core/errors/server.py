@@ -200,6 +200,17 @@ class ServerBusy(ServerError):
         self.retry_after_s = 2.0
 
 
+class StandardUnavailable(ServerError):
+    """A standard such as MCP or A2A cannot be loaded; the server's log says why."""
+
+    code = "server.standard"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name} cannot be loaded; the server's log says why: repair the installation"
+        )
+
+
 class ServerExposed(ServerError):
     """`ekiden serve` would be reachable from other machines without a key; create one, or listen on
     127.0.0.1."""

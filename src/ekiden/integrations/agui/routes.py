@@ -23,7 +23,8 @@ from ekiden.integrations.agui.events import AguiEvents, ResumeEntry, agui_stream
 from ekiden.project.runs.runs import RunOrder
 from ekiden.project.runs.stored_runs import run_range
 from ekiden.project.service import TenantService
-from ekiden.server.access.access import Caller, Starts, TheCaller
+from ekiden.server.access.access import Caller
+from ekiden.server.access.dependencies import Starts, TheCaller
 from ekiden.server.problems import problems
 from ekiden.server.route_groups import grouped
 from ekiden.server.streams.decisions import check_asked

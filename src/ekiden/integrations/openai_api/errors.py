@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from ekiden.core.errors import EkidenError, SessionBusy, UnknownAgent
 from ekiden.core.values import dumps, loads
-from ekiden.server import problems
+from ekiden.server.problem_responses import response_of, status_of, title_of
 
 _log = logging.getLogger("ekiden.server")
 
@@ -47,10 +47,7 @@ class OpenAIError(BaseModel):
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """`responses=` of a route that may answer with these."""
-    return {
-        status: {"model": OpenAIError, "description": problems.title_of(status)}
-        for status in statuses
-    }
+    return {status: {"model": OpenAIError, "description": title_of(status)} for status in statuses}
 
 
 EVERYWHERE = errors(400, 401, 403, 409, 413, 429, 500, 503)
@@ -135,10 +132,10 @@ class OpenAIRoute(APIRoute):
 
 
 def _ours(exc: EkidenError) -> Response:
-    status, param, code = problems.status_of(exc), None, exc.code
+    status, param, code = status_of(exc), None, exc.code
     if isinstance(exc, UnknownAgent):
         param, code = "model", "model_not_found"
-    told = problems.response_of(exc)
+    told = response_of(exc)
     words = loads(bytes(told.body))["detail"]
     known = ("WWW-Authenticate", "Retry-After")
     headers = {name: told.headers[name] for name in known if name in told.headers}

@@ -28,7 +28,8 @@ from ekiden.integrations.openai_api.messages import ClientChat, read_chat, read_
 from ekiden.project.runs.runs import RunOrder
 from ekiden.project.runs.stored_runs import questions_to_people, run_range
 from ekiden.project.service import TenantService
-from ekiden.server.access.access import Caller, Reads
+from ekiden.server.access.access import Caller
+from ekiden.server.access.dependencies import Reads
 from ekiden.server.streams.decisions import decide
 from ekiden.server.streams.follow import FollowedRun, await_more, begin_run, is_over, join_run
 from ekiden.server.streams.messages import Speech, SpeechEnded, standing

@@ -8,9 +8,8 @@ check; a route without one must be in the list of public routes.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
-from fastapi import Depends
 from starlette.requests import HTTPConnection
 from starlette.types import Scope as AsgiScope
 
@@ -136,13 +135,6 @@ class needs:
         caller = await caller_of(connection)
         caller.check(self.scope)
         return await service_of(connection).tenant_service(caller.tenant)
-
-
-Reads: TypeAlias = Annotated[TenantService, Depends(needs("read"))]
-Starts: TypeAlias = Annotated[TenantService, Depends(needs("run"))]
-Administers: TypeAlias = Annotated[TenantService, Depends(needs("admin"))]
-TheCaller: TypeAlias = Annotated[Caller, Depends(caller_of)]
-"""In addition to one of the above, for the caller's name."""
 
 
 def may_answer(caller: Caller, connection: HTTPConnection) -> bool:

@@ -23,7 +23,7 @@ from ekiden.core.values import is_too_deep
 from ekiden.server.access.access import LOGIN
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.middleware.refusals import answer, refuse, state_of
-from ekiden.server.problems import problem_response
+from ekiden.server.problem_responses import problem_response
 
 MAX_DEPTH: Final = 100
 """Lists and objects that may stand one in the other."""

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from starlette.types import Message, Send
 
 from ekiden.core.values import dumps, loads
-from ekiden.server.problems import MEDIA_TYPE
+from ekiden.server.problem_responses import MEDIA_TYPE
 
 Reshape: TypeAlias = Callable[[int, dict[str, Any]], tuple[int, Mapping[str, Any]] | None]
 """From the status and body of a problem to those that are sent instead; `None` leaves it."""

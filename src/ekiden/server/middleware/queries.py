@@ -3,8 +3,7 @@ be a mistake."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator
 from urllib.parse import parse_qsl
 
 from fastapi.dependencies.models import Dependant
@@ -13,32 +12,13 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ekiden.core.errors.server import UnknownParameter
+from ekiden.server.middleware.query_marks import MARK
 from ekiden.server.middleware.refusals import refuse
-
-_MARK: Final = "__query__"
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def takes_query(*names: str) -> Callable[[F], F]:
-    """Say which parameters a route reads that FastAPI does not know of."""
-
-    def mark(endpoint: F) -> F:
-        setattr(endpoint, _MARK, names)
-        return endpoint
-
-    return mark
-
-
-def takes_any_query(endpoint: F) -> F:
-    """Say that a route reads no parameters and may be called with any: what a browser or a cache
-    adds to the address of a file."""
-    setattr(endpoint, _MARK, None)
-    return endpoint
 
 
 def known_query(route: RouteContext) -> frozenset[str] | None:
     """The parameters that a route knows; `None`: any."""
-    marked = getattr(route.endpoint, _MARK, ())
+    marked = getattr(route.endpoint, MARK, ())
     if marked is None:
         return None
     return frozenset((*marked, *_declared(getattr(route, "dependant", None))))

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ekiden.core.errors import EkidenError
-from ekiden.server.problems import response_of
+from ekiden.server.problem_responses import response_of
 
 POLICY_VIOLATION = 1008
 

@@ -12,9 +12,11 @@ from ekiden.server.middleware.concurrency_limit import ConcurrencyLimit, Shares
 from ekiden.server.middleware.origins import Origins
 from ekiden.server.middleware.queries import Queries
 from ekiden.server.middleware.repeats import Repeats
+from ekiden.server.middleware.standards_on_demand import StandardsOnDemand
+from ekiden.server.standards import Standards
 
 
-def install(app: FastAPI, config: ServerConfig) -> None:
+def install(app: FastAPI, config: ServerConfig, standards: Standards) -> None:
     """Put everything around the application, the innermost first.
 
     So a request is told of, whatever becomes of it; its host and origin are known before anything
@@ -24,6 +26,7 @@ def install(app: FastAPI, config: ServerConfig) -> None:
     app.add_middleware(Repeats)
     app.add_middleware(Bodies, config=config)
     app.add_middleware(Queries)
+    app.add_middleware(StandardsOnDemand, standards=standards)
     app.add_middleware(Shares, config=config)
     app.add_middleware(Authentication)
     app.add_middleware(ConcurrencyLimit, config=config)

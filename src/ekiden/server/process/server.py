@@ -8,6 +8,7 @@ it, have their own limit, and so do connections between two requests.
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import socket
 from collections.abc import Callable
@@ -15,10 +16,12 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from ekiden.core.errors import UserError
 from ekiden.project.service import Service
+from ekiden.server.configuration import ServerConfig
+from ekiden.server.lazy_application import LazyApplication
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import H11Protocol as _Protocol
@@ -161,11 +164,13 @@ class Listening(uvicorn.Server):
     """Serves until a signal says to stop; then streams end at once, so that they do not hold up
     the rest, and clients go on elsewhere."""
 
-    def __init__(self, app: FastAPI, service: Service, ready: Callable[[], None]) -> None:
+    def __init__(
+        self, app: ASGIApp, service: Service, config: ServerConfig, ready: Callable[[], None]
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
-                http=prompt_protocol(most=connections_allowed(app.state.config.max_connections)),
+                http=prompt_protocol(most=connections_allowed(config.max_connections)),
                 lifespan="on",
                 log_config=None,
                 access_log=False,
@@ -204,14 +209,15 @@ class Listening(uvicorn.Server):
 
 
 async def run_server(
-    app: FastAPI,
     service: Service,
+    config: ServerConfig,
     listener: socket.socket,
     *,
     ready: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; `ready` is told the address once requests are welcome."""
-    server = Listening(app, service, lambda: ready(url_of(listener)))
+    app = LazyApplication(service, config, loaded=gc.freeze)
+    server = Listening(app, service, config, lambda: ready(url_of(listener)))
     await server.serve(sockets=[listener])
     if not server.started:
         raise UserError("the server could not start; its log says why")

@@ -8,8 +8,8 @@ from starlette.requests import HTTPConnection
 from ekiden.core.errors import EkidenError
 from ekiden.server.access.access import needs
 from ekiden.server.access.authorization import subprotocol_of
-from ekiden.server.middleware.queries import takes_query
-from ekiden.server.problems import response_of
+from ekiden.server.middleware.query_marks import takes_query
+from ekiden.server.problem_responses import response_of
 from ekiden.server.streams.live import IN_QUERY, LiveConnection, from_query
 from ekiden.server.streams.sse import Streams
 

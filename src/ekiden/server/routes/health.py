@@ -12,7 +12,8 @@ from starlette.responses import Response
 from ekiden import __version__
 from ekiden.core.errors import EkidenError, StoreReadOnly, StoreUnavailable
 from ekiden.server.access.access import service_of
-from ekiden.server.problems import problem_response, problems
+from ekiden.server.problem_responses import problem_response
+from ekiden.server.problems import problems
 
 router = APIRouter(tags=["health"])
 

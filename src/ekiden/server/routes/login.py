@@ -9,9 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ekiden import __version__
 from ekiden.api.endpoint import Scope
-from ekiden.server.access.access import SCOPES, Caller, TheCaller
+from ekiden.server.access.access import SCOPES, Caller
 from ekiden.server.access.authorization import KeyAuthorization
 from ekiden.server.access.cookies import csrf_token, forget_login, keep_login
+from ekiden.server.access.dependencies import TheCaller
 from ekiden.server.answers import answer
 
 router = APIRouter(tags=["console"])

@@ -11,7 +11,8 @@ from fastapi.responses import PlainTextResponse
 
 from ekiden.core.errors.server import NotServed
 from ekiden.project.stores import DEFAULT_TENANT
-from ekiden.server.access.access import Administers, service_of
+from ekiden.server.access.access import service_of
+from ekiden.server.access.dependencies import Administers
 from ekiden.server.metrics.metrics import CONTENT_TYPE, Metrics
 from ekiden.server.problems import problems
 

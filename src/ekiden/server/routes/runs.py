@@ -15,7 +15,8 @@ from ekiden.core.documents import to_json
 from ekiden.core.integrations import integration
 from ekiden.project.runs.runs import StartedRun
 from ekiden.project.service import TenantService
-from ekiden.server.access.access import Reads, caller_of
+from ekiden.server.access.access import caller_of
+from ekiden.server.access.dependencies import Reads
 from ekiden.server.answers import answer
 from ekiden.server.derived import ByHand
 from ekiden.server.idempotency import start_once

@@ -24,7 +24,7 @@ from ekiden.core.events import EventType
 from ekiden.core.values import dumps, loads
 from ekiden.hub import EventStream, HubEvent, Subscription
 from ekiden.project.service import TenantService
-from ekiden.server.problems import words_for
+from ekiden.server.problem_responses import words_for
 
 _log = logging.getLogger("ekiden.server")
 
