@@ -79,8 +79,8 @@ class Postings(Protocol):
     """Writes messages and their ends."""
 
     async def put(self, puts: Sequence[QueuePut]) -> Sequence[PutReceipt]:
-        """As `QueueStore.put_messages`. Whoever is cancelled meanwhile does not know whether they
-        are stored, but a settlement that is posted later finds them if they are."""
+        """As `QueueStore.put_messages`. A caller that is cancelled meanwhile does not know whether
+        they are stored, but a settlement that is posted later finds them if they are."""
         ...
 
     async def settle(self, settle: MessageSettle, event: Event | None = None) -> Settled:

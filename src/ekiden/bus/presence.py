@@ -1,11 +1,13 @@
-"""Who serves which agent: documents that say until when, on the store's clock.
+"""Which process serves which agent: documents with an expiry, on the store's clock.
 
-Whoever serves an agent renews its document. The messages that a process has taken are its own for
-as long as it is present, so there is one thing to renew however many messages it has. When its time
-is over, whoever else serves the agent gives the messages back, and they are delivered again.
+A process that serves an agent renews its document. The messages that it has taken are its own while
+it is present, so there is one thing to renew, whatever the number of messages. When the document
+expires, another process that serves the agent gives the messages back, and they are delivered
+again.
 
-A call that a process sent before it died may reach the store later and take messages for the dead.
-So its document stays for a while, marked, and what it comes to have is given back as well.
+A call that a process sent before it died may reach the store later and take messages for the dead
+process. So its document stays for a while, marked, and messages that it gets are given back as
+well.
 """
 
 from __future__ import annotations

@@ -306,7 +306,7 @@ class LiveReader:
         return place
 
     async def _pause(self, seconds: float) -> bool:
-        """Wait; whether anybody still wants something."""
+        """Wait; whether there are still subscribers that wait."""
         await asyncio.sleep(seconds)
         return bool(self._waiting)
 

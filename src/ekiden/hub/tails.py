@@ -269,7 +269,7 @@ class SessionTails:
         self._has_begun.set()
 
     async def _read(self) -> None:
-        """Hand on what the feed shows, as long as anybody follows anything."""
+        """Pass on the feed's events while there are followers."""
         try:
             async with self._hub.subscribe() as stream:
                 self._has_begun.set()

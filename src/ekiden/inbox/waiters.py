@@ -1,8 +1,8 @@
-"""Those in this process who wait for the end of items: one of them looks for all.
+"""Waits of this process for the end of inbox items: one task reads for all of them.
 
-A wake-up of the store says only that something changed. So that many who wait on a busy store do
-not each read at every change, one task reads for all of them, and rests after each round for a
-multiple of the time that it took. It lives as long as anybody waits.
+A signal of the store says only that something changed. So that many waiters on a busy store do not
+each read at every change, one task reads for all of them, and pauses after each round for a
+multiple of the time that it took. It ends with the last waiter.
 """
 
 from __future__ import annotations

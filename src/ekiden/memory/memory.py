@@ -40,8 +40,8 @@ from ekiden.memory.search import default_embedder, fused, model_of, renew, vecto
 from ekiden.storage.base import SearchHit, Store
 
 NEARNESS = 0.2
-"""From this cosine on a meaning counts, where nobody says otherwise. With the local embedding,
-questions and the memories that answer them are at 0.2 to 0.6, and unrelated ones below 0.2."""
+"""The lowest cosine that counts as a match, by default. With the local embedding, questions and the
+memories that answer them are at 0.2 to 0.6, and unrelated ones below 0.2."""
 _MORE = 4
 """So many times as many as are wanted are looked at in each list, before they are made one."""
 _ROUNDS = 2

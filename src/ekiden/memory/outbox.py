@@ -100,8 +100,8 @@ async def all_mirrors(store: Store) -> Sequence[str]:
 
 
 async def add_mirror(store: Store, space: str, backend: str) -> None:
-    """From now on the back end has copies of the space: it gets all that is there already, and is
-    told whatever anybody changes or forgets."""
+    """From now on the back end has copies of the space: it gets all present entries, and every
+    change."""
     while True:
         found = await store.get_document(_MIRRORS, space)
         names = [] if found is None else list(found.body)

@@ -109,8 +109,8 @@ def _notice(told: Sequence[str]) -> Item:
 
 
 def view_for_others(run: RunState) -> list[Item]:
-    """What the active agent sees, without what guardrails withhold from anybody else: drafts of
-    answers, corrections, and what refused handoffs would have passed on."""
+    """The active agent's view, without what guardrails withhold from others: drafts of answers,
+    corrections, and the contents of refused handoffs."""
     produced = run.said_since(max(run.cursor.view.after, run.cursor.progress.first))
     return [
         *run.visible[: run.history_length],

@@ -66,7 +66,7 @@ def refused_calls(events: Sequence[Event]) -> dict[str, str]:
 def shown_to_others(
     event: Event, rejected: set[int], refused: Mapping[str, str]
 ) -> tuple[Item, ...]:
-    """The items of the event as anybody else may see them."""
+    """The items of the event as other agents may see them."""
     if is_draft(event):
         return ()
     items = event.items

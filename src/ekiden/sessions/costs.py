@@ -39,7 +39,7 @@ class CostLine:
 
     @property
     def cost(self) -> float | None:
-        """What they cost together; `None` if of none of them anybody knows."""
+        """Their cost together; `None` if no price is known."""
         is_unknown = self.unpriced and self.unpriced == self.usage.requests
         return None if is_unknown else self.usage.cost
 

@@ -1,8 +1,8 @@
-"""Finding sessions by their titles and by what was said in them.
+"""Finding sessions by their titles and their contents.
 
-The index is a reader of the feed of events: it is brought up to date by whoever searches, and by
-workers once somebody did, so that runs pay nothing for it. What a user's sessions say is in a space
-of that user's own, and once more in one for those who may search all sessions.
+The index reads the feed of events. Searches bring it up to date, and so do workers after the first
+search: runs pay nothing for it. The texts of a user's sessions are in a space of that user, and
+once more in one for those who may search all sessions.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ async def index_sessions(store: Store) -> int:
 
 
 async def is_indexed(store: Store) -> bool:
-    """Whether anybody ever searched."""
+    """Whether there was ever a search."""
     return await store.get_document(_COLLECTION, _FEED) is not None
 
 
@@ -148,9 +148,9 @@ async def forget_session(
 
 
 async def delete_with_texts(store: Store, row: SessionRow) -> None:
-    """Remove the session, and then what searches find of it; `SessionNotFound`, `SessionBusy`.
+    """Remove the session, and then its texts from the index; `SessionNotFound`, `SessionBusy`.
 
-    Whoever indexes meanwhile looks once more whether the session is there after writing its texts.
+    A process that indexes meanwhile checks again, after writing the texts, that the session exists.
     What a crash leaves behind goes with the next search.
     """
     body = {"user": row.user_id, "created": row.created_at_us}

@@ -103,7 +103,7 @@ def _trace_id(session: LoggedSession) -> str | None:
 
 LogFormat: TypeAlias = Literal["json", "text"]
 LOG_FIELDS = ("session_id", "correlation_id", "agent", "trace_id")
-"""What every record has after a `ContextFilter` saw it; `None` where nobody knows."""
+"""The fields that a `ContextFilter` adds to every record; `None` if unknown."""
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 _MAX_TEXT = 16_000

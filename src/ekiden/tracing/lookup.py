@@ -39,9 +39,9 @@ class Node:
     tokens: Tokens = NO_TOKENS
     """Of the span and all below it."""
     cost: float | None = None
-    """The same; `None` if of none of them anybody knows."""
+    """The same; `None` if no price is known."""
     unpriced: int = 0
-    """Model calls among them whose price nobody knows."""
+    """Model calls among them with an unknown price."""
     errors: int = 0
     """Spans below it that went wrong."""
 
@@ -263,8 +263,7 @@ async def context_for(
 
 
 async def _root_trace(store: Store, session_id: str) -> str:
-    """The trace of the session at the top of those that asked; of one that was deleted nobody
-    knows when it was made."""
+    """The trace of the first session in the chain of askers; a deleted one counts as made at 0."""
     seen: set[str] = set()
     while session_id not in seen and len(seen) < _DEEPEST:
         seen.add(session_id)

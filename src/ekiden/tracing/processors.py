@@ -37,7 +37,7 @@ class RunTrace:
     group_id: str
     """What the session says that it belongs to; by default its own id."""
     parent_id: str | None = None
-    """The span that the session is below: of whoever asked it, or, with a `traceparent`, of another
+    """The span above the session: of the session that asked, or, with a `traceparent`, of another
     program."""
 
     def export(self) -> dict[str, Any]:

@@ -27,7 +27,7 @@ SpanKind: TypeAlias = Literal[
 type of the event that tells of it."""
 
 SpanStatus: TypeAlias = Literal["ok", "error", "waiting"]
-"""`waiting`: for a person, for another agent, or for somebody to go on with it."""
+"""`waiting`: for a person, for another agent, or to be resumed."""
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -223,10 +223,10 @@ class TraceContext:
 
 
 def trace_id_of(root: str, created_at_us: int) -> str:
-    """The trace of a session that nobody asked for, and of all that answered it.
+    """The trace of a session that no other session asked, and of all that answered it.
 
-    Whoever makes a session chooses its id, but not when the store makes it: so no session of
-    another store, and none that has the id after this one is deleted, has the same trace.
+    The creator of a session chooses its id, but not when the store makes it: so no session of
+    another store, and no later session with the same id, has the same trace.
     """
     return _digest(f"ekiden/trace/{created_at_us}/{root}")[:32]
 

@@ -29,8 +29,8 @@ Stage: TypeAlias = Literal["line", "running", "ending", "later", "gone"]
 """`line`: not begun; `running`: with the handler; `ending`: its end is being stored; `later`: to
 be answered with `Bus.respond`; `gone`: this service has nothing more to do with it."""
 CURRENT: ContextVar[Delivery | None] = ContextVar("ekiden_bus_delivery", default=None)
-"""What the running code works on; also in tasks that a handler has started and left behind, so
-whoever looks asks whether it is still running."""
+"""The message that the running code works on. Tasks that a handler started and left behind also see
+it, so readers check that it is still running."""
 _FEW = 128
 
 

@@ -1,8 +1,8 @@
-"""The one task of a bus that looks at the store: for answers, for messages, and for the dead.
+"""The one task of a bus that reads the store: for answers, for messages, and for dead processes.
 
-The store hints when somebody changed something; then one look is for everybody who waits in this
-process, and one for each agent that it serves. Our own changes are hints too. So when looks find
-nothing they are made less often, up to a few hundredths of a second apart.
+The store signals changes; one read then serves all waiters of this process, and one each agent that
+it serves. Our own changes are signalled as well. So reads that find nothing are made less often, up
+to a few hundredths of a second apart.
 """
 
 from __future__ import annotations

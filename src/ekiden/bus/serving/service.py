@@ -264,8 +264,8 @@ class Service:
         return self.concurrency - len(self._running) - len(self._line)
 
     async def _ages(self, rows: Collection[QueueMessage]) -> dict[str, float]:
-        """How old those are that expire, by their keys, on the store's clock: those of whoever sent
-        them, and of this machine, may have been set meanwhile."""
+        """The ages of expiring messages by key, on the store's clock: the clocks of senders and of
+        this machine may have been changed."""
         keys = [row.key for row in rows if row.key and _expires(row.body)]
         if not keys:
             return {}

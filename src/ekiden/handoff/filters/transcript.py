@@ -1,8 +1,8 @@
 """A past conversation as a transcript in one message, and back again.
 
 The message has one record per line, ``<number>. <label>: <what>``, between two markers. Plain text
-stands as it is; everything else is JSON without line breaks or markers in it. So what somebody said
-can neither end the transcript nor forge a record.
+is unchanged; everything else is JSON without line breaks or markers in it. So no text in it can end
+the transcript or forge a record.
 """
 
 from __future__ import annotations

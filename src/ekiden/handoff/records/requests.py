@@ -57,7 +57,7 @@ class Asked:
     """The session's id, a dot and a name: also that of the handoff, if it is left to others."""
     to: str = ""
     source: str = ""
-    """Who is to have the session when it is handed over; empty: anybody."""
+    """The agent that must have the session when it is handed over; empty: any agent."""
     cancel: str | None = None
     """The id of the handoff that is to be undone."""
     reason: str = ""
@@ -82,8 +82,8 @@ class Asked:
     by: Actor = A_PROGRAM
     asked_us: int = 0
     due_us: int | None = None
-    """When it is too late, on the store's clock, which nobody sets; what is not left to others, or
-    was by an earlier version, does not say."""
+    """When it expires, on the store's clock, which no user sets; not given for requests that are
+    not left to others, or were stored by an earlier version."""
     state: RequestState = "open"
     withdrawn: str = ""
     """Why it was withdrawn."""
@@ -96,7 +96,7 @@ class Asked:
 
     @property
     def own_id(self) -> str:
-        """The id of the handoff, which whoever asked may know; empty if the request is not left to
+        """The id of the handoff, known to the requester; empty if the request is not left to
         others: then the handoff gets a number."""
         return self.id if self.due_us is not None else ""
 

@@ -131,9 +131,9 @@ def finding(
 
 
 def own_copy(value: T) -> T:
-    """A copy for one guardrail: what it does to it changes nothing for anybody else.
+    """A copy for one guardrail, so that its changes affect no other.
 
-    What cannot be copied is given as it is.
+    A value that cannot be copied is passed unchanged.
     """
     if value is None or isinstance(value, str | int | float):
         return value

@@ -94,7 +94,7 @@ class _Answer:
             self.is_awaited = False
 
     def stop_if_refused(self, checking: asyncio.Task[_Checks]) -> None:
-        """The guardrails are done: nobody waits for an answer that is not let through."""
+        """The guardrails are done: cancel the model call if they refused."""
         if not self.is_awaited or checking.cancelled():
             return
         if checking.exception() is not None or any(_is_no(*each) for each in checking.result()):

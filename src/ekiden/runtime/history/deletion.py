@@ -135,8 +135,9 @@ def _asked_sessions(events: Iterable[Event]) -> list[str]:
 async def _goes_along(
     store: Store, session_id: str, asked_in: str, only_if: Callable[[SessionRow], bool] | None
 ) -> bool:
-    """Whether the session was opened by that one, not by one that it is a copy of, and is over, or
-    answers a question that nobody waits for; or `only_if` decides."""
+    """Whether the session is deleted along with that one: it was opened by it, not by the original
+    of a copy, and is over, or answers a question that is not needed any more; or `only_if`
+    decides."""
     row = await store.get(session_id)
     is_over = row.status == "idle" and not is_left(row)
     return row.meta.get(ASKED_IN) == asked_in and (

@@ -43,7 +43,7 @@ from ekiden.storage.chain import chained
 
 _LEASE_S = 30.0
 NOT_OF_A_BRANCH = (ANSWERS, FIXED_LIMITS, OWN_LIMITS, "asked_in", "purses")
-"""In a session's meta: what ties it to whoever waits for its answer."""
+"""In a session's meta: the keys that tie it to the session that waits for its answer."""
 
 
 async def fork_session(

@@ -1,7 +1,7 @@
-"""The shapes of an exported session's parts: anybody may have written it.
+"""The shapes of an exported session's parts, which are untrusted.
 
-Only what the runtime relies on is said here; whatever else a part has is left as it is. Those of a
-cursor are told by its components.
+Only what the runtime relies on is checked here; everything else in a part is left unchanged. The
+components of a cursor have their own shapes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Said(TypedDict, total=False):
 
 
 class Message(Said):
-    """What somebody said."""
+    """A message."""
 
     role: Name  # type: ignore[misc]
 

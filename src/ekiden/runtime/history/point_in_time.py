@@ -21,7 +21,7 @@ from ekiden.storage.base import SessionRow, Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """A session as it stood at a point that whoever runs it could have gone on from."""
+    """A session as it was at a point from which a run could have continued."""
 
     seq: int
     """The number of the last event."""
@@ -36,14 +36,14 @@ class Past:
     events: list[Event]
     """All up to there."""
     steps: dict[str, Any]
-    """What was remembered by then, but for what people decided in the turn under way: each decision
-    counts for what it led to, and nobody gets to use it again by going back to it."""
+    """The results stored by then, without decisions of people in the current turn: each decision
+    counts once, and cannot be used again by going back."""
 
 
 async def past_of(store: Store, row: SessionRow, seq: int) -> Past:
-    """How the session stood after event `seq`, or after the last one that was stored with it.
+    """The session as it was after event `seq`, or after the last event stored with it.
 
-    `UserError` if there is no such event, or nobody knows how it stood then.
+    `UserError` if there is no such event, or the state at it is unknown.
     """
     if not isinstance(seq, int) or not 1 <= seq <= row.seq:
         raise UserError(
@@ -175,7 +175,8 @@ def _variables(
 def _check_age(
     row: SessionRow, events: list[Event], steps: Mapping[str, Any], run: int, now: Cursor
 ) -> None:
-    """An older Ekiden did not tell which tools a handoff left: nobody may get more of them."""
+    """An older Ekiden did not store which tools a handoff left: an agent must not get more of
+    them."""
     later = steps.get(snapshot_key(run + 1))
     stored = Cursor.from_json(row.cursor if later is None else later["cursor"])
     told = any("tools" in (event.details or {}) for event in events if event.type == "handoff")

@@ -74,10 +74,10 @@ class Fold:
         self._last = event
 
     def goes_on_with(self, event: Event) -> bool:
-        """Whether `event` was stored together with what was applied last, as far as it matters.
+        """Whether `event` was stored together with the last applied one, in what matters here.
 
-        A turn is stored with all its outputs, an answer with the end of the run, and a rollback
-        that was begun is finished by whoever goes on.
+        A turn is stored with all its outputs, an answer with the end of the run; a rollback that
+        was begun is finished when the run resumes.
         """
         last, details = self._last, event.details or {}
         if begins_run(event):
@@ -250,8 +250,8 @@ class Fold:
 
 
 def begins_run(event: Event) -> bool:
-    """Whether a run begins with the event: what people say, a handoff that somebody asked for
-    while nobody ran the session, or a step back."""
+    """Whether a run begins with the event: a message, a handoff requested while the session was not
+    run, or a rewind."""
     if event.type == "message":
         return is_rewind(event) or (event.step is None and bool(event.items))
     return is_transfer(event) and bool(event.details and event.details.get("begins_run"))

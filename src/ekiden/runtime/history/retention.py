@@ -129,7 +129,7 @@ def _check(older_than_s: Any, keep_last: Any, user_id: Any, status: Any) -> None
 
 
 _Seen: TypeAlias = tuple[int, SessionStatus | None]
-"""When something happened last in a session, and its state; `None`: somebody runs it."""
+"""The time of the last event of a session, and its state; `None`: a process runs it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -147,7 +147,7 @@ class _Family:
         self.members[session_id] = seen
 
     def may_go(self, status: set[SessionStatus]) -> bool:
-        """Whether nobody runs any of them, and none is in another state."""
+        """Whether no process runs any of them, and none is in another state."""
         return all(state in status for _, state in self.members.values())
 
     def is_as_seen(self, row: SessionRow) -> bool:

@@ -220,7 +220,7 @@ async def _content(store: Store, read: Imported, session_id: str) -> Commit:
 
 
 def _check_chain(events: list[Event], linked: list[Event]) -> None:
-    """Whoever changed the document did not change all hashes after it, or gives it another id."""
+    """The hashes do not match: the document was changed, or is given another id."""
     for place, (event, made) in enumerate(zip(events, linked, strict=False)):
         if (event.details or {}).get(HASH) != (made.details or {}).get(HASH):
             raise SessionImportInvalid(

@@ -57,9 +57,9 @@ async def wait_for_person(run: RunState) -> None:
 def _case_key(run: RunState) -> str:
     """The step of the people's decision.
 
-    While they are asked, and once they decided, it stays the same, whatever handoffs somebody else
-    wants meanwhile. They are asked anew after a way back that was refused, and when the run failed
-    because nobody was to decide any more.
+    It stays the same while they are asked, and after they decided, whatever handoffs are requested
+    meanwhile. They are asked again after a refused way back, and when the run failed because the
+    question was withdrawn.
     """
     begin = run.step_key("p")
     for key in (*run.cursor.questions.open, *reversed(tuple(run.memo))):
@@ -134,9 +134,9 @@ async def answer_case(
 ) -> InboxItem | None:
     """Answer the inbox item of a session that waits for people; `None` if it has none.
 
-    One that a process withdrew that died before it stored why is none: the session still waits.
-    One that the same person answered before, whose process died before the session went on, is
-    answered: the first answer counts. Raises `InboxItemClosed` if somebody else was quicker, and
+    An item that a process withdrew before it died, without storing why, does not count: the session
+    still waits. If the same person answered before, and the process died before the session
+    continued, the first answer counts. Raises `InboxItemClosed` if another person was quicker, and
     `UserError` if there is no way back.
     """
     asks = open_questions(await store.get(session_id))

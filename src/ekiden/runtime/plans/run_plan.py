@@ -1,10 +1,10 @@
-"""Running a plan: split the request, give the tasks to agents, make one answer of the results.
+"""Running a plan: split the request, give the tasks to agents, combine the results.
 
-Every task is a question to an agent, which works on it in a session of its own. What is stored of a
-plan are remembered steps of the supervisor's one turn: the decomposition, when each task began, its
-attempts with their answers, and its result. So the supervisor costs nothing while agents work, and
-whoever goes on with it, after a crash or on another machine, finds the same plan and runs no task
-again that has a result.
+Every task is a question to an agent, which works on it in a session of its own. A plan is stored as
+steps of the supervisor's one turn: the decomposition, the start of each task, its attempts with
+their answers, and its result. So the supervisor costs nothing while agents work, and a process that
+resumes it, after a crash or on another machine, finds the same plan and runs no task again that has
+a result.
 """
 
 from __future__ import annotations

@@ -33,9 +33,9 @@ def item_writes(run: RunState, item: InboxItem) -> list[DocumentWrite]:
 
 
 async def tell_people(run: RunState, case: dict[str, Any]) -> None:
-    """Put before people what they have to see, though nobody waits for them; the caller commits.
+    """Show people an item that no run waits for; the caller commits.
 
-    `case` has its kind, who it is from, its subject, and what else the event of it tells.
+    `case` has its kind, its sender, its subject, and the further details of its event.
     """
     if run.is_reachable:
         context = {name: value for name, value in case.items() if name not in _OWN_FIELDS}

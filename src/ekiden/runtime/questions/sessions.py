@@ -27,7 +27,7 @@ ANSWERS = "answers"
 OWN_LIMITS = "own_limits"
 """In a session's meta: what the question itself lets its answer use, by limit."""
 FIXED_LIMITS = "fixed_limits"
-"""In a session's meta: the limits of whoever asked that nobody can raise who resumes it."""
+"""In a session's meta: limits of the asker that a resume cannot raise."""
 _MAX_TITLE = 120
 
 

@@ -24,7 +24,7 @@ counted from the run's beginning."""
 
 
 class UnknownPrice(UserError):
-    """Money is limited, and nobody knows what a model costs."""
+    """Money is limited, and the price of a model is unknown."""
 
 
 def narrowed(run: Recording, budget: Budget) -> dict[str, float]:

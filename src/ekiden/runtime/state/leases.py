@@ -30,8 +30,8 @@ _MOST_PAGES = 10
 class Hold:
     """A lease that is kept while its session is run.
 
-    Its loss cancels the step under way and nothing else: whoever reads a stream of events is told
-    at the next one.
+    Its loss cancels the current step and nothing else: a reader of the event stream learns of it at
+    the next event.
     """
 
     __slots__ = ("_step", "claim", "lost", "may_interrupt", "on_request")
@@ -85,7 +85,7 @@ class Hold:
         self.on_request(is_urgent)
 
     def lose(self) -> None:
-        """The lease is somebody else's now."""
+        """Another process has the lease now."""
         self.lost = True
         if self._step is not None:
             self._step.cancel()
@@ -126,8 +126,8 @@ class LeaseKeeper:
             del self._latest[claim.session_id]
 
     def _lose_older(self, held: Hold) -> None:
-        """Whoever has the session in this process by an older claim has lost it, and need not wait
-        to be told so by the store."""
+        """An older claim on the session in this process is lost: tell its owner at once, before the
+        store would."""
         older = self._latest.get(held.claim.session_id)
         if older is not None and older.claim.epoch < held.claim.epoch:
             older.lose()

@@ -62,7 +62,7 @@ class Ledger:
         return True
 
     async def of_the_living(self, store: Store) -> Ledger:
-        """Without what sessions hold that nobody runs any more."""
+        """Without what is held by sessions that no process runs any more."""
         held = {}
         for key, hold in self.held.items():
             with suppress(SessionError):
@@ -85,7 +85,7 @@ class Ledger:
 
 
 async def read_ledger(store: Store, collection: str, now_us: int) -> Ledger | None:
-    """The ledger of a shared budget; `None` if whoever shared it is done."""
+    """The ledger of a shared budget; `None` if the session that shared it is done."""
     document = await store.get_document(collection, HELD)
     if document is None:
         return None

@@ -110,10 +110,10 @@ def _kept_number(key: str) -> int:
 async def told_so_far(
     store: Store, session_id: str, seq: int, *, after: int = 0, with_items: bool = False
 ) -> Sequence[Event]:
-    """The events of a session of which its owner knows that event `seq` is the last.
+    """The events of a session whose last event its owner knows to be `seq`.
 
-    `LeaseLost` if others wrote since, or deleted it: whoever was stopped between claiming a session
-    and reading it would go on with a conversation that does not fit where it takes up the run.
+    `LeaseLost` if others wrote since, or deleted it: a process that was stopped between claiming
+    and reading a session would continue with a conversation that does not fit its cursor.
     """
     events = await store.events(session_id, after=after, with_items=with_items)
     last = events[-1].seq if events else min(after, seq)

@@ -73,7 +73,7 @@ class Shared:
 
 
 def body_of(value: Any, *, session: str = "", by: str = "") -> dict[str, Any]:
-    """The document of a variable: of a run by its session, of others by whoever `by` names."""
+    """The document of a variable: a run's by its session, others by the author `by`."""
     body: dict[str, Any] = {"gone": True} if value is GONE else {"value": value}
     if session:
         body["session"] = session
@@ -97,7 +97,7 @@ def write_of(
 
 
 def no_owner(scope: SharedScope, name: str) -> UserError:
-    """Nobody whose the variable could be."""
+    """The error for a variable without an owner."""
     return UserError(f"the variable {name!r} cannot be set: {_WAY_OUT[scope]}")
 
 
@@ -116,7 +116,7 @@ async def stored_variables(store: Store, collection: str) -> dict[str, Document]
 async def load_shared(
     store: Store, known: dict[SharedScope, Shared], owners: Iterable[tuple[SharedScope, str | None]]
 ) -> None:
-    """Read what the owners' variables are now into `known`; nothing is read for nobody."""
+    """Read the owners' variables into `known`; without an owner nothing is read."""
     for scope, owner in owners:
         if not owner:
             continue

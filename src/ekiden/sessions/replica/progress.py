@@ -1,10 +1,10 @@
 """What a replica was sent and what is pending, as documents in the store; its status.
 
-One document is the mirror's place in the feed and the lease of the process that feeds it; whoever
-writes it says which version it knows, so of several processes one feeds the mirror, and one that
-was thought dead finds out before it writes. For each session that has news there is a document
-that says so, written together with the place: from then on the session is caught up with by its
-own events, and one that cannot be sent holds up no other.
+One document is the replica's place in the feed and the lease of the process that feeds it. Each
+write names the version that the writer knows, so that of several processes one feeds the replica,
+and one that was thought dead finds out before it writes. Each session with news has a document,
+written together with the place: from then on the session is replicated from its own events, and one
+that cannot be sent blocks no other.
 """
 
 from __future__ import annotations

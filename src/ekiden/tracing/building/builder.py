@@ -86,7 +86,7 @@ def _new(scene: Scene, event: Event, details: Mapping[str, Any], key: str) -> Pa
 
 
 def _place(scene: Scene, event: Event, details: Mapping[str, Any]) -> Part:
-    """Below the stay of who hands over; what nobody's work led to is no part of a stay."""
+    """Below the stay of the source; a handoff without a source's work is part of no stay."""
     is_made = is_transfer(event, details)
     if details.get("begins_run") or (scene.run is None and not is_made):
         return scene.run or scene.session

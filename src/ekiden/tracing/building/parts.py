@@ -10,7 +10,8 @@ from ekiden.core.events import PRIVATE, Event
 from ekiden.tracing.spans import NO_TOKENS, NOTHING, Span, SpanKind, SpanStatus, Tokens
 
 CostOf: TypeAlias = Callable[[str, Usage, int], float | None]
-"""What a call of a model cost that used so much at that microsecond; `None` if nobody knows."""
+"""The cost of a model call with this usage at that time in microseconds; `None` if it is
+unknown."""
 
 
 class Part:

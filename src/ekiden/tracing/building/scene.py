@@ -117,7 +117,7 @@ class Scene:
         self.session_id = session_id
         self.context = context
         self.created_at_us = 0
-        """When the store made the session, if whoever keeps this among others needs to know."""
+        """When the store made the session, for readers of several sessions."""
         self.correlation_id = correlation_id or session_id
         self.cost = cost
         self.last_seq = 0
@@ -256,7 +256,7 @@ class Scene:
         return run
 
     def end_run(self, outcome: str | None = None, error: str | None = None) -> None:
-        """The run is over, with whoever has it."""
+        """The run is over, and so is the stay of the active agent."""
         self.end_stay(outcome, error)
         run = self.run
         if run is None:
@@ -320,7 +320,7 @@ class Scene:
         return stay
 
     def place(self) -> Part:
-        """Where something belongs that is nobody's work: what is under way."""
+        """The place of something that is no agent's work: the innermost open span."""
         return self.stay or self.run or self.session
 
     def remember_call(self, item: Item) -> None:

@@ -109,7 +109,7 @@ class _LastAnswer:
 
     def __init__(self) -> None:
         self.is_heard = True
-        """Whether answers are heard of here: not if somebody else's session is used."""
+        """Whether responses are seen here: not with a session of the caller."""
         self.forget()
 
     def forget(self) -> None:
@@ -185,8 +185,8 @@ def need_otel() -> None:
 
 
 class _Quiet(logging.Filter):
-    """Drops what the exporter says of each attempt in the thread of a `send`: whoever sends tells
-    of an outage once. What other exporters of the program say stays."""
+    """Drops the exporter's log lines about single attempts in the thread of a `send`: the sender
+    reports an outage once. Those of other exporters of the program stay."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not getattr(_here, "is_quiet", False)

@@ -35,8 +35,8 @@ _IDLE_S = 1.0
 
 
 class EndedSpans:
-    """The spans of one session that an event ends; which those are depends on the events alone, so
-    whoever begins anew finds the same."""
+    """The spans of one session that an event ends; this depends on the events alone, so a restart
+    finds the same."""
 
     def __init__(self, builder: SpanBuilder, *, first: int = 1, is_wanted: bool = True) -> None:
         """Events before `first` happened elsewhere. Without `is_wanted` nothing is told."""
@@ -301,7 +301,7 @@ class OtelFollower:
         return True
 
     async def _insist(self, batch: Sequence[ReadableSpan]) -> Sent | None:
-        """Send the batch until it is taken; `None` if somebody does not want to wait for that."""
+        """Send the batch until it is accepted; `None` if the follower is stopped meanwhile."""
         while not self._stopping.is_set():
             result = await asyncio.to_thread(self._sender.send, batch)
             if result.problem is None:

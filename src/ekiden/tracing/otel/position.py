@@ -1,7 +1,7 @@
-"""How far an exporter is: one document in the store, which is also the lease of whoever exports.
+"""The position of an exporter: one document in the store, which is also the exporter's lease.
 
-Whoever writes it says which version it knows. So of several processes on one store one exports, and
-one that was thought dead finds out before it writes.
+Each write names the version that the writer knows. So of several processes on one store one
+exports, and one that was thought dead finds out before it writes.
 """
 
 from __future__ import annotations

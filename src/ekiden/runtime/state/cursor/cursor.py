@@ -137,7 +137,7 @@ class OpenQuestion:
     who: str
     """The agent, or the role of the people."""
     session: str | None = None
-    """The session that is to answer; `None`: somebody on the bus, or a person."""
+    """The session that has to answer; `None`: an agent on the bus, or a person."""
     group: str | None = None
     """Of which one answer is enough."""
     due_us: int = 0
@@ -193,7 +193,7 @@ class Questions:
         self.always = counted.always
 
     def settle(self) -> None:
-        """Nobody waits for an answer any more."""
+        """The run does not wait for answers any more."""
         self.open = {}
 
 
@@ -522,10 +522,10 @@ class Cursor:
     ) -> None:
         """The source hands the run to the target.
 
-        `received` is what the target is told, `tools` are the only ones that it may use and
-        `budget` is what is left of limits, where the handoff says so. `passed` is the digest of
-        what is passed along to somebody who had the task before, and `since_s` is now, in seconds
-        worked on the run.
+        `received` is what the target is told, `tools` are the only ones that it may use, and
+        `budget` is what is left of limits, if the handoff declares them. `passed` is the digest of
+        what is passed to an agent that had the task before, and `since_s` is now, in seconds worked
+        on the run.
         """
         self.handoffs.hand_on(source, target, received, tools, passed, since_s)
         self.guardrails.hand_on()

@@ -326,7 +326,7 @@ class Handoffs:
         return settled
 
     def new_task(self, agent: str) -> None:
-        """The agent has a task that nobody had before."""
+        """The agent has a new task."""
         self.chain = [USER, agent]
         self.work, self.left, self.passed = 0, {}, ()
 
@@ -356,7 +356,7 @@ class Handoffs:
         }
 
     def check_import(self, place: str, *, is_run_open: bool) -> None:
-        """Refuse an imported one of which nobody knows who has the run."""
+        """Refuse an imported component that does not say which agent has the run."""
         if is_run_open and len(self.chain) < 2:
             raise SessionImportInvalid(f"{place}.ch", "the run has no agent")
 
