@@ -29,8 +29,8 @@ _WAITS: Final = ("wait_s", "timeout_s")
 
 
 def remote(interface: type, wire: Wire, *, base: type = object) -> Any:
-    """What asks the server behind `wire` for the methods of the interface; those that `base` has
-    are its own."""
+    """An implementation of the interface that sends requests through `wire`; methods of `base` are
+    used instead."""
     methods = {
         name: _Lazy(interface, name) for name in endpoints(interface) if name not in vars(base)
     }

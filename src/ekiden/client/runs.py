@@ -252,5 +252,5 @@ class RemoteRuns(api.Runs):
 
 
 def _given(**values: Any) -> dict[str, Any]:
-    """Those that are not `None`: the server has its own defaults for the others."""
+    """Without arguments that are `None`: the server has its own defaults for them."""
     return {name: value for name, value in values.items() if value is not None}

@@ -336,7 +336,7 @@ def _problem(exc: Exception) -> str:
 
 
 def part(text: str) -> str:
-    """An id or a name as one part of a path, whatever is in it."""
+    """An id or a name, quoted as one part of a path."""
     if text in ("", ".", ".."):
         raise ClientMisconfigured(f"{text!r} is not an id or a name")
     try:

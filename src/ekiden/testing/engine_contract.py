@@ -1,4 +1,4 @@
-"""The contract of an engine: what the runtime promises, whoever calls `advance`, as tests.
+"""The contract of an engine: the runtime's promises as tests, for any caller of `advance`.
 
     class TestMyEngine(QueueEngineContract):
         @pytest.fixture

@@ -1,7 +1,7 @@
 """Lists the places where a test may kill the process: ``python -m ekiden.testing.faults``.
 
 Arm one with ``EKIDEN_TESTING=1 EKIDEN_FAULT=name[:nth]``: the process kills itself with SIGKILL at
-the n-th visit. With ``name:nth:stop`` it stops there instead, until somebody sends it SIGCONT.
+the n-th visit. With ``name:nth:stop`` it stops there instead, until it gets SIGCONT.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class FaultPoint:
 def fault_points(package: Path = _PACKAGE) -> list[FaultPoint]:
     """All fault points in the source of `package`, by name; nothing of it is imported.
 
-    Raises `UserError` for one whose name is not a literal: nobody could arm it.
+    Raises `UserError` for a name that is not a literal: it could not be armed.
     """
     found = [point for file in package.rglob("*.py") for point in _in_file(file, package.parent)]
     return sorted(found, key=lambda point: (point.name, point.file, point.line))

@@ -1,9 +1,9 @@
 """Runs simulated worlds: ``ekiden simulate shop.py:scene --seed 7``.
 
-With ``--seed`` one world is told from beginning to end. With ``--seeds 1-1000`` many are run, in
-several processes if asked for, and each that breaks a promise is named with the command that tells
-it. The exit code is 1 if one does. ``python -m ekiden.testing.simulate`` does the same; without a
-scene it is about a team of Ekiden's own.
+With ``--seed`` one simulation is shown from beginning to end. With ``--seeds 1-1000`` many are run,
+on request in several processes; each violation is listed with the command that shows it, and the
+exit code is 1. ``python -m ekiden.testing.simulate`` does the same; without a scene it uses a team
+of Ekiden's own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SHARE = 25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """Whose worlds are run: a scene, by the name that every process finds it by."""
+    """The scene to run, by the name under which every process finds it."""
 
     scene: str | None = None
     """``file.py:name`` or ``module:name``; `None`: a team of Ekiden's own."""

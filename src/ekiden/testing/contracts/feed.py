@@ -219,7 +219,7 @@ async def stored_free(store: Store, *times: int) -> None:
 
 @dataclass
 class Follower:
-    """Somebody who reads the feed and remembers the cursor."""
+    """A reader of the feed that remembers the cursor."""
 
     store: Store
     after: str | None = None

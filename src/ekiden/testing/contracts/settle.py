@@ -205,7 +205,7 @@ class SettleContract(StoreContractBase):
 
 
 class RequeueContract(StoreContractBase):
-    """Messages that were given up, and messages that nobody needs any more."""
+    """Messages that were given up, and messages that are no longer needed."""
 
     async def test_dead_and_expired_messages_can_be_sent_again(
         self, store: Store, other: Store

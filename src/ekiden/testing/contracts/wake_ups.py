@@ -35,7 +35,7 @@ WAITING = SessionPatch(status="waiting")
 
 
 async def suspended(store: Store, session_id: str = "s") -> None:
-    """A session that waits, with nobody's lease."""
+    """A waiting session without a lease."""
     await store.commit(await claimed(store, session_id), step(patch=WAITING, release=True))
 
 
@@ -46,7 +46,7 @@ async def status_of(store: Store, session_id: str = "s") -> tuple[SessionStatus,
 
 
 class WakeContract(StoreContractBase):
-    """Sessions that wait, and whoever wakes them."""
+    """Waiting sessions, and their wake-ups."""
 
     async def test_a_session_that_waits_becomes_ready_when_woken(
         self, store: Store, other: Store
@@ -318,7 +318,7 @@ class PriorityContract(StoreContractBase):
         ]
 
     async def _worked_on(self, store: Store, name: str, priority: int) -> Claim:
-        """A session that somebody has."""
+        """A session with a lease."""
         new = new_session(name, priority=priority, **_READY)
         claim, _ = await store.claim(name, owner="w1", lease_s=LEASE_S, create=new)
         return claim

@@ -147,7 +147,7 @@ class ConcurrencyContract(EngineContractBase):
 
 
 class _Till:
-    """An agent whose one tool needs a yes, and what it paid."""
+    """An agent with one tool that needs approval, and the payments."""
 
     def __init__(self, *steps: Any) -> None:
         self.paid: list[int] = []

@@ -31,8 +31,8 @@ Code = Callable[[CodeContext[Any]], Awaitable[Any]]
 class EngineUnderTest(Protocol):
     """One engine on one store, as the contract drives it; everything happens in this process.
 
-    It is made stopped. After `stop` it can be started again, also with another team: what is in the
-    store then goes on.
+    It is created stopped. After `stop` it can be started again, also with another team, and resumes
+    the work in the store.
     """
 
     @property
@@ -43,15 +43,14 @@ class EngineUnderTest(Protocol):
     async def start(
         self, team: Agent[Any] | Team, *, config: RunConfig = CONFIG, concurrency: int = 16
     ) -> None:
-        """Go on with whatever has work, at most `concurrency` sessions at a time, and keep the
-        time of deadlines."""
+        """Run ready sessions, at most `concurrency` at a time, and handle deadlines."""
         ...
 
     async def stop(self, *, drain: bool = True) -> None:
-        """End as a process does that is told to: it takes nothing new.
+        """Stop like a process after SIGTERM: it takes no new work.
 
-        What is under way is finished first; without `drain` it is given up where it is, and stays
-        in the store for whoever starts next.
+        Current work is finished first; without `drain` it is abandoned, and stays in the store for
+        the next process.
         """
         ...
 
@@ -83,7 +82,7 @@ def team_of(**agents: Code) -> Team:
 
 
 async def settled(engine: EngineUnderTest, session_id: str = "s") -> SessionRow:
-    """The session once nobody works on it, nor will: it has an outcome, or waits for people."""
+    """The session when its work has ended: it has an outcome, or waits for people."""
     return await until(engine, lambda _, status: status not in ACTIVE, session_id)
 
 
@@ -92,7 +91,7 @@ async def until(
     is_so: Callable[[SessionRow, RunStatus], bool],
     session_id: str = "s",
 ) -> SessionRow:
-    """The session once `is_so` says yes to its row and to how its run stands, and nobody has it."""
+    """The session when it has no lease and `is_so` accepts its row and the state of its run."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             row = await engine.store.get(session_id)
@@ -113,7 +112,7 @@ async def outcome(engine: EngineUnderTest, session_id: str = "s") -> str | None:
 
 
 async def answered(engine: EngineUnderTest, text: str, session_id: str = "s") -> str:
-    """What comes of a message: the last words in the session."""
+    """The result of a message: the last answer in the session."""
     await engine.submit(text, session_id)
     row = await settled(engine, session_id)
     assert (row.status, row.outcome) == ("idle", "done"), f"{row.status}, {row.outcome}"

@@ -69,7 +69,7 @@ class OtlpServer(LoopbackServer):
     def __init__(self) -> None:
         super().__init__()
         self.requests: list[HttpRequest] = []
-        """All, also those that were not answered with 200."""
+        """All spans, also of requests that were not answered with 200."""
         self.spans: list[ReceivedSpan] = []
         """Those of requests that were answered with 200, in their order."""
         self.default_status = 200
@@ -99,7 +99,7 @@ class OtlpServer(LoopbackServer):
         await self.wait_until(lambda: len(self.requests) >= count)
 
     async def wait_until(self, is_so: Callable[[], bool]) -> None:
-        """Until that is so, which is looked at with every request; `TimeoutError` after a while."""
+        """Wait until the condition holds, checked at every request; `TimeoutError` after a while."""
         async with asyncio.timeout(_PATIENCE_S), self._changed:
             await self._changed.wait_for(is_so)
 

@@ -24,8 +24,8 @@ _ONCE = (0, 1)
 
 
 def is_over(truth: MemoryStore) -> bool:
-    """Whether nobody works or waits any more, and nobody has anything: a claim that came late is a
-    lease of which nobody knows, and has to run out."""
+    """Whether all work, waits and leases have ended: the lease of a claim whose reply was lost must
+    expire first."""
     for each in truth._sessions.values():
         is_held = each.owner is not None and each.until > truth._advanced_s
         if each.status != "idle" or each.outcome is None or is_held:

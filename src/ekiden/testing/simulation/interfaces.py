@@ -1,4 +1,4 @@
-"""The programs of a simulated world: workers, and those who want something of the sessions."""
+"""The programs of a simulation: workers, and the clients of its sessions."""
 
 from __future__ import annotations
 
@@ -130,8 +130,8 @@ class Interfaces:
             return
 
     async def answer(self, store: Store, name: str) -> None:
-        """Be a person who looks into the inbox now and then and answers what is there, for ever;
-        also what somebody else is answering, and what was answered."""
+        """Act as a person who answers the items of the inbox now and then, for ever; also items that
+        others are answering or have answered."""
         inbox = Inbox(store)
         while True:
             try:
@@ -155,7 +155,7 @@ class Interfaces:
         self._watch.decided(item.id, name, stored.closed_by)
 
     async def hand_over(self, store: Store, talk: Talk) -> None:
-        """Be a program that wants a session handed over; a refusal is an answer, too."""
+        """Act as a program that requests a handoff; a refusal counts as an answer."""
         assert talk.hand_to is not None
         await _until(talk.at_s + 0.2 + self._chance.random())
         scene, chance = self._scene, self._chance
@@ -184,7 +184,7 @@ class Interfaces:
 
 
 _IN_FLIGHT_S = 3.0
-"""Whoever is not answered looks after so long: then nothing that it said is under way any more."""
+"""A client without an answer looks after so long: then none of its messages is still on its way."""
 _BUS = BusSettings(visibility_s=1.5, max_attempts=100, max_deliveries=100, retry_s=0.05)
 
 

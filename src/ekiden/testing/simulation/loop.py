@@ -29,7 +29,7 @@ from ekiden.core.errors import EkidenError
 from ekiden.core.values import SystemClock, owner_name
 
 PROCESS: ContextVar[Process | None] = ContextVar("simulated_process", default=None)
-"""Whose code runs; each task inherits it from whoever made it."""
+"""The process whose code runs; each task inherits it from its creator."""
 
 
 class Process:
@@ -65,7 +65,7 @@ _MANY = 50
 
 
 class Stuck(RuntimeError):
-    """Nothing is ready and nothing is due: whoever still waits waits for ever."""
+    """Nothing is ready and nothing is due: the remaining waits would never end."""
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
@@ -87,7 +87,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._timers = 0
         self._tasks: list[Any] = []
         self.current: Process | None = None
-        """Whose callback runs."""
+        """The process whose callback runs."""
         self.turns = 0
         """How many callbacks were run."""
         self.nobody: Context = copy_context()
@@ -144,7 +144,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return task
 
     def unheard(self) -> Iterator[BaseException]:
-        """What tasks died of that nobody ever asked."""
+        """Errors of tasks whose result was never read."""
         for task in self._tasks:
             if task._log_traceback:
                 yield task.exception()
@@ -191,7 +191,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                     ready.append(handle)
 
     def _sweep(self) -> None:
-        """Forget timers that nobody waits for any more."""
+        """Forget cancelled timers."""
         kept = []
         for each in self._due:
             if each[2]._cancelled:
@@ -231,9 +231,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         handle._run()
 
     def bury(self) -> None:
-        """End all tasks, as if each was cancelled: whatever they do meanwhile has no effect.
+        """End all tasks as if cancelled; their cleanup has no effect on the simulation.
 
-        Coroutines that are merely forgotten would come to their ends whenever Python collects them.
+        Otherwise Python would end the coroutines whenever it collects them.
         """
         self._tasks.clear()
         for _ in range(_BURIALS):
@@ -312,7 +312,7 @@ class SimulatedTime:
         self._loop = loop
 
     def time_ns(self) -> int:
-        """The wall clock of whoever asks."""
+        """The wall clock of the current process."""
         process = self._loop.current
         off_us = 0 if process is None else process.wall_us
         return (BEGIN_US + int(self._loop.time() * 1e6) + off_us) * 1000
@@ -335,10 +335,10 @@ class SimulatedTime:
 
 @contextmanager
 def seeded(loop: SimulatedLoop, chance: Random) -> Iterator[None]:
-    """During the body ids, random bytes and clocks come from the world. Nothing is logged: errors
-    are told to the loop.
+    """Inside the block, ids, random bytes and clocks come from the simulation. Nothing is logged:
+    errors go to the loop.
 
-    Garbage is not collected meanwhile: when that happens is not the seed's to decide.
+    Garbage is not collected meanwhile, because its time does not depend on the seed.
     """
     owner_name()  # Made once in a process, of chance: of none that the world has.
     simulated = SimulatedTime(loop)

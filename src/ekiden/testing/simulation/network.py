@@ -204,7 +204,7 @@ class Network:
 
     @property
     def is_down(self) -> bool:
-        """Whether nobody can reach the store."""
+        """Whether the store is unreachable for all."""
         return self._loop.time() < self._weather.down_until_s
 
     def die(self, process: Process) -> None:
@@ -219,7 +219,7 @@ class Network:
         return lease_s
 
     async def wait_for_hint(self, timeout_s: float) -> None:
-        """Until somebody changed something, as far as that is heard of."""
+        """Wait for a change, as far as its hint arrives."""
         if self.is_gone:
             raise StoreUnavailable("the simulated world is over")
         loop = self._loop
@@ -293,7 +293,7 @@ class _Call:
             self._reply(result)
 
     def fail(self) -> None:
-        """Nobody waits for it any longer."""
+        """The caller no longer waits for it."""
         self.network.counts["late"] += 1
         self._answer(StoreUnavailable("the simulated store did not answer in time"))
 

@@ -20,12 +20,12 @@ from ekiden.testing.simulation.watch import Watch
 
 
 class Outside:
-    """Who receives the effects of tools: `act` knows keys, and `effect` does not.
+    """Receives the effects of tools: `act` knows idempotency keys, and `effect` does not.
 
-    Tools of a team that is to be simulated call one of them, and tell the world what they do. With
-    `act` there is one effect per key, and a copy of it, by a call that is repeated, is recognised.
-    With `effect` everything that is told is done: for tools that have to see to it by themselves,
-    and for doubles of services of your own. Nothing may be done twice, unless a talk says so.
+    Tools of a simulated team report their effects through one of them. `act` has one effect per
+    idempotency key and recognises a repeated call. `effect` performs every call: for tools that
+    prevent repetition themselves, and for doubles of your own services. Nothing may be done twice,
+    unless a talk allows it.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Outside:
         self._watch = watch
         self._truth = truth
         self._after_effect = after_effect
-        """Something was done, and nobody has stored that."""
+        """An effect happened whose result was not stored."""
         self._acted: dict[int, ToolContext[Any]] = {}
         """The calls that acted, each by itself: one that is repeated is another."""
         self._keys: set[str] = set()
@@ -71,7 +71,7 @@ class Outside:
         await self._pause(key)
 
     async def effect(self, what: str) -> None:
-        """Do something, whoever did it before; takes a while, before and after the effect."""
+        """Perform an effect, even if it was done before; takes a while, before and after the effect."""
         await self._pause(what)
         self._watch.now_s = self._loop.time()
         self.plain_effects[what] += 1

@@ -23,14 +23,14 @@ Told: TypeAlias = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Talk:
-    """One conversation: what is said, one after the other, and what must come of it."""
+    """One conversation: its messages in order, and the expected results."""
 
     id: str
     """Of the session."""
     texts: Sequence[str]
-    """What is said, one after the other."""
+    """The messages, in order."""
     is_patient: bool = True
-    """Whether each thing is said when the one before is answered, or at once."""
+    """Whether each message waits for the answer to the previous one."""
     answer: str | Told | None = None
     """The last answer, or a function that says whether it is right; `None`: any."""
     effects: Mapping[str, int | Collection[int]] | None = None
@@ -44,7 +44,7 @@ class Talk:
     at_s: float = 0.0
     """When it begins."""
     hand_to: str | None = None
-    """Somebody else asks that it is handed to this agent, some time in between."""
+    """A program requests a handoff to this agent at some time."""
     ask: str | None = None
     """Not a conversation: the first text is a question to this agent on the bus, and the others
     are told it, each more than once."""

@@ -32,7 +32,7 @@ _LOOK_S = 0.5
 
 
 async def run_front(ctx: CodeContext[Outside]) -> str:
-    """Ask somebody, tell somebody, do something."""
+    """Ask an agent, tell an agent, and use a tool."""
     name = _name(ctx)
     price = await ctx.ask("clerk", "the price", f"please price {name}", timeout_s=3600)
     await ctx.tell("archive", "the offer", f"please file {name}")
@@ -66,7 +66,7 @@ async def run_judge(ctx: CodeContext[Outside]) -> str:
 
 
 async def run_hurry(ctx: CodeContext[Outside]) -> str:
-    """Ask somebody who does not answer in time."""
+    """Ask an agent that does not answer in time."""
     name = _name(ctx)
     try:
         told = str(await ctx.ask("sleeper", "the time", f"please sleep {name}", timeout_s=2.0))
@@ -123,8 +123,8 @@ async def pay(ctx: ToolContext[Outside], what: str, cents: int) -> str:
 
 
 def _wish(request: ModelRequest) -> tuple[str, str]:
-    """What is wanted last: the kind of it, and its name; empty if nobody wrote yet, because a
-    program handed the session over before its first message came."""
+    """The kind and the name of the last request; empty if a program handed the session over before
+    its first message."""
     said = " ".join(text_of(item) for item in request.input if is_message(item))
     words = re.split(r"[^\w/]+", said)
     if "please" not in words:
@@ -234,7 +234,7 @@ class _Parts:
 
 @cache
 def team() -> Team:
-    """All who work here; made once, because nobody changes them."""
+    """All agents; created once, because they never change."""
     model = ScriptedModel(respond=_script, record=False)
     billing = Agent("billing", instructions="Bill it.", model=model, tools=[book])
     orders = Agent(

@@ -93,7 +93,7 @@ class Record:
 
     def __init__(self, agent: str) -> None:
         self.active = agent
-        """Who has the conversation, as the events tell it."""
+        """The active agent, according to the events."""
         self.epoch = 0
         self.owner: str | None = None
         self.until_s = 0.0
@@ -109,7 +109,7 @@ class Record:
         """The moves of each."""
 
     def is_live(self, now_s: float) -> bool:
-        """Whether somebody has a lease on it."""
+        """Whether it has a lease."""
         return self.owner is not None and self.until_s > now_s
 
     def add(self, events: Iterable[Event], epoch: int) -> Iterator[tuple[str, str]]:
@@ -348,7 +348,7 @@ class Watch:
     # Effects in the world outside
 
     def computes(self, process: Process | None, session_id: str, step: str, agent: str) -> None:
-        """Somebody begins an effect whose result is to be stored as `step`, for an agent."""
+        """An agent begins an effect whose result is stored as `step`."""
         name = "nobody" if process is None else process.name
         self._tell(f"{name} computes {session_id} {step}")
         if agent not in self.places.get(name, (agent,)):
@@ -387,7 +387,7 @@ class Watch:
         self.messages.add(message_id)
 
     def answered(self, talk_id: str, answer: object) -> None:
-        """Somebody got the answer to a question on the bus."""
+        """A question on the bus was answered."""
         self._tell(f"answered: {talk_id} with {answer!r}")
         first = self.answers.setdefault(talk_id, answer)
         if first != answer:

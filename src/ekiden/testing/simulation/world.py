@@ -45,11 +45,11 @@ class Program:
 
 
 def simulate(scene: Scene | None = None, *, seed: int) -> Report:
-    """Live through one world, and tell what happened and which promises were not kept.
+    """Run one simulation, and report what happened and which promises were broken.
 
-    The same seed gives the same world, whatever else the process did before. Without a scene it is
-    about a team of ours, in a constellation that the seed chooses. A running event loop stands
-    still meanwhile.
+    The same seed gives the same simulation, independent of earlier work in this process. Without a
+    scene it uses Ekiden's own team, in a setup that the seed chooses. A running event loop is
+    blocked meanwhile.
     """
     if asyncio._get_running_loop() is None:
         return _lived_through(scene, seed)
@@ -150,7 +150,7 @@ class World:
         )
 
     def bury(self) -> None:
-        """Nobody of this world does anything any more."""
+        """Nothing in this simulation runs any more."""
         self._is_over_for_good = self.network.is_gone = True
         self._loop.set_exception_handler(lambda loop, context: None)
         for process in self._processes:
