@@ -99,7 +99,7 @@ class OtlpServer(LoopbackServer):
         await self.wait_until(lambda: len(self.requests) >= count)
 
     async def wait_until(self, is_so: Callable[[], bool]) -> None:
-        """Wait until the condition holds, checked at every request; `TimeoutError` after a while."""
+        """Wait until the condition holds at a request; `TimeoutError` after a while."""
         async with asyncio.timeout(_PATIENCE_S), self._changed:
             await self._changed.wait_for(is_so)
 

@@ -130,7 +130,7 @@ class Interfaces:
             return
 
     async def answer(self, store: Store, name: str) -> None:
-        """Act as a person who answers the items of the inbox now and then, for ever; also items that
+        """Act as a person who answers inbox items now and then, for ever; also items that
         others are answering or have answered."""
         inbox = Inbox(store)
         while True:

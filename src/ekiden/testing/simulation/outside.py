@@ -71,7 +71,7 @@ class Outside:
         await self._pause(key)
 
     async def effect(self, what: str) -> None:
-        """Perform an effect, even if it was done before; takes a while, before and after the effect."""
+        """Perform an effect, even if it was done before; waits before and after it."""
         await self._pause(what)
         self._watch.now_s = self._loop.time()
         self.plain_effects[what] += 1
