@@ -177,7 +177,7 @@ class _Bounded(httpx.AsyncByteStream):
 
 
 class RemoteUnreachable(Exception):
-    """Nobody answered, or the connection was lost: it may go well later."""
+    """No answer, or a lost connection: a retry may succeed."""
 
 
 class Unusable(Exception):
@@ -254,7 +254,7 @@ class RemoteLink:
             return problem("unavailable", f"task {task_id} did not come to an end within {limit}")
 
     async def cancel(self, task_id: str) -> str | None:
-        """Tell it that nobody needs the task any more; why that did not go, if it did not."""
+        """Cancel the remote task; returns the reason if that failed."""
         limit_s = min(_CANCEL_S, self._settings.timeout_s)
         try:
             async with asyncio.timeout(limit_s), self._client() as client:

@@ -90,7 +90,7 @@ MAX_TEXT = 200_000
 State: TypeAlias = Literal[
     "working", "done", "asks", "failed", "canceled", "rejected", "unavailable", "invalid"
 ]
-"""`asks`: somebody has to say something first."""
+"""`asks`: it waits for an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ TellProgress: TypeAlias = Callable[[float, str], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visitor:
-    """Whoever uses the server."""
+    """The client of the server."""
 
     caller: Caller
     may_answer: bool

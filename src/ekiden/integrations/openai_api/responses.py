@@ -1,9 +1,8 @@
 """`/v1/responses`: the team behind OpenAI's newer interface.
 
-A response is a run; `previous_response_id` and `conversation` go on in its session. What a person
-has to decide is an item `mcp_approval_request`, and an item `mcp_approval_response` in the next
-request is the answer, if the key may answer: the same run goes on, and the rest of it is a response
-of its own.
+A response is a run; `previous_response_id` and `conversation` continue its session. A decision for
+a person is an item `mcp_approval_request`. An item `mcp_approval_response` in the next request is
+the answer, if the key has the scope `answer`: the run resumes, and its rest is a new response.
 """
 
 from __future__ import annotations

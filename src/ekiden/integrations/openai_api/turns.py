@@ -65,10 +65,10 @@ def model_ids(team: Team) -> list[str]:
 
 
 def addressee_of(desk: TenantService, model: str) -> str | None:
-    """Whom a message goes to: an agent, the router (`auto`), or whoever has the session (`None`).
+    """The recipient of a message: an agent, the router (`auto`), or the active agent (`None`).
 
     The team's name, or `ekiden`, is for the team: a new conversation begins with its entry or
-    router, and one that goes on stays with who has it. An agent's name is that agent, each time.
+    router, and a resumed one stays with its active agent. An agent's name always means that agent.
     """
     team = desk.team
     if model in team:

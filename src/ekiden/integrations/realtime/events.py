@@ -1,4 +1,4 @@
-"""What happens in a live session, as whoever iterates over it is told."""
+"""The events of a live session, as its iterator returns them."""
 
 from __future__ import annotations
 

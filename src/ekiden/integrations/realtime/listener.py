@@ -1,4 +1,4 @@
-"""What comes of the things that the model tells."""
+"""Handles the events of a realtime model."""
 
 from __future__ import annotations
 

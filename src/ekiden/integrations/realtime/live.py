@@ -64,7 +64,7 @@ class SessionRecord:
     ) -> SessionRecord:
         """Claim the session, which begins with `agent` if it does not exist yet.
 
-        `SessionBusy` while somebody else has it, `UserError` if it has an unfinished text run,
+        `SessionBusy` while it has another owner, `UserError` if it has an unfinished text run,
         `UnknownAgent` if it belongs to an agent that cannot be reached from `agent`.
         """
         options = RunOptions(
@@ -211,7 +211,7 @@ class Live:
 
     @property
     def agent(self) -> RealtimeAgent[Any]:
-        """Who has the conversation."""
+        """The active agent."""
         return self.offer.agent
 
     @property
@@ -230,7 +230,7 @@ class Live:
         return RealtimeEventInfo(context=self.context)
 
     def emit(self, kind: Callable[..., _E], **fields: Any) -> None:
-        """Tell whoever iterates over the session."""
+        """Show an event to the session's iterator."""
         self.events.put(kind(info=self.info, **fields))
 
     def report(self, error: Exception) -> None:

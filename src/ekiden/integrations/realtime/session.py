@@ -258,7 +258,7 @@ class RealtimeSession:
                 )
 
     async def _run(self, live: Live) -> None:
-        """Owns everything that goes on in the session, from its beginning to its end."""
+        """Owns all tasks of the session, from its beginning to its end."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(live.record.keep())
@@ -270,7 +270,7 @@ class RealtimeSession:
             await self._clean_up()
 
     async def _clean_up(self) -> None:
-        """Hang up and give the stored session up: once, and to the end whoever is cancelled."""
+        """Close the connection and release the stored session: once, even if cancelled."""
         if self._live is None:
             return
         if self._cleaning is None:

@@ -1,4 +1,4 @@
-"""Handing a live conversation over: the runtime checks and records it, the model is told."""
+"""Handoffs of live conversations: checked and recorded by the runtime."""
 
 from __future__ import annotations
 
@@ -53,10 +53,11 @@ async def transfer(
 ) -> Attempt | None:
     """Make the handoff that the model asked for, and answer its call.
 
-    Everything that may fail comes first: a failure is told to the model, and the source keeps the
-    conversation. Then, in this order: it is stored, the active agent changes, the model's settings
-    do, the event is shown, the call is answered. The caller has the model go on. Gives the handoff
-    if it waits for approval: the source keeps the conversation, and `see_through` makes it.
+    Everything that may fail comes first: the model gets the error, and the source keeps the
+    conversation. Then, in this order: the handoff is stored, the active agent changes, the model's
+    settings change, the event is shown, the call is answered. The caller lets the model continue.
+    Returns the handoff if it waits for approval: the source keeps the conversation, and
+    `see_through` completes it.
     """
     waiting = None
     attempt = Attempt(
@@ -85,9 +86,9 @@ async def transfer(
 
 
 async def see_through(live: Live, attempt: Attempt) -> None:
-    """Wait until people decided about a handoff of the model, make it or not, and tell the model.
+    """Wait for the decision about a handoff of the model, make it or not, and send the result.
 
-    If somebody else has the conversation by then, nothing is to be told.
+    If another agent has the conversation by then, nothing is sent.
     """
     outcome = await _decision(live, attempt)
     if outcome == "made":
@@ -168,7 +169,7 @@ async def _hand_over(live: Live, attempt: Attempt) -> LiveHandoff:
 
 
 async def _decision(live: Live, attempt: Attempt) -> LiveHandoff | None:
-    """What came of a handoff that waits for approval; `None` if nobody is asked any more."""
+    """The result of a handoff that waits for approval; `None` if the question was cancelled."""
     while True:
         async with live.handing:
             if not is_waiting(live.run, attempt):

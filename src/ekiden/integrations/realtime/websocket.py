@@ -35,7 +35,7 @@ Decoder: TypeAlias = Callable[[str | bytes], Iterable[Any]]
 _KEY_VARIABLE = "OPENAI_API_KEY"
 _SHOWN = 200
 _CLOSE_TIMEOUT_S = 2.0
-"""Whoever does not say goodbye within this time is left."""
+"""How long to wait for the other side to close the connection."""
 
 
 class RealtimeWebSocketModel:

@@ -1,4 +1,4 @@
-"""What workflows have done: sessions are advanced, and timers seen to."""
+"""The activities of workflows: advancing sessions, and handling timers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _log = logging.getLogger("ekiden.temporal")
 BEATS = 3
 """Heartbeats in the time after which a worker is taken for dead."""
 _ELSEWHERE_S = 1.0
-"""After so long somebody else is tried for an agent that is not here."""
+"""After so long another worker is tried for an agent that this one does not have."""
 _HOLD_S = 10.0
 """How long an activity waits for a database that cannot be reached; then another worker may try."""
 _LEAVE_EVERY_S = 0.02
@@ -43,9 +43,9 @@ _OVERDUE_S = 0.1
 class Activities:
     """The activities of one worker.
 
-    What they raise makes Temporal try again, here or at another worker, and is shown by Temporal:
-    it names the kind of failure and nothing that somebody said. The session's own failures are no
-    failures of an activity, they are its outcome.
+    An error makes Temporal retry, here or at another worker, and Temporal shows it: so it names the
+    kind of failure and contains nothing of a conversation. A failure of the session itself is not a
+    failure of the activity, but its outcome.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Activities:
 
     @activity.defn(name=ADVANCE)
     async def advance(self, errand: Errand) -> Standing:
-        """Take the session to an outcome, if it has work and nobody else has it."""
+        """Run the session to an outcome, if it has work and no other owner."""
         store = self._station.store
         self._calls += 1
         try:
@@ -81,7 +81,7 @@ class Activities:
 
     @activity.defn(name=LEAVE)
     async def leave(self, errand: Errand) -> None:
-        """Leave the session `idle` if nobody has begun with it, so that it can be resumed."""
+        """Leave the session `idle` if its run has not begun, so that it can be resumed."""
         store = self._station.store
         try:
             row = await store.get(errand.session)
@@ -152,10 +152,10 @@ class Activities:
                 await self._station.rest()
 
     async def _work(self, claim: Claim, row: SessionRow) -> None:
-        """Advance the session; if the activity is cancelled, leave it as whoever did that wants it.
+        """Advance the session, also when the activity is cancelled.
 
-        Somebody who cancels the workflow wants the session stopped: it is left `idle` and can be
-        resumed. In all other cases others go on with it.
+        Cancelling the workflow stops the session: it is left `idle` and can be resumed. In all
+        other cases another worker resumes it.
         """
         working = asyncio.create_task(self._station.advance(claim, row))
         try:
@@ -222,7 +222,7 @@ async def until_due(store: Store) -> Due:
 
 
 async def _claimed(store: Store, session_id: str, lease_s: float) -> tuple[Claim, SessionRow]:
-    """Take the session; whoever is cancelled meanwhile does not leave it claimed."""
+    """Claim the session; a cancelled call leaves no claim."""
     claimed, cancelled = await to_the_end(
         store.claim(session_id, owner=owner_name(), lease_s=lease_s)
     )
@@ -233,7 +233,7 @@ async def _claimed(store: Store, session_id: str, lease_s: float) -> tuple[Claim
 
 
 def _is_untouched(row: SessionRow, mark: list[int]) -> bool:
-    """Whether nobody had the session since it was seen like that."""
+    """Whether the session had no owner since it was read."""
     is_free = row.status == "ready" and row.owner is None
     return is_free and (not mark or mark == [row.created_at_us, row.epoch])
 
@@ -287,7 +287,7 @@ def _not_yet(busy_s: float) -> ApplicationError:
 
 
 def _unexpected(exc: Exception) -> ApplicationError:
-    """In its place: what it says may be what somebody said."""
+    """Instead of the error, whose text may contain parts of a conversation."""
     return ApplicationError("unexpected", type=type(exc).__name__)
 
 

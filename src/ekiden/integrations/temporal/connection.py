@@ -54,8 +54,8 @@ class TemporalAddress:
 
 
 async def connect(where: TemporalAddress) -> Client:
-    """A client; `TemporalUnavailable` if nobody answers, `UserError` for what is wrong with the
-    address, the files or the namespace."""
+    """A client; `TemporalUnavailable` without an answer, `UserError` for a wrong address, file or
+    namespace."""
     if ":" not in where.address or "://" in where.address:
         raise UserError(
             f"{where.address!r} is no address of a Temporal server: write host:port, as in "
@@ -174,10 +174,10 @@ def deployment(queue: str, wanted: WorkerVersion | None) -> WorkerDeploymentConf
 
 
 async def make_current(client: Client, queue: str, wanted: WorkerVersion) -> None:
-    """Let the first version of a deployment be its current one, so that somebody gets the tasks.
+    """Make the first version of a deployment the current one, so that a worker gets the tasks.
 
-    Where another version is the current one it stays that: who deploys decides, and is told how.
-    `UserError` for a name that Temporal does not take.
+    If another version is current, it stays: the operator decides, and a message says how.
+    `UserError` for a name that Temporal refuses.
     """
     name = wanted.deployment_of(queue)
     while True:

@@ -13,7 +13,7 @@ from ekiden.storage.base import DocumentWrite, Store
 _log = logging.getLogger("ekiden.temporal")
 
 TERM_S = 3.0
-"""So long nobody else takes the office of a process that is not heard of, at most."""
+"""After at most so long another process takes over the lease of a silent process."""
 _LOOK_EVERY_S = 0.25
 
 
@@ -34,7 +34,7 @@ class LeaderLease:
         """In the time of the loop."""
         self._who = f"{owner_name()}-{id(self):x}"
         self.is_taken_over = False
-        """Whether somebody held it before who did not leave it."""
+        """Whether an earlier holder did not release it."""
 
     @property
     def is_held(self) -> bool:
@@ -42,10 +42,10 @@ class LeaderLease:
         return asyncio.get_running_loop().time() < self._held_until
 
     async def keep(self) -> None:
-        """Take the office as soon as it is free and renew it, for ever.
+        """Take the lease as soon as it is free and renew it, for ever.
 
-        That is a task of its own: whoever renewed it between two pieces of work would lose it when
-        one takes long, and the next holder would begin that work anew.
+        This is a task of its own: renewed between two pieces of work, the lease would be lost
+        during a long one, and the next holder would repeat that work.
         """
         while True:
             try:
@@ -91,7 +91,7 @@ class LeaderLease:
         return True
 
     async def leave(self) -> None:
-        """Let somebody else have it at once."""
+        """Release it at once."""
         self._lose()
         found = await self._store.get_document(COLLECTION, self._key)
         if found is None or found.body["who"] != self._who:

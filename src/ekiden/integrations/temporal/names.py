@@ -164,7 +164,7 @@ class Wake:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Errand:
-    """What activities are told."""
+    """The input of activities."""
 
     session: str
     mark: list[int] = field(default_factory=list)
@@ -183,7 +183,7 @@ class Standing:
     mark: list[int] = field(default_factory=list)
     """As in `Wake`, read after everything else."""
     busy_s: float | None = None
-    """Somebody else has it, whose lease lasts so long."""
+    """Another owner's lease lasts so long."""
     priority: int = 2
 
 
@@ -233,9 +233,9 @@ def first_attributes(job: SessionJob) -> TypedSearchAttributes:
 
 
 async def register(client: Client) -> bool:
-    """Make the attributes known to the namespace, if they are not; whether they are then.
+    """Register the attributes in the namespace if needed; returns whether they are registered.
 
-    Who may not do that is told in the log how it is done, and goes on without them.
+    Without the permission, the log says how to register them, and work continues without them.
     """
     names = [key.name for key in KEYS]
     try:

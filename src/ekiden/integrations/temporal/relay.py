@@ -41,11 +41,11 @@ _log = logging.getLogger("ekiden.temporal")
 
 _AFTER_DUE_S = 0.001
 _OVERDUE_S = 0.25
-"""What was due so long ago should have been seen to."""
+"""A timer that was due so long ago is overdue."""
 _AGAIN_S = 1.0
 _LONGEST_AGAIN_S = 10.0
-"""How long until the timekeeper is told again of what is overdue, or could not be told, ever more
-rarely: an execution takes only so many signals."""
+"""How long until overdue timers, or failed signals, are signalled again, in growing intervals: an
+execution accepts a limited number of signals."""
 
 
 class Reminder:
@@ -64,7 +64,7 @@ class Reminder:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew: somebody else may have told the timekeeper, or nobody."""
+        """Start again: another process may have signalled the timekeeper, or none."""
         self._told_us: int | None = None
         self._not_before = 0.0
         self._pause_s = _AGAIN_S
@@ -133,8 +133,8 @@ _CHECK_S = 5.0
 """How long after its signal, or its last check, the workflow of a session that is still ready is
 checked: it may have been terminated, or the cluster may have lost it."""
 _FRESH_S = 1.0
-"""A session that became ready so recently is signalled by whoever takes the work of a relay over:
-an activity that looked at it before may be about to end."""
+"""A new relay signals sessions that became ready so recently: an activity that read the session
+before may be about to end."""
 _CHECKS = 10
 _CHECK_EVERY_S = 1.0
 """At most so many checks in so long. Unlike a signal, a check adds nothing to a history."""
@@ -305,7 +305,7 @@ class Relay:
         )
 
     async def _ready(self) -> list[SessionRow]:
-        """The sessions that nobody has."""
+        """The sessions without a lease."""
         found: list[SessionRow] = []
         cursor = None
         while True:

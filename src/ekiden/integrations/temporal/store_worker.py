@@ -57,7 +57,7 @@ class Terms:
     rounds: int = 1000
     """After how many messages or answers it continues as new."""
     look_s: float = 3600.0
-    """After how long a session that waits is looked at, though nobody signalled."""
+    """After how long a waiting session is checked without a signal."""
     version: WorkerVersion | None = None
 
 

@@ -130,7 +130,7 @@ class TemporalFleet:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _work(self) -> None:
-        """Until all branches have ended; what one of them could not go on with ends all."""
+        """Wait until all store workers have ended; a fatal error of one ends all."""
         while not self.stopping.is_set() or self._tasks:
             news = asyncio.create_task(self._news.wait())
             try:

@@ -34,7 +34,7 @@ from ekiden.integrations.temporal.names import (
 ADVANCE = "ekiden.advance"
 """The activity that advances a session to an outcome."""
 LEAVE = "ekiden.leave"
-"""The activity that leaves a session `idle` that nobody has begun with."""
+"""The activity that leaves a session `idle` whose run has not begun."""
 
 _LONGEST = timedelta(days=30)
 """A run that takes longer is given to another worker; who is dead is noticed by its heartbeat."""
@@ -58,10 +58,10 @@ def priority_of(job: SessionJob) -> Priority:
 
 @workflow.defn(name="ekiden.session", sandboxed=False)
 class SessionWorkflow:
-    """Of one session; its id follows from the session's, so that there is one at a time.
+    """The workflow of one session; its id follows from the session's, so there is one at a time.
 
-    Signals may come twice, late and out of order: what is to be done stands in the store, and an
-    `advance` for which there is nothing to do does nothing.
+    Signals may come twice, late and out of order: the work is in the store, and an `advance`
+    without work does nothing.
     """
 
     @workflow.init
@@ -112,7 +112,7 @@ class SessionWorkflow:
         workflow.continue_as_new(self._job)
 
     async def _advance(self) -> Standing:
-        """What was signalled before is seen by whoever looks at the session now."""
+        """A look at the session now covers all earlier signals."""
         self._signalled, self._is_asked = [], False
         standing: Standing = await workflow.execute_activity(
             ADVANCE,
@@ -184,7 +184,7 @@ class SessionWorkflow:
 
 
 RUN_TIMERS = "ekiden.run_timers"
-"""The activity that sees to what is due and says when there is more."""
+"""The activity that handles due timers and returns when the next one is due."""
 
 _LONGEST_CHECK = timedelta(minutes=5)
 _CHECK_HEARTBEAT = timedelta(seconds=10)
@@ -197,8 +197,8 @@ _CHECK_RETRY = RetryPolicy(
 
 @workflow.defn(name="ekiden.timekeeper", sandboxed=False)
 class TimekeeperWorkflow:
-    """Times are those of the store, so only how long to wait is told, never a time of day: if the
-    clocks do not run alike, the activity finds nothing and says how long it still is."""
+    """Times are those of the store, so the workflow gets durations and never a time of day: if the
+    clocks differ, the activity finds nothing due and returns the remaining time."""
 
     @workflow.init
     def __init__(self, job: TimeJob) -> None:

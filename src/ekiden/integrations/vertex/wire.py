@@ -23,7 +23,7 @@ def vertex_session_id(session: ReplicatedSession) -> str:
 
 
 def user_of(session: ReplicatedSession) -> str:
-    """A session of nobody is somebody's whom no other session has."""
+    """A session without an owner gets a user id of its own."""
     return tidy(session.user_id) if session.user_id else vertex_session_id(session)
 
 

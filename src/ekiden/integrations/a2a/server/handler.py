@@ -1,9 +1,9 @@
 """What A2A clients can do: the protocol's methods over one tenant's desk.
 
 A message without a task begins a run, in the session that its context names or in a new one. A
-message into a task that waits for people answers what they are asked; that needs the scope
-`answer`, because it decides in the place of a person. Without it, somebody answers in the inbox,
-and the task goes on for everybody who follows it.
+message into a task that waits for people answers their question; that needs the scope `answer`,
+because it decides in the place of a person. Without it, a person answers in the inbox, and the task
+continues for all who follow it.
 """
 
 from __future__ import annotations
