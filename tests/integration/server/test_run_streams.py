@@ -10,7 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from ekiden import Agent, Team
 from ekiden.server import ServerConfig
+from ekiden.testing import ScriptedModel, call, say
 from tests.support.relay_team import relay_team
 from tests.support.serving import application, served
 from tests.support.sse import Sent, sent
@@ -254,3 +256,36 @@ async def test_a_run_is_shown_in_the_format_of_ag_ui(client: httpx2.AsyncClient)
         kinds = [each.data["type"] async for each in sent(response)]
     assert (kinds[0], kinds[-1]) == ("RUN_STARTED", "RUN_FINISHED")
     assert "TEXT_MESSAGE_CONTENT" in kinds
+
+
+async def test_a_stream_with_children_marks_what_called_agents_do(tmp_path: Path) -> None:
+    till = Agent("till", model=ScriptedModel([say("5 yen")]))
+    office = Agent(
+        "office",
+        model=ScriptedModel([call("till", input="?"), say("it is 5")]),
+        tools=[till.as_tool()],
+    )
+    desk = Agent(
+        "desk",
+        model=ScriptedModel([call("office", input="?"), say("5 yen")]),
+        tools=[office.as_tool()],
+    )
+    async with (
+        application(tmp_path, team=Team(desk), store=str(tmp_path / "s.db")) as app,
+        served(app) as url,
+        httpx2.AsyncClient(base_url=url, timeout=60) as client,
+    ):
+        own = await started(client, "how much?", session_id="a")
+        found = await watched(client, "a:1", children="true")
+        rest = await watched(client, "a:1", str(ids(own)[-2]), children="true")
+    assert ids(found) == ids(own)
+    assert [each.event for each in rest] == ["agent_complete", "end"]
+    inner = [each for each in found if "depth" in each.data]
+    assert [each.id for each in inner] == [None] * len(inner)
+    said = [each.data for each in inner if each.event == "llm_call"]
+    assert sorted((each["depth"], each["agent_name"]) for each in said) == [
+        (1, "office"),
+        (1, "office"),
+        (2, "till"),
+    ]
+    assert found[-1].event == "end"

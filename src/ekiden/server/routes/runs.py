@@ -22,6 +22,7 @@ from ekiden.server.derived import ByHand
 from ekiden.server.idempotency import start_once
 from ekiden.server.pages import SessionId
 from ekiden.server.problems import problems
+from ekiden.server.streams.children import watch_with_children
 from ekiden.server.streams.sse import (
     EVENT_STREAM,
     LastEventId,
@@ -119,6 +120,13 @@ async def watch_run(
         Literal["ekiden", "agui"],
         Query(description="Ekiden's events, or those of AG-UI, which have no ids."),
     ] = "ekiden",
+    children: Annotated[
+        bool,
+        Query(
+            description="Include the events and deltas of agents that the run calls as tools or "
+            "asks: without id, and with their `depth`."
+        ),
+    ] = False,
 ) -> Response:
     """Stream the run's past and future events as server-sent events.
 
@@ -133,9 +141,8 @@ async def watch_run(
         return streams.response(
             integration("agui").load().agui_run_stream(desk, run_id, through_waits=waits)
         )
-    watching = desk.runs.watch(
-        run_id, after=after, through_waits=waits, quiet_s=streams.heartbeat_s
-    )
+    watch = partial(watch_with_children, desk) if children else desk.runs.watch
+    watching: Any = watch(run_id, after=after, through_waits=waits, quiet_s=streams.heartbeat_s)
     return streams.response(run_stream(desk, run_id, watching, through_waits=waits))
 
 

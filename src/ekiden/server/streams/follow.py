@@ -74,7 +74,7 @@ class FollowedRun:
             look_s, beat_at = _FIRST_LOOK_S, clock.time() + beat_s
             yield shown
             if isinstance(shown, Event) and shown.type in ENDINGS and await self._is_over():
-                return
+                break
         async with aclosing(self._rest()) as rest:
             async for event in rest:
                 yield event

@@ -26,6 +26,7 @@ from ekiden.core.values import dumps
 from ekiden.hub.tails import Shown
 from ekiden.project.service import TenantService
 from ekiden.server.metrics.metrics import Metrics, Transport
+from ekiden.server.streams.children import Inner
 
 LastEventId: TypeAlias = Annotated[
     str | None,
@@ -55,8 +56,16 @@ def parse_last_id(value: str | None) -> int | None:
     return int(number)
 
 
-def encoded(shown: Shown) -> bytes:
-    """An event or a delta as it is sent."""
+def encoded(shown: Shown | Inner) -> bytes:
+    """An event or a delta as it is sent; that of an inner session has its depth, and no id."""
+    if isinstance(shown, Inner):
+        inner = shown.shown
+        if isinstance(inner, ModelDelta):
+            whose = {"session_id": shown.session_id, "agent_name": shown.agent}
+            data = {**inner.to_json(), "index": inner.index, **whose, "depth": shown.depth}
+            return format_sse_event(event="delta", data_str=dumps(data))
+        data = {**inner.to_json(), "depth": shown.depth}
+        return format_sse_event(event=inner.type, data_str=dumps(data))
     if isinstance(shown, ModelDelta):
         delta = {**shown.to_json(), "index": shown.index}
         return format_sse_event(event="delta", data_str=dumps(delta))
@@ -66,7 +75,7 @@ def encoded(shown: Shown) -> bytes:
 async def run_stream(
     desk: TenantService,
     run_id: str,
-    watching: AsyncGenerator[Shown | None, None],
+    watching: AsyncGenerator[Shown | Inner | None, None],
     *,
     through_waits: bool,
 ) -> AsyncGenerator[bytes, None]:
