@@ -101,7 +101,7 @@ def _complete(document: dict[str, Any], app: FastAPI) -> None:
         components["schemas"].pop(name, None)
     if (event := components["schemas"].get("SessionEvent")) is not None:
         told = (f"- `{name}`: {kind.about}" for name, kind in EVENT_TYPES.items())
-        event["properties"]["event_type"]["description"] = "\n".join(told)
+        event["properties"]["event_type"]["description"] += "\n\n" + "\n".join(told)
     components["responses"] = dict(sorted(components["responses"].items()))
 
 
