@@ -18,16 +18,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ekiden import __version__
 from ekiden.core.errors.server import UnknownParameter
 from ekiden.project.service import Service
-from ekiden.server import console, problems, resources
+from ekiden.server import console, problems
 from ekiden.server.access.access import Authorizer
 from ekiden.server.access.authorization import KeyAuthorization, key_ring
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.lifespan import Lifespan
-from ekiden.server.middleware import stack
 from ekiden.server.middleware.error_formats import Reshaping
 from ekiden.server.middleware.request_metrics import Measuring
+from ekiden.server.middleware.stack import _add_middleware
 from ekiden.server.openapi import description, docs_page
 from ekiden.server.openapi.examples import TITLE
+from ekiden.server.resources import ROUTERS
 from ekiden.server.route_groups import grouped, operation_id
 from ekiden.server.routes import events, health, login, metrics, runs
 from ekiden.server.streams.sse import Streams
@@ -103,7 +104,7 @@ def application(parts: Lifespan, *, gate: Authorizer | None = None) -> FastAPI:
     app.state.key_gate = KeyAuthorization(app.state.keyring, config)
     app.state.gate = gate or app.state.key_gate
     problems.install(app)
-    stack.install(app, config, parts.standards)
+    _add_middleware(app, config, parts.standards)
     app.router.routes.extend(_routes())
     parts.standards.install(app)
     app.add_middleware(RpcShape)
@@ -120,5 +121,5 @@ def _routes() -> tuple[BaseRoute, ...]:
     return (
         *grouped(health.router, prefix="", responses=None),
         *grouped(metrics.router, prefix=""),
-        *grouped(*resources.ROUTERS, runs.router, events.router, login.router),
+        *grouped(*ROUTERS, runs.router, events.router, login.router),
     )

@@ -16,12 +16,12 @@ from ekiden.server.middleware.standards_on_demand import StandardsOnDemand
 from ekiden.server.standards import Standards
 
 
-def install(app: FastAPI, config: ServerConfig, standards: Standards) -> None:
-    """Put everything around the application, the innermost first.
+def _add_middleware(app: FastAPI, config: ServerConfig, standards: Standards) -> None:
+    """Put the middleware around the application, the innermost first.
 
-    So a request is told of, whatever becomes of it; its host and origin are known before anything
-    else is asked; there is a caller, who has room, and whose query is known before its body is
-    read, and a body that was checked before it is compared with an earlier one.
+    So every request is logged; host and origin are checked before anything else; the caller, its
+    limits and the query are checked before the body is read, and the body before it is compared
+    with an earlier request.
     """
     app.add_middleware(Repeats)
     app.add_middleware(Bodies, config=config)
