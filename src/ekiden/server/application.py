@@ -1,4 +1,4 @@
-"""The application: routes, errors, middleware, integrations.
+"""The application: resources, routes, errors, middleware, integrations.
 
 Callers of `/a2a` and `/mcp` get JSON-RPC errors for invalid bodies. Authorization and rate errors
 are HTTP errors as everywhere: clients of both protocols check the status.
@@ -11,27 +11,100 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ekiden import __version__
+from ekiden.api.administration import Keys, Replicas, Settings, Workers
+from ekiden.api.agents import Agents
+from ekiden.api.audit import Audit
+from ekiden.api.collaborations import Collaborations
+from ekiden.api.handoffs import Handoffs
+from ekiden.api.inbox import Inbox
+from ekiden.api.local.administration import LocalKeys, LocalReplicas, LocalSettings, LocalWorkers
+from ekiden.api.local.agents import LocalAgents
+from ekiden.api.local.audit import LocalAudit
+from ekiden.api.local.collaborations import LocalCollaborations
+from ekiden.api.local.handoffs import LocalHandoffs
+from ekiden.api.local.inbox import LocalInbox
+from ekiden.api.local.memory import LocalMemory
+from ekiden.api.local.messages import LocalMessages
+from ekiden.api.local.plans import LocalPlans
+from ekiden.api.local.runs import LocalRuns
+from ekiden.api.local.sessions import LocalSessions
+from ekiden.api.local.state import LocalState
+from ekiden.api.local.traces import LocalCosts, LocalTraces
+from ekiden.api.memory import Memory
+from ekiden.api.messages import Messages
+from ekiden.api.plans import Plans
+from ekiden.api.runs import Runs
+from ekiden.api.sessions import Sessions
+from ekiden.api.state import State
+from ekiden.api.traces import Costs, Traces
 from ekiden.core.errors.server import UnknownParameter
 from ekiden.project.service import Service
 from ekiden.server import console, problems
 from ekiden.server.access.access import Authorizer
 from ekiden.server.access.authorization import KeyAuthorization, key_ring
 from ekiden.server.configuration import ServerConfig
+from ekiden.server.derived import router_of
 from ekiden.server.lifespan import Lifespan
+from ekiden.server.middleware.access_log import AccessLog
+from ekiden.server.middleware.authentication import Authentication
+from ekiden.server.middleware.bodies import Bodies
+from ekiden.server.middleware.concurrency_limit import ConcurrencyLimit, Shares
 from ekiden.server.middleware.error_formats import Reshaping
+from ekiden.server.middleware.origins import Origins
+from ekiden.server.middleware.queries import Queries
+from ekiden.server.middleware.repeats import Repeats
 from ekiden.server.middleware.request_metrics import Measuring
-from ekiden.server.middleware.stack import _add_middleware
+from ekiden.server.middleware.standards_on_demand import StandardsOnDemand
 from ekiden.server.openapi import description, docs_page
 from ekiden.server.openapi.examples import TITLE
-from ekiden.server.resources import ROUTERS
 from ekiden.server.route_groups import grouped, operation_id
 from ekiden.server.routes import events, health, login, metrics, runs
+from ekiden.server.standards import Standards
 from ekiden.server.streams.sse import Streams
+
+
+def _add_middleware(app: FastAPI, config: ServerConfig, standards: Standards) -> None:
+    """Put the middleware around the application, the innermost first.
+
+    So every request is logged; host and origin are checked before anything else; the caller, its
+    limits and the query are checked before the body is read, and the body before it is compared
+    with an earlier request.
+    """
+    app.add_middleware(Repeats)
+    app.add_middleware(Bodies, config=config)
+    app.add_middleware(Queries)
+    app.add_middleware(StandardsOnDemand, standards=standards)
+    app.add_middleware(Shares, config=config)
+    app.add_middleware(Authentication)
+    app.add_middleware(ConcurrencyLimit, config=config)
+    app.add_middleware(Origins, config=config)
+    app.add_middleware(AccessLog)
+
+
+ROUTERS: tuple[APIRouter, ...] = (
+    router_of(Agents, LocalAgents, tag="agents"),
+    router_of(Handoffs, LocalHandoffs, tag="handoffs"),
+    router_of(Plans, LocalPlans, tag="plans"),
+    router_of(Collaborations, LocalCollaborations, tag="collaborations"),
+    router_of(Runs, LocalRuns, tag="runs", by_hand=runs.BY_HAND),
+    router_of(Sessions, LocalSessions, tag="sessions"),
+    router_of(Traces, LocalTraces, tag="traces"),
+    router_of(Audit, LocalAudit, tag="audit"),
+    router_of(Settings, LocalSettings.of, tag="settings"),
+    router_of(Replicas, LocalReplicas, tag="mirror"),
+    router_of(Inbox, LocalInbox, tag="inbox"),
+    router_of(Messages, LocalMessages, tag="messages"),
+    router_of(Costs, LocalCosts, tag="costs"),
+    router_of(Memory, LocalMemory, tag="memory"),
+    router_of(State, LocalState, tag="state"),
+    router_of(Workers, LocalWorkers, tag="workers"),
+    router_of(Keys, LocalKeys, tag="keys"),
+)
 
 _A2A = re.compile(r"/a2a(?:/[^/:]+)?/?")
 _MCP: Final = "/mcp"
