@@ -63,8 +63,9 @@ from ekiden.server.middleware.standards_on_demand import StandardsOnDemand
 from ekiden.server.openapi import description, docs_page
 from ekiden.server.openapi.examples import TITLE
 from ekiden.server.route_groups import grouped, operation_id
-from ekiden.server.routes import events, health, login, metrics, runs
+from ekiden.server.routes import login, operations, runs
 from ekiden.server.standards import Standards
+from ekiden.server.streams import live
 from ekiden.server.streams.sse import Streams
 
 
@@ -192,7 +193,7 @@ def application(parts: Lifespan, *, gate: Authorizer | None = None) -> FastAPI:
 def _routes() -> tuple[BaseRoute, ...]:
     """Those of every application of this process: the first request to a route prepares it."""
     return (
-        *grouped(health.router, prefix="", responses=None),
-        *grouped(metrics.router, prefix=""),
-        *grouped(*ROUTERS, runs.router, events.router, login.router),
+        *grouped(operations.router, prefix="", responses=None),
+        *grouped(operations.metrics_router, prefix=""),
+        *grouped(*ROUTERS, runs.router, live.router, login.router),
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, WebSocket
+from fastapi import APIRouter
 from starlette.requests import HTTPConnection
+from starlette.websockets import WebSocket
 
 from ekiden.core.errors import EkidenError
 from ekiden.server.access.access import needs

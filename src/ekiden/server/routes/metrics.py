@@ -6,8 +6,8 @@ operator's, see them; Prometheus sends one as a bearer token.
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
-from fastapi.responses import PlainTextResponse
+from fastapi import APIRouter, Request
+from starlette.responses import PlainTextResponse, Response
 
 from ekiden.core.errors.server import NotServed
 from ekiden.project.stores import DEFAULT_TENANT
@@ -16,10 +16,10 @@ from ekiden.server.access.dependencies import Administers
 from ekiden.server.metrics.metrics import CONTENT_TYPE, Metrics
 from ekiden.server.problems import problems
 
-router = APIRouter(tags=["health"])
+metrics_router = APIRouter(tags=["health"])
 
 
-@router.get("/metrics", response_class=PlainTextResponse, responses=problems(404))
+@metrics_router.get("/metrics", response_class=PlainTextResponse, responses=problems(404))
 async def metrics(request: Request, desk: Administers) -> Response:
     """Get counters since the server's start, and current backlogs, in the format of Prometheus."""
     if desk.tenant != DEFAULT_TENANT:
