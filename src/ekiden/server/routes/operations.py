@@ -1,4 +1,8 @@
-"""Whether the server lives, and whether it can work."""
+"""Routes for operators: health checks, and `/metrics` for Prometheus.
+
+The figures cover all tenants. So only keys with the scope `admin` of the tenant `default`, the
+operator's, see them; Prometheus sends one as a bearer token.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,15 @@ from typing import Final, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from ekiden import __version__
 from ekiden.core.errors import EkidenError, StoreReadOnly, StoreUnavailable
+from ekiden.core.errors.server import NotServed
+from ekiden.project.stores import DEFAULT_TENANT
 from ekiden.server.access.access import service_of
+from ekiden.server.access.dependencies import Administers
+from ekiden.server.metrics.metrics import CONTENT_TYPE, Metrics
 from ekiden.server.problem_responses import problem_response
 from ekiden.server.problems import problems
 
@@ -52,3 +60,16 @@ async def readiness(request: Request) -> Health | Response:
     if not desk.is_working:
         return problem_response(503, "server.worker", "no worker runs sessions here any more")
     return Health(status="ok", version=__version__)
+
+
+metrics_router = APIRouter(tags=["health"])
+
+
+@metrics_router.get("/metrics", response_class=PlainTextResponse, responses=problems(404))
+async def metrics(request: Request, desk: Administers) -> Response:
+    """Get counters since the server's start, and current backlogs, in the format of Prometheus."""
+    if desk.tenant != DEFAULT_TENANT:
+        raise NotServed("there are no metrics here: only the operator of the server sees them")
+    found: Metrics = request.app.state.metrics
+    page = await found.collect(service_of(request).tenant_services.values())
+    return Response(page, media_type=CONTENT_TYPE)
