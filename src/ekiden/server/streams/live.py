@@ -1,4 +1,4 @@
-"""One WebSocket: subscriptions to events, as many as the client asks for.
+"""`/events`: a WebSocket with as many subscriptions to events as the client asks for.
 
 The client sends JSON objects: `subscribe`, `unsubscribe` and `ping`. It gets an object for each
 event, with an `id` to go on with after the connection was lost. Each subscription is a stream of
@@ -13,7 +13,9 @@ from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, Literal
 
+from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import HTTPConnection
 from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -24,7 +26,11 @@ from ekiden.core.events import EventType
 from ekiden.core.values import dumps, loads
 from ekiden.hub import EventStream, HubEvent, Subscription
 from ekiden.project.service import TenantService
-from ekiden.server.problem_responses import words_for
+from ekiden.server.access.access import needs
+from ekiden.server.access.authorization import subprotocol_of
+from ekiden.server.middleware.query_marks import takes_query
+from ekiden.server.problem_responses import response_of, words_for
+from ekiden.server.streams.sse import Streams
 
 _log = logging.getLogger("ekiden.server")
 
@@ -243,3 +249,31 @@ def from_query(query: Mapping[str, str]) -> Subscribe | None:
     if "inbox" in given:
         message["inbox"] = given["inbox"].lower() in ("1", "true", "yes")
     return parse_subscribe(message)
+
+
+router = APIRouter(tags=["events"])
+
+_reads = needs("read")
+
+
+@router.websocket("/events")
+@takes_query(*IN_QUERY)
+async def watch_events(socket: WebSocket) -> None:
+    """Live events of all sessions, of an agent, or of the inbox.
+
+    A caller without the scope `read` is refused before the connection is accepted.
+    """
+    streams: Streams = socket.app.state.streams
+    try:
+        desk = await _reads(HTTPConnection(socket.scope))
+        first = from_query(socket.query_params)
+        leave = streams.admit("websocket")
+    except EkidenError as exc:
+        await socket.send_denial_response(response_of(exc))
+        return
+    try:
+        await socket.accept(subprotocol=subprotocol_of(socket))
+        heartbeat_s: float = socket.app.state.config.heartbeat_s
+        await LiveConnection(socket, desk, heartbeat_s=heartbeat_s).run(first)
+    finally:
+        leave()
