@@ -1,4 +1,4 @@
-"""Bodies are read here, once, up to a limit, and JSON is read strictly.
+"""Reads bodies once, up to a limit, as strict JSON, and refuses unknown query parameters.
 
 What is behind gets a body that is UTF-8 and JSON that means one thing only: no key twice, no NaN,
 no number that is infinite, no half of a character, not too deep. All of that is the caller's
@@ -11,17 +11,29 @@ import asyncio
 import json
 import math
 import re
+from collections.abc import Iterator
 from typing import Any, Final, NoReturn
+from urllib.parse import parse_qsl
 
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import RouteContext, iter_route_contexts
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ekiden.core.errors import EkidenError
-from ekiden.core.errors.server import NotServed, RequestInvalid, RequestTooLarge, ServerBusy
+from ekiden.core.errors.server import (
+    NotServed,
+    RequestInvalid,
+    RequestTooLarge,
+    ServerBusy,
+    UnknownParameter,
+)
 from ekiden.core.values import is_too_deep
 from ekiden.server.access.access import LOGIN
 from ekiden.server.configuration import ServerConfig
+from ekiden.server.middleware.query_marks import MARK
 from ekiden.server.middleware.refusals import answer, refuse, state_of
 from ekiden.server.problem_responses import problem_response
 
@@ -245,3 +257,49 @@ def _check_address(scope: Scope) -> None:
         raise NotServed("nothing is served under an address with control characters in it")
     if _CONTROL_QUERY.search(scope.get("query_string", b"")):
         raise RequestInvalid("the query has a NUL or a control character in it")
+
+
+def known_query(route: RouteContext) -> frozenset[str] | None:
+    """The parameters that a route knows; `None`: any."""
+    marked = getattr(route.endpoint, MARK, ())
+    if marked is None:
+        return None
+    return frozenset((*marked, *_declared(getattr(route, "dependant", None))))
+
+
+class Queries:
+    """Looks at requests whose address has a query."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Go on, unless the route does not know a parameter; a path without a route goes on."""
+        query: bytes = scope.get("query_string", b"")
+        route = _route(scope) if query else None
+        known = None if route is None else known_query(route)
+        if known is not None:
+            given = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+            unknown = next((name for name, _ in given if name not in known), None)
+            if unknown is not None:
+                scope["route"] = route  # The log tells which one refused it.
+                await refuse(scope, receive, send, UnknownParameter(unknown, known=known))
+                return
+        await self._app(scope, receive, send)
+
+
+def _route(scope: Scope) -> RouteContext | None:
+    """The route that will answer; only the routers before it are looked into."""
+    for routes in scope["app"].routes:
+        if routes.matches(dict(scope))[0] is Match.FULL:
+            for route in iter_route_contexts([routes]):
+                if route.matches(scope)[0] is Match.FULL:
+                    return route
+    return None
+
+
+def _declared(dependant: Dependant | None) -> Iterator[str]:
+    if dependant is not None:
+        yield from (field.alias for field in dependant.query_params)
+        for each in dependant.dependencies:
+            yield from _declared(each)
