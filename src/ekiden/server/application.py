@@ -54,8 +54,8 @@ from ekiden.server.middleware.access_log import AccessLog
 from ekiden.server.middleware.authentication import Authentication
 from ekiden.server.middleware.bodies import Bodies, Queries
 from ekiden.server.middleware.concurrency_limit import ConcurrencyLimit, Shares
-from ekiden.server.middleware.error_formats import Reshaping
 from ekiden.server.middleware.origins import Origins
+from ekiden.server.middleware.refusals import Reshaping
 from ekiden.server.middleware.repeats import Repeats
 from ekiden.server.middleware.request_metrics import Measuring
 from ekiden.server.middleware.standards_on_demand import StandardsOnDemand

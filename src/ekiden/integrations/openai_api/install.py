@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ekiden.integrations.openai_api import chat, responses, turns
 from ekiden.integrations.openai_api.errors import EVERYWHERE, error_body
-from ekiden.server.middleware.error_formats import Reshaping
+from ekiden.server.middleware.refusals import Reshaping
 from ekiden.server.route_groups import grouped
 
 _PREFIX = "/v1/"

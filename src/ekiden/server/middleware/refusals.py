@@ -1,16 +1,21 @@
-"""Refuses requests and WebSockets before the application sees them."""
+"""Refuses requests before the application, and writes problems in another protocol's format.
+
+Keys, rates, origins and bodies are looked at before a route is found, and what is wrong with them
+is told as everywhere: as a problem. Clients of other protocols do not read those.
+"""
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
-from typing import Any
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any, TypeAlias
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from ekiden.core.errors import EkidenError
-from ekiden.server.problem_responses import response_of
+from ekiden.core.values import dumps, loads
+from ekiden.server.problem_responses import MEDIA_TYPE, response_of
 
 POLICY_VIOLATION = 1008
 
@@ -39,3 +44,56 @@ def state_of(scope: Scope) -> MutableMapping[str, Any]:
 def header(scope: Scope, name: str) -> str | None:
     """A header of the request."""
     return HTTPConnection(scope).headers.get(name)
+
+
+Reshape: TypeAlias = Callable[[int, dict[str, Any]], tuple[int, Mapping[str, Any]] | None]
+"""From the status and body of a problem to those that are sent instead; `None` leaves it."""
+
+
+class Reshaping:
+    """Passes on what is sent, except for a problem, which is kept until it is whole."""
+
+    def __init__(self, send: Send, reshape: Reshape) -> None:
+        self._send = send
+        self._reshape = reshape
+        self._start: Message | None = None
+        self._body = b""
+
+    async def __call__(self, message: Message) -> None:
+        """One message of the application."""
+        if message["type"] == "http.response.start" and _is_problem(message):
+            self._start = message
+        elif self._start is None:
+            await self._send(message)
+        elif message["type"] == "http.response.body":
+            self._body += message.get("body", b"")
+            if not message.get("more_body", False):
+                await self._reshaped(self._start)
+
+    async def _reshaped(self, start: Message) -> None:
+        told = self._reshape(start["status"], loads(self._body))
+        if told is None:
+            await self._send(start)
+            await self._send({"type": "http.response.body", "body": self._body})
+            return
+        body = dumps(told[1]).encode()
+        kept = [
+            (name, value)
+            for name, value in start["headers"]
+            if name.lower() not in (b"content-type", b"content-length")
+        ]
+        headers = [
+            *kept,
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+        ]
+        await self._send({**start, "status": told[0], "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+def _is_problem(start: Message) -> bool:
+    kind = MEDIA_TYPE.encode()
+    return any(
+        name.lower() == b"content-type" and value.startswith(kind)
+        for name, value in start["headers"]
+    )
