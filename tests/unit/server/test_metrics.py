@@ -13,7 +13,7 @@ from ekiden.core.errors import StoreUnavailable
 from ekiden.core.events import Event
 from ekiden.core.questions import InboxItem
 from ekiden.inbox import Inbox
-from ekiden.server.metrics.labels import FewNames, Remembered
+from ekiden.server.metrics.events import FewNames, Remembered
 from ekiden.server.metrics.metrics import Metrics
 from ekiden.storage.base import NewSession, QueuePut, SessionPage, Store
 from ekiden.storage.memory import MemoryStore

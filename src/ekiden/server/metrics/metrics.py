@@ -16,8 +16,7 @@ from prometheus_client.metrics_core import Metric
 from ekiden.core.errors import EkidenError
 from ekiden.core.events import Event
 from ekiden.inbox import Inbox, InboxQuery
-from ekiden.server.metrics.events import EventMetrics
-from ekiden.server.metrics.labels import OTHER, FewNames, one_of
+from ekiden.server.metrics.events import OTHER, EventMetrics, FewNames, one_of
 from ekiden.storage.base import MessageFilter, SessionFilter, Store
 
 Transport: TypeAlias = Literal["sse", "websocket"]
