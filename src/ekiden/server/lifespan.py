@@ -16,8 +16,7 @@ from ekiden.project.telemetry import Telemetry
 from ekiden.server.background import BackgroundTasks
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.idempotency import prune
-from ekiden.server.metrics.feed import Counting
-from ekiden.server.metrics.metrics import Metrics
+from ekiden.server.metrics.metrics import Counting, Metrics
 from ekiden.server.standards import Standards
 
 _log = logging.getLogger("ekiden.server")
