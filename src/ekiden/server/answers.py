@@ -1,4 +1,4 @@
-"""Responses: JSON as stored, and long lists as JSON lines.
+"""Responses: JSON as stored, long lists as JSON lines, pages, and ETags.
 
 Routes return these directly, so that nothing is validated or copied: output of models and tools may
 hold lone surrogates, which pydantic refuses, and a page may be long. Their models are what the
@@ -8,12 +8,16 @@ OpenAPI document shows.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 
+from fastapi import Depends, Header, Path, Query
+from pydantic import BaseModel, Field
 from starlette.responses import Response, StreamingResponse
 
+from ekiden.api.values import SESSION_ID
+from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.values import dumps
 
 _CHUNK: Final = 64 * 1024
@@ -89,3 +93,91 @@ async def _chunks(lines: AsyncGenerator[str, None]) -> AsyncGenerator[bytes, Non
                 gathered, size = [], 0
     if gathered:
         yield "".join(gathered).encode()
+
+
+T = TypeVar("T")
+
+Cursor: TypeAlias = Annotated[
+    str | None,
+    Query(max_length=500, description="`next_cursor` of the previous page; none for the first."),
+]
+SessionId: TypeAlias = Annotated[
+    str,
+    Path(
+        min_length=1,
+        max_length=128,
+        pattern=SESSION_ID,
+        description="The session's id.",
+    ),
+]
+
+
+def limit_to(most: int) -> Any:
+    """How many members a page has."""
+    return Query(ge=1, le=most, description="The most results.")
+
+
+def cursor_as(pattern: str, *, most: int = 500) -> Any:
+    """The cursor of a list whose cursors look so."""
+    return Query(
+        max_length=most,
+        pattern=pattern,
+        description="`next_cursor` of the previous page; none for the first.",
+    )
+
+
+class Page(BaseModel, Generic[T]):
+    """A page of a list."""
+
+    items: list[T]
+    next_cursor: str | None = Field(
+        default=None, description="The cursor of the next page; `null` on the last one."
+    )
+
+
+_ETAG = re.compile(r'(?P<weak>W/)?"(?P<tag>[\x21\x23-\x7e\x80-\xff]*)"')
+_ONE: Final = r'(W/)?"[!#-~\x80-\xff]*"'
+_LIST: Final = rf"^(\*|{_ONE}(\s*,\s*{_ONE})*)$"
+_TAGS = re.compile(_LIST)
+_VERSION = re.compile(r"(?:v|[a-z]+-)([0-9]{1,18})", re.ASCII)
+"""`v3`, or `open-3` with the status of what has one."""
+_MAX: Final = 2000
+
+Versions: TypeAlias = int | Sequence[int] | None
+"""A version that was read, one of several, or `None`: whatever there is."""
+
+
+def etag_of(version: int) -> str:
+    """The ETag of a version."""
+    return f'"v{version}"'
+
+
+def parse_if_match(text: str | None) -> Versions:
+    """Read the header; `RequestInvalid` for what is no list of ETags.
+
+    Weak tags, and tags that are not ours, fit nothing.
+    """
+    if text is None or text.strip() == "*":
+        return None
+    if _TAGS.fullmatch(text.strip()) is None:
+        raise RequestInvalid('If-Match is no ETag; send what ETag said, with its quotes: "v3"')
+    tags = [found["tag"] for found in _ETAG.finditer(text) if not found["weak"]]
+    versions = [int(found[1]) for found in map(_VERSION.fullmatch, tags) if found is not None]
+    return versions[0] if len(versions) == 1 else versions
+
+
+async def _matching(
+    if_match: Annotated[
+        str | None,
+        Header(
+            alias="If-Match",
+            max_length=_MAX,
+            json_schema_extra={"pattern": _LIST},
+            description="The ETag that was read: if it has changed, the status is 412.",
+        ),
+    ] = None,
+) -> Versions:
+    return parse_if_match(if_match)
+
+
+Matching: TypeAlias = Annotated[Versions, Depends(_matching)]

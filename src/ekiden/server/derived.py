@@ -37,11 +37,19 @@ from ekiden.core.values import dumps
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import Caller, needs
 from ekiden.server.access.dependencies import TheCaller
-from ekiden.server.answers import JsonLines, answer, json_lines
-from ekiden.server.pages import Cursor, Page, cursor_as, limit_to
+from ekiden.server.answers import (
+    Cursor,
+    JsonLines,
+    Matching,
+    Page,
+    answer,
+    cursor_as,
+    etag_of,
+    json_lines,
+    limit_to,
+)
 from ekiden.server.problems import problems
 from ekiden.server.turns import one_at_a_time
-from ekiden.server.versions import Matching, etag_of
 
 _SECRET: Final = {"Cache-Control": "no-store"}
 _API: Final = "/api/v1"

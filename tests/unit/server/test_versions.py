@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.server import problems
-from ekiden.server.versions import Matching, Versions, etag_of, parse_if_match
+from ekiden.server.answers import Matching, Versions, etag_of, parse_if_match
 from tests.support.cases import each_case
 
 

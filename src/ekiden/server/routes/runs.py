@@ -17,10 +17,9 @@ from ekiden.project.runs.runs import StartedRun
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import caller_of
 from ekiden.server.access.dependencies import Reads
-from ekiden.server.answers import answer
+from ekiden.server.answers import SessionId, answer
 from ekiden.server.derived import ByHand
 from ekiden.server.idempotency import start_once
-from ekiden.server.pages import SessionId
 from ekiden.server.problems import problems
 from ekiden.server.streams.children import watch_with_children
 from ekiden.server.streams.sse import (
