@@ -23,12 +23,14 @@ from ekiden.project.keys import Keys
 from ekiden.server import ServerConfig
 from ekiden.server.access.access import LOCAL
 from ekiden.server.access.authorization import (
+    FRESH_S,
+    NOTED_EVERY_S,
     KeyAuthorization,
+    KeyRing,
     Rates,
     check_exposure,
     subprotocol_of,
 )
-from ekiden.server.access.keyring import FRESH_S, NOTED_EVERY_S, KeyRing
 from ekiden.server.background import BackgroundTasks
 from ekiden.storage.memory import MemoryStore
 from tests.support.serving import application, client_of
