@@ -50,14 +50,13 @@ from ekiden.server.access.authorization import KeyAuthorization, key_ring
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.derived import router_of
 from ekiden.server.lifespan import Lifespan
-from ekiden.server.middleware.access_log import AccessLog
+from ekiden.server.middleware.access_log import AccessLog, Measuring
 from ekiden.server.middleware.authentication import Authentication
 from ekiden.server.middleware.bodies import Bodies, Queries
 from ekiden.server.middleware.concurrency_limit import ConcurrencyLimit, Shares
 from ekiden.server.middleware.origins import Origins
 from ekiden.server.middleware.refusals import Reshaping
 from ekiden.server.middleware.repeats import Repeats
-from ekiden.server.middleware.request_metrics import Measuring
 from ekiden.server.middleware.standards_on_demand import StandardsOnDemand
 from ekiden.server.openapi import description, docs_page
 from ekiden.server.openapi.examples import TITLE

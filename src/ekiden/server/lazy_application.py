@@ -18,9 +18,8 @@ from ekiden.core.values import dumps
 from ekiden.project.service import Service
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.lifespan import Lifespan
-from ekiden.server.middleware.access_log import AccessLog
+from ekiden.server.middleware.access_log import AccessLog, Measuring
 from ekiden.server.middleware.origins import Origins
-from ekiden.server.middleware.request_metrics import Measuring
 
 
 class LazyApplication:

@@ -21,7 +21,7 @@ from ekiden.core.events import Event
 from ekiden.project.service import Service, TenantService
 from ekiden.server.access.access import Caller
 from ekiden.server.metrics.metrics import CONTENT_TYPE, Counting, Metrics
-from ekiden.server.middleware.request_metrics import Measuring
+from ekiden.server.middleware.access_log import Measuring
 from ekiden.storage.base import Batch
 from ekiden.testing import ScriptedModel, say
 from ekiden.tracing.logs import ContextFilter, JsonFormatter

@@ -1,4 +1,4 @@
-"""The outermost: an id for each request, a line in the log, safe headers, and no 500 unexplained.
+"""The outermost middleware: request ids, the access log, safe headers, and request metrics.
 
 A line tells method, route, status, time and the prefix of the key: neither what stands in the
 address nor what was said.
@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ekiden.core.values import new_id
 from ekiden.server.access.access import Caller
+from ekiden.server.metrics.metrics import Metrics
 from ekiden.server.middleware.refusals import answer, header, state_of
 from ekiden.server.problem_responses import problem_response
 from ekiden.tracing.logs import log_fields
@@ -147,3 +148,44 @@ def _tell(scope: Scope, told: _Told, elapsed_ms: float) -> None:
     }
     line = (facts["method"], facts["route"], facts["status"])
     _access.info("%s %s %s", *line, extra=facts)
+
+
+class Measuring:
+    """Wraps everything; WebSockets are counted as connections elsewhere."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve, and count."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        is_counted = False
+
+        def count(status: int) -> None:
+            nonlocal is_counted
+            is_counted = True
+            route = route_of(scope)
+            self._metrics.http_request(
+                method=scope["method"],
+                route=None if route == "-" else route,
+                status=status,
+                seconds=time.perf_counter() - began,
+            )
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                count(message["status"])
+            await send(message)
+
+        try:
+            await self._app(scope, receive, counted)
+        except Exception:
+            if not is_counted:
+                count(500)
+            raise
+        if not is_counted:
+            count(GONE)
