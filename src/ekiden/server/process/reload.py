@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-_LOOK_EVERY_S = 0.4
+_CHECK_FILES_EVERY_S = 0.4
 _SUFFIXES = frozenset({".py", ".md", ".toml", ".json", ".jsonc", ".yaml", ".yml"})
 _LEFT_OUT = frozenset({"__pycache__", "node_modules", "site-packages", "dist", "build"})
 _OURS = frozenset({".ekiden", ".claude"})
@@ -79,7 +79,7 @@ class Reloader:
         A server that could not start waits for the next change, too.
         """
         while not self._is_stopping:
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_CHECK_FILES_EVERY_S)
             now = marks_of(self._root)
             if now != marks:
                 different = sorted(now.items() ^ marks.items())
