@@ -134,7 +134,7 @@ async def serve(
         how = f" with {processes} processes; Ctrl-C ends it"
         all_serve = partial(tell, url_of(listener), how, processes=processes)
         return _serve_side_by_side(listener, processes, all_serve)
-    from ekiden.server.process.processes import announce
+    from ekiden.server.process.children import announce
 
     start_logging(log)
 
@@ -168,7 +168,7 @@ def _check_children(address: str, *, processes: int, reload: bool) -> None:
 def _serve_anew(listener: socket.socket) -> int:
     """Serve in a child process, which is restarted after each change; returns its exit code."""
     from ekiden.cli.output import note
-    from ekiden.server.process.reload import Reloader, this_command
+    from ekiden.server.process.children import Reloader, this_command
 
     listener.set_inheritable(True)
     with listener:
@@ -179,8 +179,7 @@ def _serve_anew(listener: socket.socket) -> int:
 def _serve_side_by_side(listener: socket.socket, count: int, ready: Callable[[], None]) -> int:
     """Serve in `count` other processes; the exit code."""
     from ekiden.cli.output import note
-    from ekiden.server.process.processes import ServerProcesses
-    from ekiden.server.process.reload import this_command
+    from ekiden.server.process.children import ServerProcesses, this_command
 
     listener.set_inheritable(True)
     with listener:
