@@ -1,8 +1,8 @@
 """Responses: JSON as stored, long lists as JSON lines, pages, and ETags.
 
-Routes return these directly, so that nothing is validated or copied: output of models and tools may
-hold lone surrogates, which pydantic refuses, and a page may be long. Their models are what the
-OpenAPI document shows.
+Routes return these directly, without validation or copies: output of models and tools may contain
+lone surrogates, which pydantic refuses, and a page may be long. The OpenAPI document shows their
+models.
 """
 
 from __future__ import annotations

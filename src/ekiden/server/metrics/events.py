@@ -1,8 +1,8 @@
 """Events as counters and histograms, with few and bounded label values.
 
-Everything is counted from events, whoever ran the session, so the figures are those of the store
-and not of one process. Labels are words of Ekiden's own, and models and tenants, of which only the
-first few have a label of their own. No label holds a session, an agent, a tool or a text.
+Everything is counted from events of all processes, so the figures are those of the store. Labels
+are Ekiden's own words, and models and tenants, of which only the first few have their own label. No
+label contains a session, an agent, a tool or a text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The outermost middleware: request ids, the access log, safe headers, and request metrics.
 
-A line tells method, route, status, time and the prefix of the key: neither what stands in the
-address nor what was said.
+A line has method, route, status, time and the prefix of the key, but nothing from the address or
+the conversation.
 """
 
 from __future__ import annotations

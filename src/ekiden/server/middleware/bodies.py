@@ -1,8 +1,9 @@
 """Reads bodies once, up to a limit, as strict JSON, and refuses unknown query parameters.
 
-What is behind gets a body that is UTF-8 and JSON that means one thing only: no key twice, no NaN,
-no number that is infinite, no half of a character, not too deep. All of that is the caller's
-mistake, so it is told as one and never becomes an error further in.
+The application gets only UTF-8 and unambiguous JSON: no duplicate keys, no NaN, no infinite
+numbers, no lone surrogates, no deep nesting. Faults are reported as errors of the caller here and
+never fail further inside. An unknown query parameter is refused because a filter that is silently
+ignored would be a mistake.
 """
 
 from __future__ import annotations

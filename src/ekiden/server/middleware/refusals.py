@@ -1,7 +1,7 @@
 """Refuses requests before the application, and writes problems in another protocol's format.
 
-Keys, rates, origins and bodies are looked at before a route is found, and what is wrong with them
-is told as everywhere: as a problem. Clients of other protocols do not read those.
+Keys, rates, origins and bodies are checked before a route is found, and faults are reported as
+problem details. Clients of other protocols do not understand these, so they are translated.
 """
 
 from __future__ import annotations

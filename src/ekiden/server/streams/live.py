@@ -1,8 +1,8 @@
 """`/events`: a WebSocket with as many subscriptions to events as the client asks for.
 
 The client sends JSON objects: `subscribe`, `unsubscribe` and `ping`. It gets an object for each
-event, with an `id` to go on with after the connection was lost. Each subscription is a stream of
-the hub, which nothing is kept for: a client that reads slowly is behind, and costs no memory.
+event, with an `id` to continue after a lost connection. Each subscription is a stream of the hub,
+which buffers nothing: a slow client falls behind and costs no memory.
 """
 
 from __future__ import annotations
