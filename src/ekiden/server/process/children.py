@@ -1,10 +1,8 @@
 """Server processes of `--processes N`, which share one socket, and restarts of `--reload`.
 
-The parent holds the socket and does nothing else. A process that dies is replaced; its sessions are
-taken over by the others as soon as their leases have run out.
-
-The process that watches holds the socket and gives it to each server that it starts, so that
-connections made meanwhile wait instead of being refused.
+The parent only holds the socket and passes it to each server, so that new connections wait during a
+restart instead of being refused. With `--processes` a dead process is replaced, and the others
+resume its sessions when their leases expire.
 """
 
 from __future__ import annotations
