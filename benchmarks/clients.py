@@ -4,7 +4,9 @@
 
 Each request is a new session of one agent: a model call, a tool, the answer; the model answers at
 once, and both servers store runs in a SQLite file. `--agno` names a Python with agno (see
-`peers/agno_server.py`): both servers then run at the same time, and rounds alternate.
+`peers/agno_server.py`): both servers then run at the same time, and rounds alternate. With 200
+clients agno's SQLite store fails to store runs ("database is locked"); `--agno-store none` lets it
+store nothing, while Ekiden stores every step.
 """
 
 from __future__ import annotations
@@ -60,11 +62,11 @@ def _request(port: int, path: str, kind: str, body: bytes) -> bytes:
     return head.encode() + body
 
 
-def _agno(python: str, folder: str) -> tuple[subprocess.Popen[bytes], int, bytes]:
+def _agno(python: str, store: str) -> tuple[subprocess.Popen[bytes], int, bytes]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     script = Path(__file__).parent / "peers" / "agno_server.py"
-    process = subprocess.Popen([python, script, str(port), f"{folder}/agno.db"])
+    process = subprocess.Popen([python, script, str(port), store])
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
         try:
@@ -94,7 +96,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         peer = None
         try:
             if options.agno:
-                peer, port, request = _agno(options.agno, folder)
+                peer, port, request = _agno(options.agno, options.agno_store or f"{folder}/agno.db")
                 served["agno"] = (psutil.Process(peer.pid), port, request)
             found: dict[str, list[tuple[float, float]]] = {name: [] for name in served}
             for number in range(options.rounds + 1):
@@ -129,6 +131,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--agno", help="a Python with agno")
+    parser.add_argument("--agno-store", help="a SQLite file, or none; a new file by default")
     print(json.dumps(measure(parser.parse_args())))
 
 

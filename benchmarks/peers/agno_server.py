@@ -1,6 +1,6 @@
 """An agent of agno behind AgentOS, for `clients.py`: one tool call and an answer, stored in SQLite.
 
-    python benchmarks/peers/agno_server.py PORT FILE
+    python benchmarks/peers/agno_server.py PORT FILE|none
 
 Needs `pip install agno fastapi uvicorn uvloop httptools 'sqlalchemy[asyncio]' aiosqlite
 python-multipart` in an environment of its own.
@@ -54,7 +54,7 @@ agent = Agent(
     name="desk",
     model=Scripted(id="scripted"),
     tools=[lookup],
-    db=AsyncSqliteDb(db_file=file),
+    db=None if file == "none" else AsyncSqliteDb(db_file=file),
     telemetry=False,
 )
 app = AgentOS(agents=[agent], telemetry=False).get_app()
