@@ -280,12 +280,22 @@ def plain(order_id: str, _n: int = 3, x: float = 1, ok: bool = False, *, URLName
     return order_id
 
 
-def named_only(*, text_2: str = "", naïve: bool) -> str:
+def named_only(*, text_2: str = "", naïve: bool, z: str | None, m: int | None = None) -> str:
+    """A tool.
+
+    Args:
+        order_id: Nothing has this name.
+        m: How many.
+    """
     return text_2
 
 
+def may_be_null(text: str | None = "", most: float | None = 2) -> str:
+    return text or ""
+
+
 @pytest.mark.parametrize("strict", [True, False])
-@pytest.mark.parametrize("function", [plain, named_only])
+@pytest.mark.parametrize("function", [plain, named_only, may_be_null])
 def test_plain_parameters_have_the_schema_that_pydantic_would_write(
     function: Callable[..., str], strict: bool
 ) -> None:
@@ -293,7 +303,7 @@ def test_plain_parameters_have_the_schema_that_pydantic_would_write(
     written = read_arguments(
         read_parameters(function, {}).named,
         tool=function.__name__,
-        descriptions={"order_id": "The order's number."},
+        descriptions={"order_id": "The order's number.", "m": "How many."},
         strict=strict,
     )
     assert json.dumps(tool.params_json_schema) == json.dumps(written.json_schema)
@@ -303,7 +313,7 @@ def test_a_tool_with_plain_parameters_is_made_without_pydantic() -> None:
     script = (
         "import sys; from ekiden import function_tool\n"
         "@function_tool\n"
-        "def find(order: str, most: int = 3) -> str: return order\n"
+        "def find(order: str, most: int | None = None) -> str: return order\n"
         "assert 'pydantic' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
