@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ekiden.api.agents import RouteAnalysis, RouteStage
 from ekiden.cli.output import say
@@ -10,7 +11,9 @@ from ekiden.cli.tables import print_pairs, print_table
 from ekiden.cli.transcript import route_line
 from ekiden.core.documents import to_json
 from ekiden.core.values import dumps
-from ekiden.project.plan_preview import PlannedTask, PlanPreview
+
+if TYPE_CHECKING:
+    from ekiden.project.plan_preview import PlannedTask, PlanPreview
 
 _MAX_CHARS = 200
 
