@@ -1,4 +1,4 @@
-"""`ekiden trace`."""
+"""`ekiden trace` and `ekiden chain`: the work of a session, and its chain of handoffs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.ids import session_id
-from ekiden.cli.options import JsonOption
+from ekiden.cli.options import JsonOption, WideOption
 from ekiden.cli.output import complain, emit, note, safe, say
 from ekiden.cli.place import HERE, Place
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ekiden.client.ekiden import Ekiden
     from ekiden.tracing import Trace
     from ekiden.tracing.otel.exporter import OtlpReport
+
 
 NOT_SENT = "cli.not_sent"
 
@@ -217,3 +218,27 @@ async def _follow(place: Place, session: str, *, plain: bool, as_json: bool, chi
         hub = EventHub(store, on_outage=follower.outage)
         async with hub, hub.subscribe() as stream:
             return await follower.follow(session, stream)
+
+
+async def chain(
+    session: Annotated[
+        str | None,
+        Parameter(help="The session's id, or a prefix of it; by default the newest session."),
+    ] = None,
+    /,
+    *,
+    place: Place = HERE,
+    wide: WideOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a session's handoffs and their reasons."""
+    from ekiden.cli.views.sessions import print_chain
+    from ekiden.core.documents import to_json
+
+    async with place.open() as ekiden:
+        chosen = await session_or_newest(ekiden, session)
+        found = await ekiden.sessions.chain(chosen)
+    if as_json:
+        emit(to_json(found))
+    else:
+        print_chain(found, wide=wide)
