@@ -1,4 +1,4 @@
-"""`ekiden route`."""
+"""`ekiden route` and `ekiden plan`: who would get a request, and how it would be split."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ekiden.cli.options import JsonOption, ModelOption, MoreWords, StrategyOption
-from ekiden.cli.output import emit
+from ekiden.cli.output import emit, say
 from ekiden.cli.place import THE_TEAM, TeamPlace
 
 
@@ -37,3 +37,38 @@ async def route(
             emit(to_json(found))
         else:
             print_route(found)
+
+
+async def plan(
+    text: Annotated[str, Parameter(help="The request; - reads it from standard input.")],
+    /,
+    *more: MoreWords,
+    agent: Annotated[
+        str | None,
+        Parameter(
+            name="--agent",
+            help="The supervisor whose plan is shown; by default the only one, else one over "
+            "all agents.",
+        ),
+    ] = None,
+    model: ModelOption = None,
+    place: TeamPlace = THE_TEAM,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how a request would be split into tasks and assigned; nothing is run or stored.
+
+    The model splits it; without a model, the agents' keywords and patterns do. @name at the
+    beginning of the text also names a supervisor.
+    """
+    from ekiden.cli.projects import read_addressed
+    from ekiden.cli.views.plans import plan_lines
+    from ekiden.core.documents import to_json
+
+    said = read_addressed(text, more)
+    async with place.open(model=model, as_json=as_json) as ekiden:
+        found = await ekiden.plans.preview(said, agent=agent)
+    if as_json:
+        emit(to_json(found))
+        return
+    for line in plan_lines(found):
+        say(line)
