@@ -1,15 +1,20 @@
-"""`ekiden bench`."""
+"""`ekiden doctor`, `bench` and `simulate`: check, measure and simulate an installation."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ekiden.cli.options import JsonOption
-from ekiden.cli.output import StatusLine, emit, note
+from ekiden.cli.errors import UsageError
+from ekiden.cli.exits import Exit
+from ekiden.cli.options import STORE, JsonOption, StoreOption
+from ekiden.cli.output import StatusLine, emit, note, say
+from ekiden.cli.tables import print_table
 
 
 async def bench(
@@ -105,3 +110,84 @@ async def bench(
     finally:
         status.close()
     emit(found)
+
+
+async def doctor(*, store: StoreOption = STORE, as_json: JsonOption = False) -> int:
+    """Check this installation and the store; a store of an older format is migrated.
+
+    It checks settings, Python, the database engine, the store's format and integrity, the disk's
+    fsync, the extras and local models, and prints how to install what is missing.
+    """
+    from ekiden.cli.projects import store_address
+    from ekiden.core.errors import UserError
+    from ekiden.project.doctor import Check, examine
+    from ekiden.project.stores import DEFAULT_STORE
+
+    try:
+        address = store_address(store)
+        settings = Check(name="settings", status="ok", detail="`ekiden config list` shows them")
+    except UserError as exc:
+        address = DEFAULT_STORE
+        settings = Check(name="settings", status="problem", detail=f"[{exc.code}] {exc}")
+    checks = [settings, *await examine(address)]
+    healthy = all(check.status != "problem" for check in checks)
+    if as_json:
+        emit({"ok": healthy, "checks": [asdict(check) for check in checks]})
+    else:
+        print_table(
+            ("check", "status", "detail"),
+            [(check.name, check.status, check.detail) for check in checks],
+        )
+        for check in checks:
+            if check.not_checked:
+                say(f"not checked ({check.name}): {check.not_checked}")
+    return Exit.OK if healthy else Exit.STORE
+
+
+def simulate(
+    scene: Annotated[
+        str,
+        Parameter(
+            help="A Scene, a function that returns one, an Agent or a Team, as file.py:name or "
+            "module:name."
+        ),
+    ],
+    *,
+    say: Annotated[
+        list[str] | None,
+        Parameter(
+            show_default=False,
+            negative="",
+            help="Messages to an Agent or a Team, each in its own conversation.",
+        ),
+    ] = None,
+    seeds: Annotated[
+        str, Parameter(help="The worlds to run: a number, or a range such as 1-1000.")
+    ] = "100",
+    seed: Annotated[
+        int | None,
+        Parameter(show_default=False, help="Replay this one world and print every step."),
+    ] = None,
+    processes: Annotated[
+        int, Parameter(validator=Number(gte=1, lte=256), help="Concurrent workers.")
+    ] = 1,
+    as_json: JsonOption = False,
+) -> int:
+    """Run your team in simulated worlds with injected faults.
+
+    The exit code is 1 if a guarantee was violated in one of them; the command that replays each
+    such world is printed.
+    """
+    first, dash, last = seeds.partition("-")
+    if not all(part.isdecimal() for part in (first, last or "1")) or not int(last or first):
+        raise UsageError(f"--seeds is a number such as 100 or a range such as 1-1000, not {seeds}")
+    if last and int(first) > int(last):
+        raise UsageError(f"--seeds {seeds} has no seeds: the first is above the last")
+    which = ["--seed", str(seed)]
+    if seed is None:
+        which = ["--seeds", seeds if dash else f"1-{seeds}", "--processes", str(processes)]
+    said = [f"--say={text}" for text in say or ()]
+    # The test kit is built on the command line, and is found by name like every other plug-in.
+    kit = import_module("ekiden.testing.simulate")
+    code: int = kit.main([*said, *which, *(["--json"] if as_json else []), "--", scene])
+    return code
