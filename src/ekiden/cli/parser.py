@@ -29,6 +29,9 @@ COMMANDS = {
     "bench": "Measure Ekiden against plain asyncio.",
     "simulate": "Run your team in simulated worlds with injected faults.",
 }
+_MODULES = {"chain": "trace", "doctor": "bench", "plan": "route", "simulate": "bench"}
+"""Commands that share the module of another command."""
+
 GROUPS = {
     "completion": (
         "Shell completion of commands, options, agents and session ids.",
@@ -217,7 +220,7 @@ def build(asked: Sequence[str] = ()) -> App:
         config=_refuse_fractions,
     )
     for name in COMMANDS:
-        app.command(f"ekiden.cli.commands.{name}:{name}", name=name)
+        app.command(f"ekiden.cli.commands.{_MODULES.get(name, name)}:{name}", name=name)
     for group, (about, members) in GROUPS.items():
         commands = App(name=group, help=about)
         for name, text in members.items():
