@@ -95,6 +95,9 @@ class AgentRunner:
             raise
         finally:
             loop.run_until_complete(loop.shutdown_asyncgens())
+            # The next call uses the same loop, which would warn of generators after a shutdown.
+            if hasattr(loop, "_asyncgens_shutdown_called"):
+                loop._asyncgens_shutdown_called = False
 
     def run_streamed(
         self, starting_agent: Agent[Any], input: Any, **kwargs: Any
