@@ -76,7 +76,7 @@ def test_everybody_who_stores_a_place_in_the_feed_is_known() -> None:
     }
     elsewhere = {
         "hub/reader.py",  # Keeps it in memory; its clients begin anew.
-        "sessions/replica/status.py",  # Reads what mirroring stored.
+        "sessions/replica/progress.py",  # Reads what mirroring stored.
     }
     assert following - elsewhere == {
         "sessions/search.py",
