@@ -244,7 +244,7 @@ class LocalHandoffs(api.Handoffs):
         elif not within:
             result = await self._controller().start(session_id, **given, run=False)
         else:
-            result = await runs.hand_over(session_id, limits=within, wait_s=wait_s, **given)
+            result = await runs.hand_over(session_id, given, limits=within, wait_s=wait_s)
         self._check_parties(result)
         result = await self._until_answered(session_id, result, deadline=deadline)
         return await end_of(self._store, session_id, result)

@@ -237,17 +237,16 @@ class Runs:
     async def hand_over(
         self,
         session_id: str,
+        asked: Mapping[str, Any],
         *,
-        to: str,
         limits: Mapping[str, float],
         wait_s: float,
-        **asked: Any,
     ) -> HandoffResult:
         """Hand the session to an agent, which works on it here within these limits.
 
-        As `HandoffController.start`, but returns the recorded state after `wait_s` seconds; the
-        agent continues after a disconnect of the caller. If too many runs are active here, the
-        agent's work is left to workers.
+        As `HandoffController.start`, which gets `asked`, but returns the recorded state after
+        `wait_s` seconds; the agent continues after a disconnect of the caller. If too many runs are
+        active here, the agent's work is left to workers.
         """
         self._check_open()
         options = self._options(None, limits)
@@ -255,7 +254,7 @@ class Runs:
             self._team, self._store, run_config=options.config, options=options
         )
         if len(self._tasks) >= self._most:
-            return await controller.start(session_id, to=to, run=False, **asked)
+            return await controller.start(session_id, run=False, **asked)
         loop = asyncio.get_running_loop()
         begun: asyncio.Future[str] = loop.create_future()
         made: asyncio.Future[HandoffResult] = loop.create_future()
@@ -267,7 +266,7 @@ class Runs:
 
         async def work() -> None:
             try:
-                made.set_result(await controller.start(session_id, to=to, **asked))
+                made.set_result(await controller.start(session_id, **asked))
             except Exception as exc:
                 made.set_exception(exc)
 
