@@ -7,9 +7,6 @@ import binascii
 import json
 from typing import Any, Literal
 
-from cryptography.fernet import Fernet, InvalidToken
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from typing_extensions import TypedDict
 
 from ekiden.compat.agents.memory.session import SessionABC
@@ -26,7 +23,10 @@ _KIND = {"__enc__": 1, "v": 1, "kid": "hkdf-v1"}
 
 
 class EncryptedSession(SessionABC):
-    """Another session with encrypted items; what is older than `ttl` seconds is not given."""
+    """Another session with encrypted items; what is older than `ttl` seconds is not given.
+
+    It needs the `cryptography` package.
+    """
 
     def __init__(
         self,
@@ -42,6 +42,11 @@ class EncryptedSession(SessionABC):
         self.underlying_session = underlying_session
         self.ttl = ttl
         self.max_scan_items = max_scan_items
+        # Other sessions of this package do not need it.
+        from cryptography.fernet import Fernet
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
         derived = HKDF(
             algorithm=hashes.SHA256(),
             length=32,
@@ -61,6 +66,8 @@ class EncryptedSession(SessionABC):
         """The item; `None` for what is no envelope, forged or too old."""
         if not isinstance(item, dict) or item.get("__enc__") != 1 or "payload" not in item:
             return None
+        from cryptography.fernet import InvalidToken
+
         try:
             return json.loads(self.cipher.decrypt(str(item["payload"]).encode(), ttl=self.ttl))
         except (InvalidToken, ValueError):
