@@ -487,7 +487,7 @@ class Handoffs(Protocol):
         to: Annotated[
             str,
             Told(
-                "The agent to get the session.",
+                "The agent that gets the session.",
                 min_length=1,
                 max_length=200,
                 pattern=ONE_LINE,

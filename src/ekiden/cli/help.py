@@ -165,7 +165,7 @@ FIELDS: Final[Mapping[str, str]] = {
         "line is a change (start, end)"
     ),
     "chain": "session_id, chain, handoffs, and waiting_for if the session waits",
-    "watch": "a line for each event, as `ekiden session export` has them, with its id",
+    "watch": "a line for each event: its id, and the fields of events in `ekiden session export`",
     "cost": (
         "by, lines (the group, requests, input_tokens, cached_tokens, output_tokens, "
         "reasoning_tokens, tokens, cost, unpriced_requests), total and unpriced_models"
@@ -240,7 +240,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "keys revoke": "the fields of `keys create`, without key",
     "store copy": (
         "source, target, rows, seconds, audit_ok and tenants (tenant, counts, digests, audit, "
-        "leases, later: what changed in the source since)"
+        "leases, later: how many rows the source gained or lost during the copy)"
     ),
     "store backup": "source, target, seconds, ok and tenants, as `store verify`; a dump has none",
     "store restore": "source, target, seconds, ok and tenants, as `store verify`",

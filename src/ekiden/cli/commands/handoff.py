@@ -93,7 +93,7 @@ async def handoff_start(
     session: SessionArgument,
     /,
     *,
-    to: Annotated[str, Parameter(help="The agent to get the session.")],
+    to: Annotated[str, Parameter(help="The agent that gets the session.")],
     reason: Annotated[
         str, Parameter(help="The reason; the agent sees it.", show_default=False)
     ] = "",

@@ -171,7 +171,7 @@ async def worker_list(
 ) -> None:
     """List the workers of the store, and agents without a worker.
 
-    Dead workers are listed as gone for an hour.
+    Dead workers stay in the list for an hour, with the state `gone`.
     """
     from ekiden.cli.output import emit
     from ekiden.cli.views.administration import print_workers

@@ -144,7 +144,7 @@ async def retrieve_response(
 
 @router.post("/{response_id}/cancel", response_model=OpenAIResponse, responses=errors(404))
 async def cancel_response(desk: Starts, response_id: Id) -> Any:
-    """Stop the run; what it did is kept. One that is over stays as it is."""
+    """Stop the run and keep its work. A finished run does not change."""
     found = ResponseId.parse(response_id)
     await desk.runs.cancel(found.run_id)
     return await _read(desk, found, RequestEcho(model=TEAM, metadata={}), ())

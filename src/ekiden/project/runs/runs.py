@@ -361,7 +361,7 @@ class Runs:
                     yield shown
 
     async def cancel(self, run_id: str) -> Run:
-        """Stop the run; its work is kept, and it can be resumed. One that is over stays as it is.
+        """Stop the run; its work is kept, and it can be resumed. A finished run does not change.
 
         Its questions to people and agents are cancelled. A request to stop is stored for another
         process that runs it; if that process dies, the next owner of the session stops it. The same
