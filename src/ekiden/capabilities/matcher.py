@@ -111,8 +111,8 @@ class CapabilityMatcher:
     ) -> None:
         """Register the capabilities of `agent`, replacing earlier ones.
 
-        Of two capabilities with one name the more proficient counts. `UserError`, without any
-        change, for a proficiency outside 0 to 1, an empty name, or a negative or invalid load.
+        If two capabilities have the same name, the higher proficiency counts. `UserError`, without
+        any change, for a proficiency outside 0 to 1, an empty name, or a negative or invalid load.
         """
         if not isinstance(agent, str) or not agent.strip():
             raise UserError(f"an agent's name is a text that is not empty, not {agent!r:.80}")

@@ -121,11 +121,11 @@ class Ekiden:
         """Open a store, which is created if it does not exist: an address as for `open_store`, or a
         store object, which stays open.
 
-        With `team`, agents run in this process, at most `workers` sessions at a time; sessions that
-        are ready, because people answered or a process died, continue. Unfinished work is left for
-        other processes. Without `team` no agent runs, and everything else works. `caller` is the
-        person of decisions whose call has no `by`, like the name of the key at a server. `settings`
-        come from `ekiden.load_settings`, else the defaults; no file is read.
+        With `team`, agents run in this process, at most `workers` sessions at a time. It also
+        resumes ready sessions, for example after a person answered or another process died. Work
+        that is unfinished at the end is left for other processes. Without `team` no agent runs, and
+        everything else works. `caller` is the default of `by`: the person recorded for decisions.
+        `settings` come from `ekiden.load_settings`, else the defaults; no file is read.
         """
         from ekiden.api.local.place import Here
         from ekiden.core.agent import Team

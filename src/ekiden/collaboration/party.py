@@ -160,7 +160,7 @@ class Party:
     async def award(
         self, collaboration_id: str, bidder: str, *, key: str | None = None
     ) -> Collaboration:
-        """Accept a bid: the call with the bidder's offer is agreed; all bidders are told."""
+        """Accept a bid: the bidder's offer becomes the agreement, and all bidders are notified."""
         record = await self._ledger.load(collaboration_id)
         body = {"bidder": agent_name(bidder, what="`bidder`")}
         return await self._say(record, "award", body, answers=_bid_of(record, bidder), key=key)

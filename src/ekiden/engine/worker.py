@@ -121,8 +121,9 @@ class Worker:
     """Claims `ready` sessions and runs each to an outcome, up to `concurrency` at a time.
 
     It takes the sessions of its team's agents and leaves the others to other workers. Any number of
-    workers may use one store: each session is claimed by one of them. The session of a dead worker
-    is taken over when its lease expires; those of a worker whose `run` is cancelled, at once::
+    workers may use one store: each session is claimed by one of them. Other workers take over the
+    sessions of a dead worker when its lease expires. If `run` is cancelled, they take over at
+    once::
 
         await submit(team, "Where is my parcel?", session=Session("s1", store=store))
         await Worker(store, team).run(until_idle=True)

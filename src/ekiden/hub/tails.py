@@ -203,7 +203,8 @@ class SessionTails:
     def showing(self, session_id: str) -> Iterator[None]:
         """The session runs in this process, which shows its events live.
 
-        Meanwhile the feed's events of it are ignored: they may be ahead of the deltas.
+        While it does, events of this session from the feed are ignored: they may be ahead of the
+        deltas.
         """
         self._shown[session_id] = self._shown.get(session_id, 0) + 1
         try:

@@ -157,7 +157,7 @@ def _escalated(item: InboxItem, due: int) -> Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxSettings(Checked):
-    """What holds for items that do not say otherwise."""
+    """Defaults of inbox items."""
 
     role: Annotated[str, Allowed(what="a role's name")] = DEFAULT_ROLE
     """The default role of the people to ask."""

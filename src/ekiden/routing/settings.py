@@ -44,7 +44,7 @@ class LlmSettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StickySettings(Checked):
-    """When the agent that has a conversation may lose it without being asked to."""
+    """When a later message moves the conversation to another agent."""
 
     switch: bool = False
     """Whether a message that clearly fits another agent goes to that agent."""

@@ -226,7 +226,8 @@ class Runner:
         to: str | None = None,
         variables: Mapping[str, Any] | None = None,
     ) -> RunResult[TContext, TOutput]:
-        """Send `input` to the agent, or to the one that has the session, and run to an outcome.
+        """Send `input` to the session's active agent, and run to an outcome. A new session starts
+        with `starting_agent`.
 
         The result says how it ended: answered, refused, out of budget. An exception of a model,
         tool or callback is stored as the session's failure and raised. Without `session` the run is

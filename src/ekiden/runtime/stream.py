@@ -211,8 +211,8 @@ class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
     def stream_events(self) -> EventStream[StreamEvent]:
         """The events as items and changes of agent.
 
-        Those of agents that the run calls as tools or asks are among them: `agent` and `depth` tell
-        whose they are.
+        They include the events of agents that the run asks or calls as tools; `agent` and `depth`
+        identify the agent.
         """
         return EventStream(self._translated)
 

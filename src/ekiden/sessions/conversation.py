@@ -129,7 +129,7 @@ def rewound(events: Iterable[Event]) -> list[tuple[int, int]]:
 
 
 def standing(events: Sequence[Event]) -> list[Event]:
-    """The events without those that a rewind undid."""
+    """The events that still count: all except those undone by a rewind."""
     ranges = rewound(events)
     return [event for event in events if not _is_in(event, ranges)] if ranges else list(events)
 

@@ -357,7 +357,8 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
     async def __aexit__(self, *exc_info: object) -> None: ...
 
     async def write(self, batch: Batch) -> Written:
-        """All of it or nothing: `StaleDocument`, `QueueFull`, `SessionExists`, `UserError`."""
+        """Write the whole batch, or raise `StaleDocument`, `QueueFull`, `SessionExists` or
+        `UserError`."""
         ...
 
     async def now_us(self) -> int:

@@ -53,11 +53,11 @@ def next_tasks(
 
     A task starts when all its dependencies succeeded: in the plan's order, and at most
     `concurrency` at a time. A task with a failed or skipped dependency is skipped in the same call,
-    through chains of any length. Of two results of a task the first counts; results and running
+    through chains of any length. If a task has two results, the first counts; results and running
     tasks outside the plan are ignored.
 
-    If `start` and `skipped` are empty and `is_over` is false, the plan waits for running tasks; a
-    plan has no circles, so there always is one.
+    If `start` and `skipped` are empty and `is_over` is false, the plan waits for running tasks. At
+    least one task is then running, because a plan has no cycles.
     """
     if concurrency < 1:
         raise UserError("the `concurrency` of a plan must be 1 or more")

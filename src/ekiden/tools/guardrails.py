@@ -102,7 +102,7 @@ def refusal(decisions: tuple[GuardrailDecision, ...]) -> ToolResult | None:
 def decision_of(
     stage: GuardrailStage, guardrail: str, given: ToolGuardrailFunctionOutput
 ) -> GuardrailDecision:
-    """The decision as it is recorded."""
+    """The record of a guardrail's decision."""
     behavior = given.behavior
     return GuardrailDecision(
         type=stage,

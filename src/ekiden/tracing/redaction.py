@@ -47,11 +47,11 @@ def for_export(
     include_errors: bool = False,
     kinds: Collection[str] = KEYS,
 ) -> list[Span]:
-    """The spans as they may leave this process.
+    """The spans for an export, without data that must not leave this process.
 
-    Without `include_content` they have no prompts, answers, arguments, results and reasons, and of
-    errors only their code or the name of the exception, unless `include_errors`. Sensitive text of
-    these `kinds` is masked in the rest; see `ekiden.core.privacy.redaction`.
+    Without `include_content`, prompts, answers, arguments, results and reasons are removed, and an
+    error is reduced to its code or the name of the exception; `include_errors` keeps its text.
+    Sensitive text of these `kinds` is masked in the rest; see `ekiden.core.privacy.redaction`.
     """
     return [
         exported(span, include_content=include_content, include_errors=include_errors, kinds=kinds)

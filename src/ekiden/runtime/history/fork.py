@@ -245,8 +245,8 @@ async def rewind_session(store: Store, session_id: str, *, to_seq: int) -> Rewin
     as with `fork_session`; inside an agent that is code, to before its turn. Open questions to
     people and agents are withdrawn, and approvals for calls that were unanswered at that point are
     asked for again: an approval is for one call. Earlier "always" approvals still apply. Effects of
-    tools outside are not rolled back. A crash leaves the session unchanged, or its questions
-    withdrawn.
+    tools outside are not rolled back. If the process crashes, the session is not rewound, but its
+    questions may already be withdrawn.
 
     Raises `SessionNotFound`, `SessionBusy` while it is running, and `UserError` if there is no such
     event, or its state is unknown. For example::

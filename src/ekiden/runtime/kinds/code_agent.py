@@ -218,8 +218,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         raise UserError(f"agent {self.agent.name!r} has no tool called {name!r}; add it to `tools`")
 
     async def settle(self) -> None:
-        """The code came to its end: calls that it made before it was interrupted, and does not make
-        any more, are a person's to decide."""
+        """Runs at the end of the code. If the code made a call before an interruption and did not
+        repeat it afterwards, a person must decide what becomes of that call."""
         run = self._run
         for number in range(self._made + 1, last_place(run) + 1):
             place, before = await place_of(run, number, None)

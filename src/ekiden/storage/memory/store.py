@@ -101,7 +101,7 @@ class MemoryStore(MemorySessions):
         self._closed = False
 
     async def close(self) -> None:
-        """Refuse calls until `open`; data is kept as long as the object."""
+        """Refuse calls until `open`; the data lives as long as this object."""
         self._closed = True
         self._changes.notify()
 

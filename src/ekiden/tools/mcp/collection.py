@@ -97,10 +97,10 @@ class McpTools:
             agent.tools.extend(await mcp.tools_for(["mcp:github/*", "mcp:files/read"]))
             await Runner.run(agent, "Which issues are open?")
 
-    Use it in one event loop. With `ask` every call needs human approval, whatever the server says
-    about its tools: it is not trusted to call them harmless. With `ask_destructive` calls of tools
-    that the server calls destructive need approval, even without `ask`. A tool without such a
-    statement may be destructive; `ask` is for those.
+    Use it in one event loop. With `ask` every call needs human approval, even if the server
+    declares the tool harmless: servers are not trusted. With `ask_destructive` only tools that the
+    server declares destructive need approval. A server may declare nothing about a destructive
+    tool; use `ask` for such servers.
     """
 
     def __init__(

@@ -147,8 +147,8 @@ def spans_of(
 ) -> list[Span]:
     """The spans of a session, each after its parent; `events` are in order.
 
-    Events do not contain the creation time of their session, which determines the trace id: without
-    a `context` the id differs from that of `read_trace`, which reads the store. For example::
+    Without a `context` the trace id differs from that of `read_trace`: the id depends on the time
+    at which the session was created, which is in the store but not in the events. For example::
 
         spans = spans_of(await session.events(), session.session_id)
     """

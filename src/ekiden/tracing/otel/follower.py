@@ -176,9 +176,9 @@ class FollowPolicy:
 class OtelFollower:
     """Sends the spans of a store to a collector until it is stopped.
 
-    One runs next to a server or a worker, for each store; of several processes on one store one
-    sends, and the others stand by. A store without an earlier follower sends new spans only;
-    `ekiden trace SESSION --otlp` sends older ones, and so does `from_start`::
+    Each server or worker runs one for each store. If several processes use one store, one sends and
+    the others stand by. A store without an earlier follower sends new spans only. Older spans are
+    sent with `from_start`, or by `ekiden trace SESSION --otlp`::
 
         follower = OtelFollower(store)
         task = asyncio.create_task(follower.run())
