@@ -80,8 +80,8 @@ class CapabilityMatcher:
     ) -> Self:
         """A matcher for `agents`, such as a team.
 
-        Routers and agents of scope `system` are left out, as routing does. `UserError` for two
-        agents of one name.
+        Routers and agents of scope `system` are left out, as in routing. `UserError` for two agents
+        of one name.
         """
         made = cls(
             embedder=embedder,

@@ -279,10 +279,10 @@ class RunContextWrapper(Generic[TContext]):
         text.
 
         The question is in the inbox, and the session is suspended until a person answers, without a
-        time limit. With `deadline_s`, `default` becomes the answer, by ``nobody``, when the time is
-        over. An option is a text, or a mapping with a ``label``. `role` is the role of the people
-        to ask; by default the operator. As with `ask`, the code is then run again. Raises
-        `InboxItemClosed` if the question was withdrawn or expired without a default::
+        time limit. Without an answer within `deadline_s`, `default` becomes the answer, recorded as
+        given by ``nobody``. An option is a text, or a mapping with a ``label``. `role` is the role
+        of the people to ask; by default the operator. As with `ask`, the code is then run again.
+        Raises `InboxItemClosed` if the question was withdrawn or expired without a default::
 
             answer = await ctx.request_approval("15 % discount for customer 42?")
             if answer.choice == "approve": ...

@@ -227,8 +227,8 @@ def traits_named(kind: str) -> KindTraits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget(Checked):
-    """The budget of an agent, a handoff's target, or a task; it never exceeds what the giver of the
-    work has left.
+    """The budget of an agent, a handoff's target, or a task; it never exceeds the remaining budget
+    of the agent that hands over the work.
 
     For example::
 

@@ -311,7 +311,7 @@ def code_target(function: Callable[[Any], Awaitable[Any]]) -> Agent[Any]:
 
 
 def person(role: str, *, description: str | None = None) -> Agent[Any]:
-    """People of a role as a member of the team: a handoff to them waits for one of them.
+    """A team member for people with a role: a handoff to it waits until one of them answers.
 
     For example::
 

@@ -127,10 +127,10 @@ class HandoffController:
 
         The history of `request.context` is appended to the conversation and its state is set, in
         the transaction of the handoff. A refusal or a rollback restores both. A task without a
-        session gets a new one, which the source has. The handoff is refused if the source does not
-        exist or does not have the task. `metadata["handoff_chain"]` names agents that had the task
-        before; they count for depth and cycles. The default of `timeout` is that of the handoff
-        between the two agents. Otherwise as `start`.
+        session gets a new one, with the source as its active agent. The handoff is refused if the
+        source does not exist or does not have the task. `metadata["handoff_chain"]` names agents
+        that had the task before; they count for depth and cycles. The default of `timeout` is that
+        of the handoff between the two agents. Otherwise as `start`.
 
         The controller creates the id: pass the `request_id` of the result to `get` and `cancel`.
         """

@@ -130,7 +130,7 @@ class Service:
         return self._endings.retries[0] if self._endings.retries else inf
 
     def deliver(self, delivery: Delivery) -> None:
-        """A message was stored as this service's: start it, or queue it."""
+        """Start or queue a message that was stored for this service."""
         if delivery.message.id in self._deliveries:
             return
         self._deliveries[delivery.message.id] = delivery
@@ -176,8 +176,7 @@ class Service:
             self._parts.spawn(self.fetch())
 
     def stop_overdue(self) -> float:
-        """Cancel handlers that take too long; returns when the next one would, in the loop's
-        time."""
+        """Cancel handlers that exceed their time limit; returns the loop time of the next limit."""
         limit = self._parts.settings.handler_timeout_s
         soonest = inf
         if limit is None:

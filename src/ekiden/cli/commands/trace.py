@@ -88,7 +88,7 @@ async def trace(
     ] = None,
     output: Annotated[
         Path | None,
-        Parameter(name=("--output", "-o"), help="The output of --format: a new file."),
+        Parameter(name=("--output", "-o"), help="Write the output of --format to this new file."),
     ] = None,
     content: Annotated[
         bool,

@@ -32,7 +32,7 @@ def get_conversation_history_wrappers() -> tuple[str, str]:
 
 
 def set_conversation_history_wrappers(*, start: str | None = None, end: str | None = None) -> None:
-    """Use other markers in this process; `None` leaves one as it is."""
+    """Use other markers in this process; `None` keeps the current marker."""
     global _wrappers
     chosen = (_wrappers[0] if start is None else start, _wrappers[1] if end is None else end)
     for marker in chosen:

@@ -82,8 +82,8 @@ def a2a_agent(
         partner = a2a_agent("https://partner.example", name="partner", token_env="PARTNER_TOKEN")
         triage = Agent("triage", model="…", handoffs=[partner])
 
-    A task that fails there fails here: the handoff is rolled back, and its source is told why. A
-    rollback here cancels the task there. Its questions go to people in the inbox.
+    If the remote task fails, the handoff is rolled back, and its source gets the reason. A rollback
+    cancels the remote task. Questions of the remote agent go to people in the inbox.
     """
     if isinstance(card, RemoteA2A):
         settings = card

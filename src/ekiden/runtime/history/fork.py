@@ -238,7 +238,7 @@ class Rewind(Value):
 
 
 async def rewind_session(store: Store, session_id: str, *, to_seq: int) -> Rewind:
-    """Rewind the session to after event `to_seq`, or after what was stored with it.
+    """Rewind the session to after event `to_seq`, and after the events stored together with it.
 
     Nothing is deleted: an event records which ones no longer count, and a rewind to before that
     event undoes the rewind. The session's agent, view, variables and unfinished run are restored,

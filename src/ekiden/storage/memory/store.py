@@ -263,7 +263,8 @@ class MemoryStore(MemorySessions):
         return receipts
 
     def put_now(self, put: QueuePut) -> int | None:
-        """`put_messages` of one, without awaiting: the id of a new message, else `None`."""
+        """Like `put_messages` for one message, without ``await``: the id of a new message, else
+        `None`."""
         if self._closed:
             self._check_open()
         now = self._clock.monotonic() + self._advanced_s
@@ -274,7 +275,7 @@ class MemoryStore(MemorySessions):
         return number
 
     def settle_now(self, settle: MessageSettle) -> Settled:
-        """`settle_messages` of one, without awaiting."""
+        """Like `settle_messages` for one message, without ``await``."""
         if self._closed:
             self._check_open()
         answer = settle.answer

@@ -81,8 +81,8 @@ _LATEST_MS: Final = 2**63 - 1
 class SqliteStore(Searching):
     """`Store` in a file that only this user can read; the folder is created if it is missing.
 
-    Every acknowledged write is synced to disk. Leases use a monotonic clock of the machine, so a
-    jump of the wall clock ends none::
+    Every acknowledged write is synced to disk. Leases use a monotonic clock of the machine, so they
+    survive a jump of the wall clock::
 
         async with SqliteStore("desk.db") as store:
             await Runner.run(triage, "Where is my parcel?", session=Session("s1", store=store))
