@@ -196,7 +196,7 @@ class Worker:
         """Work until `stop`; with `until_idle` also end when nothing is left to do: no session is
         ready or running here, and none waits for a retry.
 
-        An unreachable database is waited for; other store failures are a `StoreError`.
+        The worker waits for an unreachable database; other store failures raise `StoreError`.
         """
         if not await once_reachable(self._store.open, self._store, self._fleet.stopping):
             return

@@ -69,7 +69,8 @@ class AuditChain:
         return AuditChain(self.head, self.count, self.is_deferred)
 
     def discard(self, stored: AuditChain) -> None:
-        """Return to the stored state; if that has no head yet, hashes continue from this one's."""
+        """Return to the stored state; without a stored head, hashes continue from the current
+        one."""
         self.count, self.is_deferred = stored.count, stored.count > 0 and not stored.head
         if not self.is_deferred:
             self.head = stored.head

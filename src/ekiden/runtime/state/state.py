@@ -186,7 +186,7 @@ class RunState(Committing):
 
     @property
     def task_id(self) -> str:
-        """The task of the session: itself, unless its creator named one."""
+        """The id of the session's task: the session's own id, unless its creator gave another."""
         return str(self.meta.get("task_id") or self.claim.session_id)
 
     async def learn_shared(self) -> None:
