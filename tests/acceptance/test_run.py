@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Sequence
 
 import pytest
 
@@ -242,14 +243,29 @@ def test_a_function_that_cannot_make_its_team_is_exit_2(ekiden: Ekiden) -> None:
     assert ran.error["message"] == "shop:team() fails: KeyError: 'SHOP_KEY'"
 
 
-@pytest.mark.slow
-def test_a_session_that_a_dead_process_holds_is_waited_for_aloud(ekiden: Ekiden) -> None:
+@pytest.mark.parametrize("command", [("session", "resume", "s1"), ("run", "--session", "s1", "?")])
+def test_a_session_of_a_killed_process_is_taken_over_at_once(
+    ekiden: Ekiden, command: Sequence[str]
+) -> None:
     ekiden.write("shop.py", SLOW_TEAM)
     dead = ekiden.start("run", "--session", "s1", "--team", "shop:team", "hello")
     assert dead.stderr is not None
     assert dead.stderr.readline() == "arrived\n"
     dead.kill()
     dead.communicate(timeout=60)
+    ekiden.write("open", "")
+    ran = ekiden(*command, "--team", "shop:team", "--no-wait")
+    assert (ran.code, ran.err) == (0, "")
+    assert "we are open" in ran.out
+
+
+@pytest.mark.slow
+def test_a_session_that_a_stopped_process_holds_is_waited_for_aloud(ekiden: Ekiden) -> None:
+    ekiden.write("shop.py", SLOW_TEAM)
+    holder = ekiden.start("run", "--session", "s1", "--team", "shop:team", "hello")
+    assert holder.stderr is not None
+    assert holder.stderr.readline() == "arrived\n"
+    holder.send_signal(signal.SIGSTOP)
     for command in (["session", "resume", "s1"], ["run", "--session", "s1", "hello"]):
         process = ekiden.start(*command, "--team", "shop:team")
         assert process.stderr is not None
@@ -258,3 +274,5 @@ def test_a_session_that_a_dead_process_holds_is_waited_for_aloud(ekiden: Ekiden)
         assert "at most 30 s" in remark
         process.kill()
         process.communicate(timeout=60)
+    holder.kill()
+    holder.communicate(timeout=60)

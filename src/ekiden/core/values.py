@@ -1,4 +1,4 @@
-"""Values as they are stored: JSON, ids, times and priorities."""
+"""Values as they are stored: JSON, ids, times, priorities and owners of leases."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from json import encoder as _parts
+from pathlib import Path
 from typing import (
     Any,
     Literal,
@@ -162,15 +163,81 @@ def priority_number(value: int | str) -> int:
     raise UserError(f"{value!r:.40} is not a priority: low (1), normal (2), high (3) or urgent (4)")
 
 
-_owner: tuple[int, str] = (0, "")
+_PROC = Path("/proc")
+_OWNER = re.compile(r".*-(\d+)-([0-9a-f]+)-([0-9a-f]{16})", re.DOTALL)
+
+_this: tuple[int, str, str] = (0, "", "")
+"""The process id, name and machine of this process; a fork has its own."""
 
 
 def owner_name() -> str:
-    """Who this process is, for leases: host, process and a random part."""
-    global _owner
-    pid = os.getpid()
-    if _owner[0] != pid:
-        import socket
+    """Name this process for leases: host, process id, its start time and the machine.
 
-        _owner = (pid, f"{socket.gethostname()[:24]}-{pid}-{os.urandom(3).hex()}")
-    return _owner[1]
+    Where the system does not tell the last two (it is not Linux), a random part replaces them.
+    """
+    return _identity()[1]
+
+
+def is_dead(owner: str) -> bool:
+    """Whether the process with this name is known to have ended.
+
+    False if that cannot be known: the process is on another host, in another container, or on a
+    system other than Linux. A process id used again by a later process does not count as alive.
+    """
+    pid, name, machine = _identity()
+    if not machine or owner == name or not owner.endswith(machine):
+        return False
+    found = _OWNER.fullmatch(owner)
+    if found is None:
+        return False
+    number = int(found[1])
+    if number != pid:
+        try:
+            os.kill(number, 0)
+        except (ProcessLookupError, OverflowError):
+            return True
+        except PermissionError:
+            pass  # It belongs to another user.
+    try:
+        start, has_ended = _state(number)
+    except OSError:
+        return False
+    return has_ended or f"{start:x}" != found[2]
+
+
+def _identity() -> tuple[int, str, str]:
+    global _this
+    pid = os.getpid()
+    if _this[0] == pid:
+        return _this
+    import socket
+
+    host = socket.gethostname()[:24]
+    try:
+        machine = _machine(pid)
+        name = f"{host}-{pid}-{_state(pid)[0]:x}-{machine}"
+    except (OSError, ValueError):
+        machine = ""
+        name = f"{host}-{pid}-{os.urandom(3).hex()}"
+    _this = (pid, name, machine)
+    return _this
+
+
+def _machine(pid: int) -> str:
+    """Names all that process ids and start times depend on: host, boot and namespaces."""
+    import socket
+    from hashlib import sha256
+
+    if int((_PROC / "self").readlink().name) != pid:
+        raise ValueError("/proc belongs to another namespace")
+    boot = (_PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
+    spaces = [_PROC / "self/ns" / kind for kind in ("pid", "time")]
+    facts = [socket.gethostname(), boot, *(str(each.readlink()) for each in spaces)]
+    return sha256("\n".join(facts).encode()).hexdigest()[:16]
+
+
+def _state(pid: int) -> tuple[int, bool]:
+    """The start time of a process in ticks since boot, and whether all its threads have ended."""
+    fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+    is_zombie = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
+    return int(fields[19]), is_zombie

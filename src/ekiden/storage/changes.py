@@ -9,6 +9,10 @@ from weakref import WeakKeyDictionary
 _ECHO_S = 0.03
 LAPSE_S = 0.5
 """How often stores that cannot tell when a lease runs out are to be looked at for one that did."""
+DEAD_CHECK_S = 1.0
+"""How often a process that finds nothing to claim looks for sessions of dead owners."""
+MOST_CHECKED = 10_000
+"""How many ready sessions are looked at for dead owners, beginning with the first in the line."""
 
 
 class ChangeSignal:

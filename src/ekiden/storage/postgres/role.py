@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ekiden.core.errors import SessionBusy, SessionNotFound
+from ekiden.core.values import is_dead
 from ekiden.storage.base import Claim
 from ekiden.storage.postgres.connection.changes import Changes
 from ekiden.storage.postgres.connection.database import Database
@@ -34,6 +35,11 @@ select owner, extract(epoch from lease_until - clock_timestamp())::float8 as fre
 from sessions where id = $1"""
 
 
+_EXPIRE = """
+update sessions set lease_until = '-infinity', lapses_at = '-infinity'
+where id = $1 and owner = $2"""
+
+
 _HANDLE = "select num, token from sessions where id = $1"
 
 
@@ -45,15 +51,21 @@ class Role:
         self._changes = changes
 
     async def _explain_not_free(self, session_id: str, *, may_be_missing: bool = False) -> None:
-        """Raise `SessionNotFound` or `SessionBusy`; return if neither is so by now."""
+        """Raise `SessionNotFound` or `SessionBusy`; return if neither is so by now.
+
+        The lease of an owner that is known to be dead expires here.
+        """
         found = await self._database.query(_LEASE, to_column(session_id), repeatable=True)
         if not found:
             if may_be_missing:
                 return
             raise SessionNotFound(session_id)
         owner, free_in_s = found[0]
-        if owner is not None and free_in_s > 0:
+        if owner is None or free_in_s <= 0:
+            return
+        if not is_dead(from_column(owner)):
             raise SessionBusy(session_id, owner=from_column(owner), free_in_s=free_in_s)
+        await self._database.query(_EXPIRE, to_column(session_id), owner, repeatable=True)
 
     async def _handle(self, claim: Claim) -> ClaimHandle:
         """The claim's own handle, or one for a claim that was made by hand."""

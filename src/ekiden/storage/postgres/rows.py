@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ekiden.core.events import Event
-from ekiden.core.values import loads
+from ekiden.core.values import is_dead, loads
 from ekiden.storage.base import (
     Claim,
     Document,
@@ -107,6 +107,7 @@ class ClaimHandle:
 
 def session_row(record: Any) -> SessionRow:
     """A session from its `SESSION` columns."""
+    owner = from_column_or_null(record["owner"])
     return SessionRow(
         id=from_column(record["id"]),
         agent=from_column(record["agent"]),
@@ -118,7 +119,7 @@ def session_row(record: Any) -> SessionRow:
         variables=loads(record["variables"]),
         seq=record["seq"],
         epoch=record["epoch"],
-        owner=from_column_or_null(record["owner"]),
+        owner=None if owner is None or is_dead(owner) else owner,
         created_at_us=record["created_at_us"],
         updated_at_us=record["updated_at_us"],
         wakes=record["wakes"],

@@ -9,6 +9,7 @@ from math import inf
 from typing import Any, NamedTuple, get_args
 
 from ekiden.core.errors import EkidenError, SessionExists, SessionNotFound
+from ekiden.core.values import is_dead
 from ekiden.storage.base import (
     Claim,
     NewSession,
@@ -17,6 +18,7 @@ from ekiden.storage.base import (
     SessionRow,
     SessionStatus,
 )
+from ekiden.storage.changes import DEAD_CHECK_S, MOST_CHECKED
 from ekiden.storage.postgres.connection.database import Database
 from ekiden.storage.postgres.connection.errors import ConnectionLost
 from ekiden.storage.postgres.role import FREE, Role, later_lapse, lease
@@ -26,6 +28,7 @@ from ekiden.storage.postgres.rows import (
     SESSION,
     claim_of,
     claimed_row,
+    from_column,
     head_start,
     session_row,
     to_column,
@@ -95,6 +98,13 @@ TAKE_NEXT_OF = _TAKE_FIRST.format(
             order by ready_at limit 1
         ) as first)""",
 )
+_HELD = f"""
+select distinct owner from (
+    select owner from sessions where status = 'ready' and owner is not null limit {MOST_CHECKED}
+) as held"""
+_EXPIRE_ALL = """
+update sessions set lease_until = '-infinity', lapses_at = '-infinity'
+where status = 'ready' and owner is not null and owner = any($1::text[])"""
 RELEASE = f"""
 update sessions set owner = null, lease_until = null, lapses_at = '-infinity',
     ready_at = case when status = 'ready' then {READY_NOW} else ready_at end
@@ -223,10 +233,27 @@ class Claiming:
         self._tasks: set[asyncio.Task[None]] = set()
         self._lapse_at = inf
         """In the time of the loop; no lease runs out before, as far as the last claim told."""
+        self._next_dead_check = 0.0
+        """In the time of the loop."""
 
     def seconds_to_lapse(self) -> float:
         """After so long a lease may run out."""
         return max(self._lapse_at - asyncio.get_running_loop().time(), 0.0)
+
+    async def free_of_dead(self) -> bool:
+        """Let the leases of dead owners on ready sessions expire; whether there were any.
+
+        Returns False at once if the last look was less than a second ago.
+        """
+        now = asyncio.get_running_loop().time()
+        if now < self._next_dead_check:
+            return False
+        self._next_dead_check = now + DEAD_CHECK_S
+        held = await self._database.query(_HELD, repeatable=True)
+        dead = [owner for (owner,) in held if is_dead(from_column(owner))]
+        if dead:
+            await self._database.query(_EXPIRE_ALL, dead, repeatable=True)
+        return bool(dead)
 
     async def next(self, wish: ClaimWish) -> Any:
         """The `SESSION` columns of the session that is taken, or `None`.
@@ -324,6 +351,8 @@ class Leases(Role):
             agents=None if agents is None else tuple(map(to_column, agents)),
         )
         found = await self._claiming.next(wish)
+        if found is None and await self._claiming.free_of_dead():
+            found = await self._claiming.next(wish)
         if found is None:
             return None
         return claim_of(found, owner=owner, lease_s=lease_s), claimed_row(found)

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import apsw
 
 from ekiden.core.errors import SessionBusy, SessionExists, SessionNotFound
-from ekiden.core.values import dumps, loads
+from ekiden.core.values import dumps, is_dead, loads
 from ekiden.storage.base import (
     Claim,
     NewSession,
@@ -17,6 +17,7 @@ from ekiden.storage.base import (
     SessionRow,
     SessionStatus,
 )
+from ekiden.storage.changes import MOST_CHECKED
 from ekiden.storage.records import check_priority
 from ekiden.storage.sqlite.connection import query
 from ekiden.storage.values import check_session_id, json_text, parse_cursor
@@ -91,13 +92,12 @@ def claim_stored(
     db: apsw.Connection, session_id: str, *, owner: str, lease_s: float, now_ms: int
 ) -> tuple[Claim, SessionRow]:
     """Take a row; `SessionNotFound`, `SessionBusy`."""
-    found = query(
-        db,
-        f"{_TAKE} WHERE id = ? AND {_FREE} RETURNING {_COLUMNS}",
-        (owner, now_ms + int(lease_s * 1000), session_id, now_ms),
-    )
+    sql = f"{_TAKE} WHERE id = ? AND {_FREE} RETURNING {_COLUMNS}"
+    values = (owner, now_ms + int(lease_s * 1000), session_id, now_ms)
+    found = query(db, sql, values)
     if not found:
-        raise _not_free(db, session_id, now_ms)
+        _free_of_dead(db, session_id, now_ms)
+        found = query(db, sql, values)
     row = _row(found[0], now_ms)
     return _claim(found[0][0], row, lease_s), row
 
@@ -130,6 +130,24 @@ def claim_ready(
     return _claim(found[0][0], row, lease_s), row
 
 
+def free_ready_of_dead(db: apsw.Connection) -> bool:
+    """Free the ready rows whose owner is known to be dead; whether there were any."""
+    owners = query(
+        db,
+        "SELECT DISTINCT owner FROM (SELECT owner FROM sessions INDEXED BY sessions_ready"
+        f" WHERE status = 'ready' ORDER BY place_us LIMIT {MOST_CHECKED})"
+        " WHERE owner IS NOT NULL",
+    )
+    dead = [owner for (owner,) in owners if is_dead(owner)]
+    if dead:
+        db.execute(
+            "UPDATE sessions INDEXED BY sessions_ready SET owner = NULL, lease_until = NULL"
+            " WHERE status = 'ready' AND owner IN (SELECT value FROM json_each(?))",
+            (dumps(dead),),
+        )
+    return bool(dead)
+
+
 def renew_claims(db: apsw.Connection, claims: Sequence[Claim], now_ms: int) -> list[Claim]:
     """Extend the leases that live; gives back the others."""
     lost = []
@@ -155,11 +173,11 @@ def release_claim(db: apsw.Connection, claim: Claim) -> None:
 
 def delete_session(db: apsw.Connection, session_id: str, now_ms: int) -> None:
     """Remove the row with its journal; `SessionNotFound`, `SessionBusy`."""
-    found = query(
-        db, f"DELETE FROM sessions WHERE id = ? AND {_FREE} RETURNING num", (session_id, now_ms)
-    )
+    sql = f"DELETE FROM sessions WHERE id = ? AND {_FREE} RETURNING num"
+    found = query(db, sql, (session_id, now_ms))
     if not found:
-        raise _not_free(db, session_id, now_ms)
+        _free_of_dead(db, session_id, now_ms)
+        found = query(db, sql, (session_id, now_ms))
     _keep_last_event_id(db, found[0][0])
     db.execute("DELETE FROM events WHERE session = ?", found[0])
     db.execute("DELETE FROM steps WHERE session = ?", found[0])
@@ -280,7 +298,7 @@ def _row(values: tuple[Any, ...], now_ms: int) -> SessionRow:
         variables=loads(variables) if variables else {},
         seq=seq,
         epoch=epoch,
-        owner=owner if lease_until is not None and lease_until > now_ms else None,
+        owner=None if lease_until is None or lease_until <= now_ms or is_dead(owner) else owner,
         created_at_us=created_us,
         updated_at_us=updated_us,
         wakes=wakes,
@@ -288,9 +306,13 @@ def _row(values: tuple[Any, ...], now_ms: int) -> SessionRow:
     )
 
 
-def _not_free(db: apsw.Connection, session_id: str, now_ms: int) -> SessionNotFound | SessionBusy:
+def _free_of_dead(db: apsw.Connection, session_id: str, now_ms: int) -> None:
+    """Free a row whose owner is known to be dead; `SessionNotFound`, or `SessionBusy` if it may
+    be alive."""
     found = query(db, "SELECT owner, lease_until FROM sessions WHERE id = ?", (session_id,))
     if not found:
-        return SessionNotFound(session_id)
+        raise SessionNotFound(session_id)
     owner, lease_until = found[0]
-    return SessionBusy(session_id, owner=owner, free_in_s=(lease_until - now_ms) / 1000)
+    if not is_dead(owner):
+        raise SessionBusy(session_id, owner=owner, free_in_s=(lease_until - now_ms) / 1000)
+    db.execute("UPDATE sessions SET owner = NULL, lease_until = NULL WHERE id = ?", (session_id,))

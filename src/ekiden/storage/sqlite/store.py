@@ -40,7 +40,7 @@ from ekiden.storage.base import (
     Written,
 )
 from ekiden.storage.chain import EventDigest
-from ekiden.storage.changes import LAPSE_S
+from ekiden.storage.changes import DEAD_CHECK_S, LAPSE_S
 from ekiden.storage.copying import TableName
 from ekiden.storage.formats import Migration
 from ekiden.storage.sqlite import batches, documents, journal, queues, sessions, settle
@@ -117,6 +117,8 @@ class SqliteStore(Searching):
         self._unclosed: weakref.finalize[[_Parts, str], SqliteStore] | None = None
         self._opening = Lock()
         self._closed = False
+        self._next_dead_check_ms = 0
+        """On the lease clock: when a claim in vain next looks for sessions of dead owners."""
 
     @property
     def url(self) -> str:
@@ -212,9 +214,20 @@ class SqliteStore(Searching):
         self, *, owner: str, lease_s: float, agents: Collection[str] | None = None
     ) -> tuple[Claim, SessionRow] | None:
         def take(db: apsw.Connection, now: Moment) -> tuple[Claim, SessionRow] | None:
-            return sessions.claim_ready(
-                db, owner=owner, lease_s=lease_s, now_ms=now.ms, agents=agents
+            claim = partial(
+                sessions.claim_ready,
+                db,
+                owner=owner,
+                lease_s=lease_s,
+                now_ms=now.ms,
+                agents=agents,
             )
+            found = claim()
+            if found is None and now.ms >= self._next_dead_check_ms:
+                self._next_dead_check_ms = now.ms + int(DEAD_CHECK_S * 1000)
+                if sessions.free_ready_of_dead(db):
+                    found = claim()
+            return found
 
         return await _claimed((await self._running()).writer, take)
 
