@@ -8,34 +8,17 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from ekiden.agents.definition import Problem, WrittenCondition, printable
+from ekiden.core.agent_names import MAX_NAME, is_slug, slug_of
 from ekiden.core.aliases import INHERIT, full_model_name
 
-RESERVED = frozenset({"auto", "user"})
-"""Names that mean something else: routing, the person."""
-MAX_NAME = 100
 PERSON = "person:"
 """Before a role, as the target of a handoff: people instead of an agent."""
 
-_ASCII_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_DIGITS_AND_LETTERS = ("L", "N")
-_IN_NAMES = ("L", "N", "M")
 _NOT_IN_ROLES = ("Cc", "Zl", "Zp")
 _MODEL = re.compile(r"[^\s:]+:\S(?:.*\S)?")
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _FILTER = re.compile(r"[A-Za-z_]\w*(?:\([^()]*\))?")
 _PLACEHOLDER = re.compile(r"\{(?:tool_name|tool_args)\}")
-
-
-def name_fault(name: str) -> str | None:
-    """Of an agent's name: letters and digits of any script, ``-`` and ``_``."""
-    if name.casefold() in RESERVED:
-        return f"this name is taken by Ekiden itself ({', '.join(sorted(RESERVED))}); use another"
-    if _ASCII_NAME.fullmatch(name) or _is_slug(name):
-        return None
-    slug = slug_of(name)
-    usable = slug and slug not in RESERVED and _is_slug(slug)
-    advice = f", such as {slug}" if usable else ""
-    return f"use letters, digits, - and _ only, and begin with a letter or digit{advice}"
 
 
 def target_fault(text: str) -> str | None:
@@ -45,7 +28,7 @@ def target_fault(text: str) -> str | None:
     role = text.removeprefix(PERSON)
     if len(role) > MAX_NAME:
         return f"a role has at most {MAX_NAME} characters, not {len(role)}"
-    if role and _is_slug(role):
+    if role and is_slug(role):
         return None
     slug = slug_of(role) or "support"
     return (
@@ -84,13 +67,6 @@ def short_target_fault(text: str) -> str | None:
     return target_fault(text)
 
 
-def slug_of(text: str) -> str:
-    """The text as a name; may be empty, or reserved."""
-    letters = unicodedata.normalize("NFC", text).lower()
-    kept = "".join(each if _fits(each) else " " for each in letters)
-    return "-".join(kept.split()).strip("-_")[:MAX_NAME].rstrip("-_")
-
-
 def function_fault(text: str) -> str | None:
     """Of the name of a function."""
     if _FUNCTION.fullmatch(text):
@@ -123,15 +99,6 @@ def template_fault(text: str) -> str | None:
     if "{" not in rest and "}" not in rest:
         return None
     return "only {tool_name} and {tool_args} are filled in; leave other { and } out"
-
-
-def _is_slug(name: str) -> bool:
-    first = unicodedata.category(name[0])[0]
-    return first in _DIGITS_AND_LETTERS and all(_fits(each) for each in name)
-
-
-def _fits(character: str) -> bool:
-    return character in "-_" or unicodedata.category(character)[0] in _IN_NAMES
 
 
 MAX_PROBLEMS = 100

@@ -9,6 +9,7 @@ from dataclasses import field, replace
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
+from ekiden.core.agent_names import MAX_NAME, name_fault
 from ekiden.core.checks.fields import (
     Count,
     ModelName,
@@ -47,7 +48,7 @@ from ekiden.core.tool import (
     ToolErrorFunction,
     ensure_strict_json_schema,
 )
-from ekiden.core.values import NOT_IN_NAMES, loads
+from ekiden.core.values import check_line, loads
 
 if TYPE_CHECKING:
     from ekiden.core.guardrails import HandoffGuardrail, InputGuardrail, OutputGuardrail
@@ -152,13 +153,11 @@ Instructions: TypeAlias = (
 )
 """A text, or a function of the context and the agent that returns it."""
 
-_MAX_NAME = 200
 _KINDS = ("run", "model", "router", "runner", "person")
 """The fields that define how an agent answers; at most one is set."""
 _NOT_WITH_PLAN = ("run", "router", "runner", "person", "kind")
 _NOT_WITH_KIND = ("run", "router", "runner", "person")
 _GUARDRAILS = ("input_guardrails", "output_guardrails", "handoff_guardrails")
-"""Control characters, line breaks and lone surrogates: not every store and log accepts them."""
 
 
 @dataclass(eq=False, repr=False)
@@ -238,7 +237,7 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     """The object behind an agent of such a `kind`, such as a graph; its kind interprets it."""
 
     def __post_init__(self) -> None:
-        _check_name(self.name)
+        self._check_name()
         if not isinstance(self.tools, list) or not isinstance(self.handoffs, list):
             raise UserError(f"`tools` and `handoffs` of agent {self.name!r} must be lists")
         for tool in self.tools:
@@ -291,6 +290,17 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         if self.kind is not None:
             return traits_named(self.kind)
         return next(traits for name, traits in BY_FIELD if getattr(self, name) is not None)
+
+    def _check_name(self) -> None:
+        """`UserError` for a name that `name_fault` refuses."""
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise UserError(f"an agent needs a name that is not empty, not {_shown(self.name)}")
+        if self.person is not None:  # Called ``person:`` and a role, which has its own rule.
+            check_line(self.name, what="the name of a role", longest=2 * MAX_NAME)
+            return
+        fault = name_fault(self.name)
+        if fault is not None:
+            raise UserError(f"the agent name {self.name[:MAX_NAME]!r} cannot be used: {fault}")
 
     def _check_alone(self, field: str, others: Sequence[str]) -> None:
         for name in others:
@@ -369,21 +379,6 @@ def not_an_edge(agent: str, found: object) -> str:
         f"`handoffs` of agent {agent!r} has {_shown(found)}: give Agent objects, "
         "or what handoff(agent) makes"
     )
-
-
-def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not name.strip():
-        raise UserError(f"an agent needs a name that is not empty, not {_shown(name)}")
-    if len(name) > _MAX_NAME:
-        raise UserError(
-            f"an agent's name has at most {_MAX_NAME} characters, {name[:40]!r}… has {len(name)}"
-        )
-    odd = NOT_IN_NAMES.search(name)
-    if odd is not None:
-        raise UserError(
-            f"the agent name {name!r} has the character {odd.group()!r}: leave out control "
-            "characters, line breaks and lone surrogates"
-        )
 
 
 def _not_a_tool(agent: str, found: object) -> str:

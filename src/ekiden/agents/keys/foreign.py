@@ -13,13 +13,14 @@ from collections.abc import Mapping
 from typing import Any
 from unicodedata import normalize
 
-from ekiden.agents.checks import Report, model_of, name_fault, shown, slug_of
+from ekiden.agents.checks import Report, model_of, shown
 from ekiden.agents.definition import AgentDefinition, Origin, Place
 from ekiden.agents.keys.kinds import INVALID, plain_value, read
 from ekiden.agents.keys.objects import MODEL_SETTINGS
 from ekiden.agents.keys.restrictions import ALL, Restrictions, is_nothing, listed, restricts
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar, value_of
+from ekiden.core.agent_names import name_fault, slug_of
 from ekiden.core.aliases import (
     BUILTIN_TOOLS,
     INHERIT,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from unicodedata import normalize
 
-from ekiden.agents.checks import MAX_NAME, Report, function_fault, member_fault
+from ekiden.agents.checks import Report, function_fault, member_fault
 from ekiden.agents.definition import (
     GuardrailDefinition,
     Peer,
@@ -28,6 +28,7 @@ from ekiden.agents.keys.objects import (
     Placed,
 )
 from ekiden.agents.yaml import nodes
+from ekiden.core.agent_names import MAX_NAME
 from ekiden.core.checks.addresses import address_fault, variable_fault
 from ekiden.core.checks.kinds import Choice, Number, Text
 from ekiden.core.profile import Budget

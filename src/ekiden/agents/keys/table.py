@@ -7,14 +7,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from ekiden.agents.checks import (
-    MAX_NAME,
-    RESERVED,
-    model_fault,
-    name_fault,
-    peer_fault,
-    role_fault,
-)
+from ekiden.agents.checks import model_fault, peer_fault, role_fault
 from ekiden.agents.keys.handoffs import HANDOFFS
 from ekiden.agents.keys.objects import (
     BUDGET,
@@ -30,6 +23,7 @@ from ekiden.agents.keys.objects import (
     Object,
 )
 from ekiden.agents.keys.sections import A2A, GUARDRAILS, SUPERVISOR
+from ekiden.core.agent_names import MAX_NAME, RESERVED, name_fault
 from ekiden.core.aliases import INHERIT, MODEL_NAME
 from ekiden.core.checks.kinds import Choice, Flag, Number, Text
 from ekiden.core.profile import LABEL, WANTED, MemoryKind, MemoryScope, is_label

@@ -53,10 +53,18 @@ from ekiden.core.tool_guardrails import (
     ToolOutputGuardrailData,
     ToolOutputGuardrailResult,
 )
+from ekiden.core.values import check_line
 from ekiden.runtime.state.calls import both, settled
 
 _MOST_NAME = 190
 _Filter: TypeAlias = Callable[[HandoffInputData], Awaitable[Any]]
+
+
+class _FreelyNamed(NativeAgent[Any]):
+    """An agent with a name of the SDK, which may have blanks."""
+
+    def _check_name(self) -> None:
+        check_line(self.name, what="an agent's name", longest=_MOST_NAME + 10)
 
 
 class Team:
@@ -73,7 +81,7 @@ class Team:
         if id(agent) in self._made:
             return self._made[id(agent)]
         relay = self._relay
-        made: NativeAgent[Any] = NativeAgent(
+        made: NativeAgent[Any] = _FreelyNamed(
             name=self._free_name(agent.name),
             handoff_description=agent.handoff_description,
             model=RelayModel(relay, agent),
