@@ -116,9 +116,9 @@ def _check(name: str, hint: Any, told: Told, value: Any) -> None:
         _refuse(name, f"must be one of {', '.join(map(str, options))}")
     if isinstance(value, str | Sequence | Mapping):
         if told.min_length is not None and len(value) < told.min_length:
-            _refuse(name, _beyond("min_length", told.min_length))
+            _refuse(name, _beyond("min_length", told.min_length, value))
         if told.max_length is not None and len(value) > told.max_length:
-            _refuse(name, _beyond("max_length", told.max_length))
+            _refuse(name, _beyond("max_length", told.max_length, value))
     if isinstance(value, str) and not is_unicode(value):
         _refuse(name, "has a lone surrogate, which JSON cannot carry")
     if told.pattern is not None and isinstance(value, str) and not _fits(told.pattern, value):
@@ -127,11 +127,11 @@ def _check(name: str, hint: Any, told: Told, value: Any) -> None:
         _refuse(name, "a value is listed twice")
     if isinstance(value, int | float):
         if told.ge is not None and not value >= told.ge:
-            _refuse(name, _beyond("ge", told.ge))
+            _refuse(name, _beyond("ge", told.ge, value))
         if told.gt is not None and not value > told.gt:
-            _refuse(name, _beyond("gt", told.gt))
+            _refuse(name, _beyond("gt", told.gt, value))
         if told.le is not None and not value <= told.le:
-            _refuse(name, _beyond("le", told.le))
+            _refuse(name, _beyond("le", told.le, value))
     for inner, part in _parts(hint, value):
         kind, about = told_of(inner)
         if about is not None:
@@ -142,12 +142,17 @@ def problem_of(bounds: Mapping[str, Any], value: Any) -> str | None:
     """The fault of a value outside its bounds, naming one bound; `None` if they do not apply."""
     if "pattern" in bounds:
         return _unfitting(bounds["pattern"], str(value))
-    return next((_beyond(name, bounds[name]) for name in _BOUNDS if name in bounds), None)
+    return next((_beyond(name, bounds[name], value) for name in _BOUNDS if name in bounds), None)
 
 
-def _beyond(bound: str, limit: float) -> str:
+def _beyond(bound: str, limit: float, value: Any) -> str:
     """The fault of a value beyond a bound; bounds are named as in `Told`."""
-    return "is empty" if (bound, limit) == ("min_length", 1) else f"{_BOUNDS[bound]} {limit:,.15g}"
+    if (bound, limit) == ("min_length", 1):
+        return "is empty"
+    words = f"{_BOUNDS[bound]} {limit:,.15g}"
+    if not bound.endswith("_length"):
+        return words
+    return f"{words} {'characters' if isinstance(value, str) else 'entries'}"
 
 
 def _unfitting(pattern: str, value: str) -> str:

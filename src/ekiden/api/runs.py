@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias, TypedDic
 from ekiden.api.called import AsyncStream, Called, calls, lists, streams
 from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.state import VariableName
-from ekiden.api.values import MOST_EVENTS, ONE_LINE, PLAIN, SESSION_ID, Pages
+from ekiden.api.values import MOST_EVENTS, ONE_LINE, PLAIN, SAID, SESSION_ID, Pages
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
 from ekiden.core.runs import Begun, Run
@@ -79,7 +79,7 @@ ITEM: Final[Mapping[str, Any]] = {
 """One item of a conversation, in the format of the OpenAI Responses API; `item_fault` describes a
 fault."""
 
-_Text: TypeAlias = Annotated[str, Told("", min_length=1, max_length=1_000_000)]
+_Text: TypeAlias = Annotated[str, Told("", min_length=1, max_length=1_000_000, pattern=SAID)]
 _Item: TypeAlias = Annotated[Mapping[str, Any], Told("", schema=ITEM)]
 _Items: TypeAlias = Annotated[Sequence[_Item], Told("", min_length=1, max_length=20_000)]
 Input: TypeAlias = Annotated[

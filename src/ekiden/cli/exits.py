@@ -25,6 +25,7 @@ from ekiden.core.errors.messages import InboxAnswerInvalid, InboxItemNotFound, M
 from ekiden.core.errors.server import (
     AuditRecordNotFound,
     KeyNotFound,
+    MethodNotAllowed,
     NotServed,
     RequestInvalid,
     RequestTooLarge,
@@ -95,6 +96,7 @@ _BY_ERROR: tuple[tuple[type[EkidenError], Exit], ...] = (
     (RequestInvalid, Exit.USAGE),
     (RequestTooLarge, Exit.USAGE),
     (NotServed, Exit.USAGE),
+    (MethodNotAllowed, Exit.USAGE),
     (ServerExposed, Exit.USAGE),
     (FolderNotTrusted, Exit.NOT_TRUSTED),
     (UserError, Exit.USAGE),

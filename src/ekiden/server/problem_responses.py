@@ -54,6 +54,7 @@ from ekiden.core.errors.server import (
     Forbidden,
     IdempotencyConflict,
     KeyNotFound,
+    MethodNotAllowed,
     NotServed,
     PreconditionFailed,
     RequestInvalid,
@@ -82,6 +83,7 @@ _BY_ERROR: tuple[tuple[type[EkidenError], int], ...] = (
     (CsrfFailed, 403),
     (InboxForbidden, 403),
     (NotServed, 404),
+    (MethodNotAllowed, 405),
     (RunNotFound, 404),
     (AuditRecordNotFound, 404),
     (SessionNotFound, 404),
@@ -192,4 +194,9 @@ def response_of(error: EkidenError) -> Response:
         facts["known"] = list(error.known)
     if isinstance(error, HandoffSettled):
         facts["handoff"] = dict(error.handoff)
-    return problem_response(status_of(error), error.code, words_for(error), facts)
+    if isinstance(error, MethodNotAllowed):
+        facts["allowed"] = list(error.allowed)
+    answer = problem_response(status_of(error), error.code, words_for(error), facts)
+    if isinstance(error, MethodNotAllowed):
+        answer.headers["Allow"] = ", ".join(error.allowed)
+    return answer

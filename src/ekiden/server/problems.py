@@ -15,7 +15,7 @@ from starlette.routing import Match
 
 from ekiden.api.arguments import problem_of
 from ekiden.core.errors import EkidenError
-from ekiden.core.errors.server import NotServed, RequestInvalid
+from ekiden.core.errors.server import MethodNotAllowed, NotServed, RequestInvalid
 from ekiden.core.privacy.masking import cover
 from ekiden.server.problem_responses import (
     MEDIA_TYPE,
@@ -95,12 +95,12 @@ async def _invalid(request: Request, exc: Exception) -> Response:
 
 async def _http(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, HTTPException)
-    code = NotServed.code if exc.status_code in (404, 405) else RequestInvalid.code
+    if exc.status_code == 405:
+        return response_of(MethodNotAllowed(request.method, allowed=_allowed(request)))
+    code = NotServed.code if exc.status_code == 404 else RequestInvalid.code
     answer = problem_response(exc.status_code, code, str(exc.detail))
     for name, value in (exc.headers or {}).items():
         answer.headers[name] = value
-    if exc.status_code == 405:
-        answer.headers["Allow"] = ", ".join(_allowed(request))
     return answer
 
 

@@ -15,6 +15,7 @@ from ekiden.core.errors import (
     ModelBehaviorError,
     ModelRefused,
     ModelTimeout,
+    SessionNotFound,
     UserError,
 )
 from ekiden.core.runs import Done, Refused
@@ -203,9 +204,13 @@ async def test_input_that_is_no_conversation_is_refused(bad: Any) -> None:
         await Runner.run(Agent("desk", model=ScriptedModel()), [bad])
 
 
-async def test_empty_input_is_refused() -> None:
+@pytest.mark.parametrize("nothing", [[], "", " \n\u3000"])
+async def test_empty_input_is_refused(nothing: Any) -> None:
+    session = Session("s", store=MemoryStore())
     with pytest.raises(UserError, match="input is empty"):
-        await Runner.run(Agent("desk", model=ScriptedModel()), [])
+        await Runner.run(Agent("desk", model=ScriptedModel()), nothing, session=session)
+    with pytest.raises(SessionNotFound):
+        await session.row()
 
 
 async def test_an_agent_without_a_model_says_how_to_give_it_one(

@@ -143,7 +143,7 @@ async def test_they_are_for_looking_at(app: FastAPI, client: httpx2.AsyncClient,
     assert is_problem(await client.post(path, json={}), 401, "auth.required")
     made = await make_key(app)
     found = await client.post(path, json={}, headers=bearer(made))
-    assert is_problem(found, 405, "request.not_found")
+    assert is_problem(found, 405, "request.method_not_allowed")
 
 
 async def test_a_file_that_comes_later_is_not_served(

@@ -510,8 +510,9 @@ async def test_a_nul_in_a_query_is_refused(client: httpx2.AsyncClient) -> None:
 async def test_methods_that_are_not_served_are_told(client: httpx2.AsyncClient) -> None:
     for method in ("PUT", "TRACE", "OPTIONS", "PROPFIND"):
         found = await client.request(method, SESSIONS)
-        assert found.status_code == 405
-        assert found.json()["code"] == "request.not_found"
+        assert is_problem(found, 405, "request.method_not_allowed")
+        assert found.headers["allow"] == ", ".join(found.json()["allowed"])
+        assert "GET" in found.json()["allowed"]
 
 
 async def test_bodies_of_all_requests_together_are_bounded(

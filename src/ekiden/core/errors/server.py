@@ -8,6 +8,7 @@ ServerError
 ├── CsrfFailed
 ├── KeyNotFound
 ├── NotServed
+├── MethodNotAllowed
 ├── RequestInvalid
 │   └── UnknownParameter
 ├── RequestTooLarge
@@ -24,7 +25,7 @@ ServerError
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from ekiden.core.errors import EkidenError
 from ekiden.core.text import did_you_mean
@@ -97,9 +98,21 @@ class KeyNotFound(ServerError):
 
 
 class NotServed(ServerError):
-    """There is nothing at this address, or not for this method."""
+    """There is nothing at this address."""
 
     code = "request.not_found"
+
+
+class MethodNotAllowed(ServerError):
+    """The address does not serve this method; `allowed` has the methods that it serves."""
+
+    code = "request.method_not_allowed"
+
+    def __init__(self, method: str, *, allowed: Sequence[str]) -> None:
+        super().__init__(
+            f"this address does not serve {method[:20]!r}; use {', '.join(allowed) or 'another'}"
+        )
+        self.allowed = tuple(allowed)
 
 
 class RequestInvalid(ServerError):

@@ -312,6 +312,8 @@ async def _suspend(run: RunState, status: SessionStatus) -> None:
 def read_input(value: str | Iterable[Any]) -> tuple[Item, ...]:
     """A run's input as items of our own; `UserError` says which one cannot be used and why."""
     if isinstance(value, str):
+        if not value.strip():
+            raise UserError("a run needs a message: the input is empty")
         return (user_message(value),)
     if value is None or isinstance(value, (bytes, dict)) or not isinstance(value, Iterable):
         raise UserError(f"a run's input is text or a list of items, not {type(value).__name__}")
