@@ -18,7 +18,7 @@ from ekiden.core.conversation.run_items import RunItem
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Budget, Confirmation
-from ekiden.core.tool import Enabled, check_tool_name
+from ekiden.core.tool import ApprovalFunction, Enabled, check_approval_function, check_tool_name
 from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
@@ -235,12 +235,16 @@ class Handoff(Generic[TContext, TAgent]):
     """Whether `on_invoke_handoff` does more than return `agent`: then it must be awaited."""
     terms: HandoffTerms = DEFAULT_TERMS
     """The handoff's policy: when and how it is made, and the target's limits."""
+    needs_approval: ApprovalFunction | None = None
+    """Decides which handoffs need the approval that the policy asks for; without it, all do."""
     spec: ToolSpec = field(init=False, repr=False)
     """As the model sees it; created once."""
 
     def __post_init__(self) -> None:
         check_tool_name(self.tool_name, "the tool name of a handoff")
         check_fields(self)
+        if self.needs_approval is not None:
+            check_approval_function(self.needs_approval, self.tool_name)
         self.spec = ToolSpec(
             name=self.tool_name,
             description=self.tool_description,

@@ -25,7 +25,7 @@ from ekiden.core.handoff import (
     transfer_tool_name,
 )
 from ekiden.core.profile import Budget, Confirmation
-from ekiden.core.tool import Enabled, ensure_strict_json_schema
+from ekiden.core.tool import ApprovalFunction, Enabled, ensure_strict_json_schema
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
@@ -94,7 +94,7 @@ def handoff(
     allow_return: bool | Literal["always"] = False,
     capabilities: Iterable[str] = (),
     confirm: bool | Confirmation = False,
-    needs_approval: bool | Confirmation = False,
+    needs_approval: bool | Confirmation | ApprovalFunction = False,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     restrict_tools: bool = False,
     budget: Budget | None = None,
@@ -120,7 +120,7 @@ def handoff(
     allow_return: bool | Literal["always"] = False,
     capabilities: Iterable[str] = (),
     confirm: bool | Confirmation = False,
-    needs_approval: bool | Confirmation = False,
+    needs_approval: bool | Confirmation | ApprovalFunction = False,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     restrict_tools: bool = False,
     budget: Budget | None = None,
@@ -145,7 +145,7 @@ def handoff(
     allow_return: bool | Literal["always"] = False,
     capabilities: Iterable[str] = (),
     confirm: bool | Confirmation = False,
-    needs_approval: bool | Confirmation = False,
+    needs_approval: bool | Confirmation | ApprovalFunction = False,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     restrict_tools: bool = False,
     budget: Budget | None = None,
@@ -171,7 +171,7 @@ def handoff(
     allow_return: bool | Literal["always"] = False,
     capabilities: Iterable[str] = (),
     confirm: bool | Confirmation = False,
-    needs_approval: bool | Confirmation = False,
+    needs_approval: bool | Confirmation | ApprovalFunction = False,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     restrict_tools: bool = False,
     budget: Budget | None = None,
@@ -191,12 +191,16 @@ def handoff(
     member of the team that best matches the `capabilities`. The other arguments are the policy of
     the handoff: see `HandoffTerms`. A `trigger` makes it happen without the model, which is then
     not offered it, unless ``when="manual"``. ``confirm=True``, or ``needs_approval=True``, requires
-    human approval. `tool_name` and `tool_description` are short for the two overrides.
+    human approval; a function as `needs_approval` decides which handoffs do, as in `function_tool`.
+    `tool_name` and `tool_description` are short for the two overrides.
 
     Raises `UserError` for an invalid agent, an `on_handoff` with a wrong signature, an `input_type`
     without a strict JSON schema, and contradictory arguments; `ConditionError` for an invalid
     condition.
     """
+    decides = needs_approval if callable(needs_approval) else None
+    if decides is None:
+        confirm = either("confirm", confirm, "needs_approval", needs_approval)
     terms = make_terms(
         when=when,
         policy=policy,
@@ -204,7 +208,7 @@ def handoff(
         trigger=trigger,
         allow_return=allow_return,
         capabilities=tuple(capabilities),
-        confirm=either("confirm", confirm, "needs_approval", needs_approval),
+        confirm=confirm or decides is not None,
         timeout_s=timeout_s,
         restrict_tools=restrict_tools,
         budget=budget,
@@ -222,6 +226,7 @@ def handoff(
             raise UserError("a handoff to '*' has no `on_handoff` and no `input_type`")
         best = _to_the_best(agent, terms, tool_name, description, is_enabled)
         best.input_filter, best.include_context = input_filter, include_context
+        best.needs_approval = decides
         return best
     if inspect.iscoroutinefunction(agent):
         agent = code_target(agent)
@@ -243,6 +248,7 @@ def handoff(
         include_context=include_context,
         has_callback=on_handoff is not None,
         terms=terms,
+        needs_approval=decides,
     )
 
 

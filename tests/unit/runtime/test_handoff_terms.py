@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
+from pydantic import BaseModel
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
@@ -153,6 +154,39 @@ async def test_without_anybody_to_ask_it_is_not_made() -> None:
     a, _ = confirmed()
     result = await Runner.run(a, "hi")
     assert [record.code for record in records_of(result.events)] == ["NOT_APPROVED"]
+
+
+@pytest.mark.parametrize(("limit", "asks"), [(10, True), (1000, False)])
+async def test_a_function_decides_which_handoffs_need_approval(limit: int, asks: bool) -> None:
+    class Refund(BaseModel):
+        cents: int
+
+    model = ScriptedModel([transfer("b", cents=100), say("done")])
+    edge = handoff(
+        Agent("b", model=model),
+        input_type=Refund,
+        on_handoff=lambda ctx, refund: None,
+        needs_approval=lambda arguments: arguments["cents"] > limit,
+    )
+    person = Person(Approval(approved=True, by="ada"))
+    a = Agent("a", model=model, handoffs=[edge])
+    result = await Runner.run(a, "hi", run_config=RunConfig(approver=person))
+    assert result.last_agent.name == "b"
+    assert len(person.asked) == asks
+    [stored] = [each for each in result.events if each.type == "tool_confirmation"]
+    assert (stored.details or {})["by"] == ("ada" if asks else "policy")
+
+
+async def test_a_handoff_whose_approval_function_fails_is_not_made() -> None:
+    model = ScriptedModel([transfer("b"), say("stays")])
+    b = Agent("b", model=model)
+    a = Agent("a", model=model, handoffs=[handoff(b, needs_approval=lambda arguments: 1 / 0)])
+    result = await Runner.run(
+        a, "hi", run_config=RunConfig(approver=Person(Approval(approved=True, by="ada")))
+    )
+    assert [record.code for record in records_of(result.events)] == ["NOT_APPROVED"]
+    with pytest.raises(UserError, match="takes the arguments of a call"):
+        handoff(b, needs_approval=lambda one, two: True)
 
 
 async def test_a_budget_narrows_what_the_target_may_spend() -> None:

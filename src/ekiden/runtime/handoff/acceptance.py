@@ -149,6 +149,7 @@ async def _ask_person(run: RunState, attempt: Attempt, words: dict[str, Any]) ->
         params_json_schema=edge.input_json_schema,
         on_invoke_tool=_never,
         confirmation=edge.terms.confirm,
+        needs_approval=edge.needs_approval or False,
     )
     key = attempt.question
     with held_back(run, attempt):
