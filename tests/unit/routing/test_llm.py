@@ -251,7 +251,7 @@ async def test_a_model_is_looked_up_by_name_once_and_when_it_is_needed() -> None
 
 
 async def test_agents_whose_tools_would_be_called_alike_stay_apart() -> None:
-    agents = [Agent("a b"), Agent("a-b"), Agent("nobody"), Agent("开票"), Agent("退款")]
+    agents = [Agent("a_b"), Agent("a-b"), Agent("nobody"), Agent("开票"), Agent("退款")]
     asked = await shown(agents=agents)
     names = [tool.name for tool in asked.tools]
     assert len(set(names)) == 6

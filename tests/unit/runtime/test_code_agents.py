@@ -207,6 +207,21 @@ def test_an_agent_is_code_or_model_and_has_a_name() -> None:
         Agent("  ")
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("auto", "taken by Ekiden itself"),
+        ("User", "taken by Ekiden itself"),
+        ("Triage Agent", "such as triage-agent"),
+        ("a/b", "such as a-b"),
+        ("x" * 101, "at most 100 characters; it has 101"),
+    ],
+)
+def test_a_name_that_files_refuse_is_refused_in_python(name: str, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        Agent(name)
+
+
 async def test_an_argument_of_a_handoff_may_be_zero() -> None:
     class Refund(BaseModel):
         cents: int

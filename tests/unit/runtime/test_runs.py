@@ -204,11 +204,16 @@ async def test_input_that_is_no_conversation_is_refused(bad: Any) -> None:
         await Runner.run(Agent("desk", model=ScriptedModel()), [bad])
 
 
-@pytest.mark.parametrize("nothing", [[], "", " \n\u3000"])
-async def test_empty_input_is_refused(nothing: Any) -> None:
+async def test_empty_input_is_refused() -> None:
+    with pytest.raises(UserError, match="input is empty"):
+        await Runner.run(Agent("desk", model=ScriptedModel()), [])
+
+
+@pytest.mark.parametrize("blank", ["", " \n\u3000"])
+async def test_a_blank_input_is_refused_before_anything_is_stored(blank: str) -> None:
     session = Session("s", store=MemoryStore())
     with pytest.raises(UserError, match="input is empty"):
-        await Runner.run(Agent("desk", model=ScriptedModel()), nothing, session=session)
+        await Runner.run(Agent("desk", model=ScriptedModel()), blank, session=session)
     with pytest.raises(SessionNotFound):
         await session.row()
 
