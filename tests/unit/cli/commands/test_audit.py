@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.core.events import Event
+from ekiden.storage.base import Batch
 from ekiden.storage.sqlite import SqliteStore
 from tests.support.sqlite import execute
 from tests.unit.audit.written import BEGINNING, handoff, story, write
@@ -232,3 +233,16 @@ def test_without_a_store_there_is_nothing_to_look_into(desk: Desk, store: Path) 
     store.unlink()
     for command in (("list",), ("show", "s/1"), ("verify",), ("export",)):
         assert desk("audit", *command).code == 7
+
+
+def test_a_record_without_a_session_has_an_id_that_can_be_shown(desk: Desk, store: Path) -> None:
+    async def put() -> None:
+        async with SqliteStore(store) as opened:
+            told = Event(session_id="", seq=0, type="inbox", at_us=1, details={"by": "ms.sato"})
+            await opened.write(Batch(events=[told]))
+
+    asyncio.run(put())
+    assert "no-session/1" in desk("audit", "list", "--type", "inbox").out
+    shown = desk("audit", "show", "no-session/1")
+    assert shown.code == 0
+    assert "ms.sato" in shown.out
