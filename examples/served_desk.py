@@ -81,7 +81,12 @@ def main() -> None:
         while run.questions:
             for question in run.questions:
                 item = client.inbox.get(question)
-                choice = input(f"{item.subject} {item.arguments} ({'/'.join(item.options)}): ")
+                question_line = f"{item.subject} {item.arguments} ({'/'.join(item.options)}): "
+                try:
+                    choice = input(question_line)
+                except EOFError:
+                    way = f"ekiden inbox answer {item.id} CHOICE --server {options.server}"
+                    raise SystemExit(f"no terminal to ask at; answer with: {way}") from None
                 client.inbox.answer(item.id, choice.strip(), expected_version=item.version)
             run, last = watch(client.runs.follow(run.run_id, after=last))
         print(f"{run.status}: {run.output}")

@@ -61,7 +61,11 @@ async def main() -> None:
         while isinstance(result.outcome, Waiting):
             for item in (await inbox.list(InboxQuery(session_id=session.session_id))).items:
                 print(f"{item.subject} {item.arguments}")
-                choice = await asyncio.to_thread(input, f"{' or '.join(item.options)}? ")
+                try:
+                    choice = await asyncio.to_thread(input, f"{' or '.join(item.options)}? ")
+                except EOFError:
+                    way = f"ekiden inbox answer {item.id} approve --store support.db"
+                    raise SystemExit(f"no terminal to ask at; answer with: {way}") from None
                 await inbox.answer(item.id, choice=choice.strip(), by="you")
             result = await Runner.resume(triage, session, run_config=config)
         print(result.final_output)

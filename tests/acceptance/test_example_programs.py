@@ -50,6 +50,11 @@ def test_the_support_desk_asks_before_it_refunds(ekiden: Ekiden, choice: str, en
     assert printed.endswith(end)
 
 
+def test_the_support_desk_without_a_terminal_says_how_to_answer(ekiden: Ekiden) -> None:
+    with pytest.raises(AssertionError, match=r"no terminal to ask at; answer with: ekiden inbox"):
+        run(ekiden, "support_desk.py")
+
+
 def test_the_research_team_joins_two_results(ekiden: Ekiden) -> None:
     for _ in range(2):  # The second time it only shows what is stored.
         printed = run(ekiden, "research_team.py").splitlines()
