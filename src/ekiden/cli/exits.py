@@ -12,6 +12,7 @@ from ekiden.core.errors import (
     FolderNotTrusted,
     HandoffNotFound,
     LeaseLost,
+    NoRoute,
     SessionBusy,
     SessionNotFound,
     StoreError,
@@ -59,8 +60,8 @@ class Exit(IntEnum):
     WAITING = 4, "the session waits for a person or an agent"
     NOT_FOUND = (
         5,
-        "there is no such session, handoff, message, collaboration, inbox item or memory, or "
-        "the team has no such agent",
+        "there is no such session, handoff, message, collaboration, inbox item or memory, the "
+        "team has no such agent, or no agent matches the request",
     )
     BUSY = 6, "another process has the session"
     STORE = 7, "the store or the server is unreachable, or the store is too new, or fails"
@@ -76,6 +77,7 @@ _BY_ERROR: tuple[tuple[type[EkidenError], Exit], ...] = (
     (SessionNotFound, Exit.NOT_FOUND),
     (UnknownAgent, Exit.NOT_FOUND),
     (NobodyCapable, Exit.NOT_FOUND),
+    (NoRoute, Exit.NOT_FOUND),
     (NoRecord, Exit.NOT_FOUND),
     (KeyNotFound, Exit.NOT_FOUND),
     (HandoffNotFound, Exit.NOT_FOUND),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -115,6 +116,8 @@ class CheckedFiles:
     definitions: Sequence[AgentDefinition]
     """Also of files that have an error, as far as they can be read."""
     problems: Sequence[Problem]
+    no_model: Sequence[str] = ()
+    """The agents that have no model: neither their own, nor the project's or ``EKIDEN_MODEL``."""
 
 
 def load_project(
@@ -180,7 +183,10 @@ def check_files(root: Path, *, inert: bool = True, home: Path | None = None) -> 
     problems = sorted([*files.problems, *made.problems])
     if made.agents and not _errors(problems):
         _team(made, _router(made.agents.values(), settings, own), settings)
-    return CheckedFiles(definitions=definitions, problems=problems)
+    no_model: list[str] = []
+    if not (settings.model or os.environ.get("EKIDEN_MODEL")):
+        no_model = sorted({each.name for each in definitions if not (each.model or each.a2a)})
+    return CheckedFiles(definitions=definitions, problems=problems, no_model=no_model)
 
 
 def _set_up_local_models(settings: Settings) -> None:

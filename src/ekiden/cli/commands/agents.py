@@ -42,6 +42,8 @@ class Validation:
     """Sorted by file, line and column."""
     not_looked_up: int = 0
     """How many tools are functions of modules that were not imported."""
+    no_model: Sequence[str] = ()
+    """The agents of the project that have no model."""
 
     def fails(self, *, strict: bool) -> bool:
         """Whether the check failed."""
@@ -55,6 +57,7 @@ class Validation:
             "errors": self._count("error"),
             "warnings": self._count("warning"),
             "not_looked_up": self.not_looked_up,
+            "no_model": list(self.no_model),
             "problems": [problem.to_json() for problem in self.problems],
         }
 
@@ -115,7 +118,9 @@ def validate(
             found += file.problems
             unknown += _functions(file.definition or file.partial)
     files = len(wanted) if paths else len(members)
-    return Validation(files=files, problems=sorted(found), not_looked_up=unknown)
+    return Validation(
+        files=files, problems=sorted(found), not_looked_up=unknown, no_model=checked.no_model
+    )
 
 
 def _by_file(values: Iterable[tuple[Path, _T]]) -> dict[str, list[_T]]:
@@ -296,7 +301,8 @@ def agents_validate(
 
     No code of the project runs, unless you give --imports.
 
-    The exit code is 2 when there is an error, or with --strict a warning.
+    The exit code is 2 when there is an error, or with --strict a warning. Agents for which no model
+    is configured are named, with the command that sets one.
     """
     from ekiden.cli.exits import Exit
 
@@ -305,6 +311,12 @@ def agents_validate(
         emit(report.to_json())
     else:
         say(report.to_text())
+        if report.no_model:
+            names = ", ".join(report.no_model[:5]) + (", …" if len(report.no_model) > 5 else "")
+            note(
+                f"no model is configured for {names}: set one with `ekiden config set model "
+                "openai:gpt-5-mini` (or local:default, or demo:offline to try it without one)"
+            )
     return Exit.USAGE if report.fails(strict=strict) else Exit.OK
 
 

@@ -82,6 +82,9 @@ async def run(
 
     If the session waits for people it is suspended; the command ends and says how to answer. With
     --wait it stays until they have answered.
+
+    If no agent matches the request, the answer lists the agents to name; the error is route.none
+    and the exit code is 5.
     """
     from ekiden.cli.projects import parse_variables, read_request
     from ekiden.cli.run_start import OpeningMessage, RunFlags, begin_run

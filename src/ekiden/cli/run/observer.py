@@ -16,7 +16,7 @@ from ekiden.cli.output import complain, emit, note, safe, say
 from ekiden.cli.transcript import is_news, route_line, task_line, transcript
 from ekiden.cli.views.questions import question_record, tell_questions
 from ekiden.core.conversation.model import ModelDelta, text_of
-from ekiden.core.errors import OutOfBudgetError
+from ekiden.core.errors import NoRoute, OutOfBudgetError
 from ekiden.core.events import Event
 from ekiden.core.roles import Approver
 from ekiden.core.runs import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
@@ -62,6 +62,8 @@ class RunView:
     """Whether anything is stored."""
     seen: bool = False
     """Whether any event of the run was seen."""
+    is_unrouted: bool = False
+    """Whether routing found no agent, so that the router answers."""
     _streamed: list[str] = field(default_factory=list)
     _answer: str | None = None
     """The last streamed answer."""
@@ -86,6 +88,8 @@ class RunView:
     def show(self, shown: Event | ModelDelta, session_id: str | None) -> None:
         """Show an event of the session, or of one that answers it."""
         self.begun = self.seen = True
+        if isinstance(shown, Event) and (shown.type, shown.session_id) == ("route", session_id):
+            self.is_unrouted = not (shown.details or {}).get("agent")
         if isinstance(shown, Event) and shown.session_id != session_id:
             self._show_beside(shown)
         elif self.stream:
@@ -141,6 +145,8 @@ class RunView:
         if questions and not self.as_json and self.how_to_resume:
             tell_questions(questions, self.store_words)
         problem = problem_of(result.outcome)
+        if problem is None and self.is_unrouted:
+            problem = (NoRoute.code, "no agent matches the request: name one, as in @name …")
         if problem is not None:
             code, message = problem
             if isinstance(result.outcome, OutOfBudget | Failed) and self.how_to_resume:
@@ -148,6 +154,8 @@ class RunView:
             if isinstance(result.outcome, Waiting) and self.how_to_resume:
                 message = f"{message}; after the answer continue with: {self.how_to_resume}"
             complain(code, message, as_json=self.as_json, session_id=result.session_id)
+            if code == NoRoute.code:
+                return Exit.NOT_FOUND
         outcome = record["outcome"]
         return Exit.FAILED if outcome is None else exit_for_outcome(outcome)
 

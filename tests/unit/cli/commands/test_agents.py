@@ -361,7 +361,7 @@ def test_ps_counts_the_sessions_of_each_agent(desk: Desk) -> None:
 
 def test_ps_shows_the_router_as_such(desk: Desk) -> None:
     desk.settings('{"model": "demo:offline", "agents": {"routing": {"strategy": "rule"}}}')
-    assert desk("run", "zzz").code == 0
+    assert desk("run", "zzz").code == 5
     (router,) = [each for each in desk("agents", "ps", "--json").json if each["router"]]
     assert (router["agent"], router["known"], router["sessions"]) == ("router-agent", True, 1)
     assert "router-agent (the router)" in desk("agents", "ps").out
@@ -481,3 +481,17 @@ def test_somebody_who_cannot_be_asked_is_told_with_file_and_line(desk: Desk) -> 
     assert f"{place}11: error[agent.unknown_peer]: there is no agent 'billling' to ask" in ran.out
     assert "did you mean 'billing'?" in ran.out
     assert f"{place}21: error[agent.peer_is_itself]: 'lead' would ask itself" in ran.out
+
+
+def test_a_project_without_a_model_is_told_how_to_set_one(
+    bare: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EKIDEN_MODEL", raising=False)
+    (bare.folder / ".ekiden" / "agents").mkdir(parents=True)
+    bare.agent("accounting", CHINESE)
+    checked = bare("agents", "validate")
+    assert (checked.code, checked.out) == (0, "1 file, 0 problems\n")
+    assert "no model is configured for 会计: set one with `ekiden config set model" in checked.err
+    assert bare("agents", "validate", "--json").json["no_model"] == ["会计"]
+    monkeypatch.setenv("EKIDEN_MODEL", "demo:offline")
+    assert bare("agents", "validate").err == ""

@@ -149,3 +149,14 @@ def test_a_tool_waits_in_the_inbox_and_may_be_allowed(desk: Desk) -> None:
     assert "the secret is 42" in desk("session", "resume", "s1").out
     allowed = desk("run", "--approve", "inbox", "--allow", "read_file", text)
     assert (allowed.code, "the secret is 42" in allowed.out) == (0, True)
+
+
+def test_a_request_that_no_agent_matches_is_exit_5_with_its_code(desk: Desk) -> None:
+    request = ("run", "--strategy", "rule", "Explain quantum chromodynamics")
+    ran = desk(*request, "--json")
+    assert (ran.code, ran.error["code"]) == (5, "route.none")
+    assert ran.json["output"].startswith("No agent clearly matches this request.")
+    ran = desk(*request)
+    assert ran.code == 5
+    assert "error[route.none]: no agent matches the request: name one, as in @name …" in ran.err
+    assert desk("run", "--strategy", "rule", "Where is my order 1042?").code == 0
