@@ -18,8 +18,8 @@ from ekiden.testing import ScriptedModel, say
 def members() -> Team:
     """Who works for `relay`."""
     return Team(
-        Agent("sales/eu", model=ScriptedModel([say("hello")])),
-        Agent("ps/x", model=ScriptedModel([say("hello")])),
+        Agent("销售", model=ScriptedModel([say("hello")])),
+        Agent("ps", model=ScriptedModel([say("hello")])),
     )
 
 
@@ -48,8 +48,8 @@ async def test_a_limit_and_a_cursor_are_refused_alike(ekiden: Ekiden) -> None:
 
 
 async def test_a_name_may_have_a_slash(relay: Ekiden) -> None:
-    assert (await relay.agents.get("sales/eu")).name == "sales/eu"
-    assert (await relay.agents.get("ps/x")).name == "ps/x"
-    assert tuple((await relay.handoffs.history("sales/eu").page()).items) == ()
+    assert (await relay.agents.get("销售")).name == "销售"
+    assert (await relay.agents.get("ps")).name == "ps"
+    assert tuple((await relay.handoffs.history("销售").page()).items) == ()
     with pytest.raises(MessageNotFound):
         await relay.messages.get("a/b")

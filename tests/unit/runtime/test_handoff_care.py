@@ -320,13 +320,6 @@ async def test_the_best_agent_sees_what_the_filter_leaves() -> None:
         handoff("*", capabilities=["x"], on_handoff=lambda ctx: None)
 
 
-async def test_an_agent_may_be_called_user() -> None:
-    model = ScriptedModel([transfer("user"), say("user here")])
-    user = Agent("user", model=model)
-    result = await Runner.run(Agent("a", model=model, handoffs=[user]), "hi")
-    assert result.last_agent is user
-
-
 # Data
 
 
