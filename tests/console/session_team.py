@@ -10,7 +10,7 @@ import asyncio
 import re
 import threading
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Any, Final
 
 from ekiden import Agent, Team, function_tool, handoff, person
 from ekiden.core.conversation.model import (

@@ -41,8 +41,8 @@ def dangerous() -> str:
     [
         ({"name": ""}, "a name that is not empty"),
         ({"name": 5}, "a name that is not empty"),
-        ({"name": "a\nb"}, "control characters"),
-        ({"name": "x" * 201}, "at most 200 characters"),
+        ({"name": "a\nb"}, "use letters, digits"),
+        ({"name": "x" * 101}, "at most 100 characters"),
         ({"name": "a", "tools": "t"}, "must be lists"),
         ({"name": "a", "tools": [print]}, "function_tool"),
         ({"name": "a", "tools": [dangerous]}, "needs human approval"),
