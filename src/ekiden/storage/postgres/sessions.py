@@ -198,13 +198,16 @@ def _page_sql(where: SessionFilter, limit: int, below: int) -> tuple[str, list[A
     """The statement for a page, and what it is given.
 
     An index has the newest of each agent and status: of an agent alone, the newest of each status
-    are looked at.
+    are looked at. A status stands in the text of the statement, so that the server knows how rare
+    it is; it would go through all sessions, newest first, to find the few that are ready.
     """
     args: list[Any] = [limit + 1, below]
     conditions = ["num < $2"]
     for column in _FILTERS:
         wanted = getattr(where, column)
-        if wanted is not None:
+        if column == "status" and wanted in get_args(SessionStatus):
+            conditions.append(f"status = '{wanted}'")
+        elif wanted is not None:
             args.append(to_column(wanted))
             conditions.append(f"{column} = ${len(args)}")
     sql = f"select {SESSION} from sessions where {' and '.join(conditions)}{{}} {_NEWEST}"
