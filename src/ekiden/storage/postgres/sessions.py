@@ -197,24 +197,33 @@ class Sessions(Role):
 def _page_sql(where: SessionFilter, limit: int, below: int) -> tuple[str, list[Any]]:
     """The statement for a page, and what it is given.
 
-    An index has the newest of each agent and status: of an agent alone, the newest of each status
-    are looked at. A status stands in the text of the statement, so that the server knows how rare
-    it is; it would go through all sessions, newest first, to find the few that are ready.
+    A status stands in the text of the statement, so that the server knows how rare it is; it would
+    go through all sessions, newest first, to find the few that are ready. An index has the newest
+    of each agent and status: of an agent alone, the newest of each status are looked at. Rows are
+    compared, because only that index can find and sort them.
     """
     args: list[Any] = [limit + 1, below]
+    statuses = get_args(SessionStatus)
+    alone = SessionFilter(agent=where.agent, status=where.status)
+    if where.agent is not None and where == alone and where.status in (None, *statuses):
+        args.append(to_column(where.agent))
+        each = [
+            f"select {SESSION} from sessions where (agent, status, num) < ($3, '{status}', $2)"
+            f" and (agent, status) >= ($3, '{status}')"
+            " order by agent desc, status desc, num desc limit $1"
+            for status in statuses
+            if where.status in (None, status)
+        ]
+        return each[0] if len(each) == 1 else f"({') union all ('.join(each)}) {_NEWEST}", args
     conditions = ["num < $2"]
     for column in _FILTERS:
         wanted = getattr(where, column)
-        if column == "status" and wanted in get_args(SessionStatus):
+        if column == "status" and wanted in statuses:
             conditions.append(f"status = '{wanted}'")
         elif wanted is not None:
             args.append(to_column(wanted))
             conditions.append(f"{column} = ${len(args)}")
-    sql = f"select {SESSION} from sessions where {' and '.join(conditions)}{{}} {_NEWEST}"
-    if where != SessionFilter(agent=where.agent) or where.agent is None:
-        return sql.format(""), args
-    each = [sql.format(f" and status = '{status}'") for status in get_args(SessionStatus)]
-    return f"({') union all ('.join(each)}) {_NEWEST}", args
+    return f"select {SESSION} from sessions where {' and '.join(conditions)} {_NEWEST}", args
 
 
 class ClaimWish(NamedTuple):
