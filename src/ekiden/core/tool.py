@@ -54,8 +54,9 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
 
         FunctionTool("remote", "Ask the remote side.", remote.schema, ask_remote)
 
-    The first type in brackets is that of the context, the second the result of `CodeContext.call`:
-    known for texts, numbers, lists of texts and dicts; everything else is returned as JSON.
+    The first type parameter is the type of the context, the second that of the result of
+    `CodeContext.call`: it is known for texts, numbers, lists of texts and dicts; everything else is
+    returned as JSON.
     """
 
     name: str

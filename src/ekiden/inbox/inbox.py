@@ -250,8 +250,8 @@ class Inbox:
     ) -> InboxItem:
         """Hide the item for a time; it stays open, and its session keeps waiting.
 
-        It reappears by itself, at the latest when it is escalated. Its deadline stays, so it cannot
-        be hidden beyond that: `InboxAnswerInvalid`.
+        It reappears by itself, at the latest when it is escalated. A snooze must end before the
+        item's deadline: otherwise it raises `InboxAnswerInvalid`.
         """
         refuse_agents("snooze")
         who = person(by)

@@ -89,7 +89,7 @@ class Memory:
 
     @property
     def space(self) -> str:
-        """The space of the store that has them; `NoMemory`."""
+        """The store's name for these memories; raises `NoMemory` if the user is missing."""
         return space_of(self._settings.scope, app=self._app, user=self._user)
 
     async def store(

@@ -221,7 +221,7 @@ class Router:
         excluded: Collection[str] = (),
         options: Mapping[str, Any] | None = None,
     ) -> Assignment:
-        """`route` for the runtime; the only known option is ``strategy``.
+        """Route a request of a session, for the runtime; the only option is ``strategy``.
 
         If no agent is chosen, the fallback decides the reply to the person, if any.
         """

@@ -83,16 +83,16 @@ class HandoffController:
         run: bool = True,
         wait_s: float | None = None,
     ) -> HandoffResult:
-        """Hand the session to the agent `to`, along a handoff that its agent has; return the
-        result.
+        """Hand the session to the agent `to`, and return the result.
 
-        If no process runs the session, the target runs here until it answers; with ``run=False``
-        the workers run it. If a process runs it, that process makes the handoff: after the current
-        step (`graceful`), or at once (`immediate`, unless it would certainly be refused). The call
-        waits for that up to `timeout_s`, which is also the target's time to confirm. By default the
-        target has the timeout of the handoff, and the call waits 300 s. With `wait_s` the call
-        waits only this long for the process that runs the session; then it returns ``initiated``
-        with the id of the request, which stays open until it is done or cancelled.
+        The session's agent must have a handoff to `to`. If no process runs the session, the target
+        runs here until it answers; with ``run=False`` the workers run it. If a process runs it,
+        that process makes the handoff: after the current step (`graceful`), or at once
+        (`immediate`). A request that will be refused in any case does not interrupt the step. The
+        call waits for the handoff up to `timeout_s`, which is also the target's time to confirm. By
+        default the target has the timeout of the handoff, and the call waits 300 s. With `wait_s`
+        the call waits only this long for the process that runs the session; then it returns
+        ``initiated`` with the id of the request, which stays open until it is done or cancelled.
 
         If the handoff has started and is still open, for example because the run is out of budget,
         the status is `transferring`. `request_id` of the result is the id of the handoff, from the

@@ -347,8 +347,8 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
     async def close(self) -> None:
         """Flush and disconnect; a second call does nothing.
 
-        Waits for a change return. A current call finishes or raises `StoreUnavailable`; every later
-        one raises `StoreUnavailable` until the store is opened again.
+        Calls that wait for a change return. A current call finishes or raises `StoreUnavailable`;
+        every later one raises `StoreUnavailable` until the store is opened again.
         """
         ...
 

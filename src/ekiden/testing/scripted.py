@@ -224,7 +224,7 @@ class ScriptedModel:
     def assert_done(self) -> None:
         """Raise an error for unused steps, and for unexpected calls.
 
-        The second matters if the code handled the error as a failure of the model.
+        It finds unexpected calls even if your code treated them as failures of the model.
         """
         if self._unexpected:
             raise UnexpectedModelCall("; ".join(self._unexpected))

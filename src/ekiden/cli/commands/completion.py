@@ -66,7 +66,7 @@ def completion_install(*, shell: ShellOption = None, as_json: JsonOption = False
     """Let a shell complete commands, options, agents and session ids.
 
     It writes a script and, for bash and zsh, a line in .bashrc or .zshrc that loads it. Completion
-    never runs the project's code and never asks.
+    never runs the project's code and never prompts.
     """
     from ekiden.cli.shell_completion import write_option_table
 

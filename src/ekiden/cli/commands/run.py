@@ -73,8 +73,8 @@ async def run(
     The agent that has the session answers. A new session is routed; "@auto …" routes again, "@auto
     --strategy=NAME …" with that strategy, and "@name …" names the agent.
 
-    The team is the project's in this folder: its agent files, or the setting `team`. Without either
-    it is the demo team, which knows the orders 1042, 1043 and 1044.
+    The team is that of the project in this folder: its agent files, or the setting `team`. Without
+    either it is the demo team, which knows the orders 1042, 1043 and 1044.
 
     A tool that needs approval asks on the terminal. Without a terminal it is refused, unless
     --allow names it, or --approve inbox lets it wait in the inbox. With --server the question is in

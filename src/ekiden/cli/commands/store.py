@@ -51,9 +51,9 @@ async def store_copy(
 ) -> int:
     """Copy everything from SQLite to PostgreSQL, and compare the two.
 
-    The copy has the source's state at its start; the source is not changed. The target cannot be
-    used until it was compared and its audit verified. The exit code is 8 when the audit of the
-    source is broken.
+    The copy has the state of the source when the command started; the source is not changed. The
+    target cannot be used until it was compared and its audit verified. The exit code is 8 when the
+    audit of the source is broken.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit

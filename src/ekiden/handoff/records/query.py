@@ -120,9 +120,9 @@ async def find_handoffs(
 
     The first page begins with requests that wait for a running session, newest first; they do not
     count for the limit. A handoff is ordered by its first event, so it keeps its place, and pages
-    stay consistent. A forked session lists the handoffs that it inherited only if `query` names it.
-    A malformed cursor and a limit below 1 are `UserError`. Session and time use an index; other
-    filters are applied by reading. For example::
+    stay consistent. Handoffs that a forked session inherited are listed only if `query` names that
+    session. A malformed cursor and a limit below 1 are `UserError`. Session and time use an index;
+    other filters are applied by reading. For example::
 
         page = await find_handoffs(store, HandoffQuery(agent="billing"), limit=20)
         for record in page.records:

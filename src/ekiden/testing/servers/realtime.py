@@ -50,7 +50,7 @@ _USAGE = Usage(requests=1, input_tokens=10, output_tokens=5, total_tokens=15)
 
 
 class RealtimeServer:
-    """A scripted ``/v1/realtime`` server; each response, requested or after speech, is a step::
+    """A scripted ``/v1/realtime`` server; each response plays the next step::
 
         async with RealtimeServer([transfer("billing"), say("It is paid.")]) as server:
             model = RealtimeWebSocketModel(url=server.url, api_key="any")
