@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
-from ekiden.core.agent_names import MAX_NAME, name_fault
+from ekiden.core.agent_names import MAX_NAME, RESERVED, TAKEN
 from ekiden.core.checks.fields import (
     Count,
     ModelName,
@@ -292,15 +292,12 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         return next(traits for name, traits in BY_FIELD if getattr(self, name) is not None)
 
     def _check_name(self) -> None:
-        """`UserError` for a name that `name_fault` refuses."""
+        """`UserError` for a name that is reserved, or not one line of text."""
         if not isinstance(self.name, str) or not self.name.strip():
             raise UserError(f"an agent needs a name that is not empty, not {_shown(self.name)}")
-        if self.person is not None:  # Called ``person:`` and a role, which has its own rule.
-            check_line(self.name, what="the name of a role", longest=2 * MAX_NAME)
-            return
-        fault = name_fault(self.name)
-        if fault is not None:
-            raise UserError(f"the agent name {self.name[:MAX_NAME]!r} cannot be used: {fault}")
+        check_line(self.name, what="the name of an agent", longest=2 * MAX_NAME)
+        if self.name.casefold() in RESERVED and self.person is None:
+            raise UserError(f"the agent name {self.name!r} cannot be used: {TAKEN}")
 
     def _check_alone(self, field: str, others: Sequence[str]) -> None:
         for name in others:

@@ -1,4 +1,4 @@
-"""Names of agents: one rule for files, Python and imports."""
+"""Names of agents in files and imports; in Python any line of text that is not reserved."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import unicodedata
 
 RESERVED = frozenset({"auto", "user"})
 """Names that mean something else: routing, the person."""
+TAKEN = f"this name is taken by Ekiden itself ({', '.join(sorted(RESERVED))}); use another"
 MAX_NAME = 100
 
 _ASCII_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -15,12 +16,12 @@ _IN_NAMES = ("L", "N", "M")
 
 
 def name_fault(name: str) -> str | None:
-    """What is wrong with an agent's name, and what to write instead; `None` for a valid one.
+    """What is wrong with the name of an agent file, and what to write instead; `None` if valid.
 
-    Names have letters and digits of any script, ``-`` and ``_``.
+    Such names have letters and digits of any script, ``-`` and ``_``, as ``@name`` reads them.
     """
     if name.casefold() in RESERVED:
-        return f"this name is taken by Ekiden itself ({', '.join(sorted(RESERVED))}); use another"
+        return TAKEN
     if len(name) > MAX_NAME:
         return f"use at most {MAX_NAME} characters; it has {len(name)}"
     if _ASCII_NAME.fullmatch(name) or is_slug(name):

@@ -47,7 +47,7 @@ async def test_the_agent_reads_the_input_answers_and_the_caller_goes_on() -> Non
 
 
 async def test_the_name_and_description_come_from_the_agent() -> None:
-    tool = Agent("Code-Fixer", description="Fixes code.").as_tool()
+    tool = Agent("Code Fixer", description="Fixes code.").as_tool()
 
     assert (tool.name, tool.description) == ("code_fixer", "Fixes code.")
 

@@ -212,14 +212,21 @@ def test_an_agent_is_code_or_model_and_has_a_name() -> None:
     [
         ("auto", "taken by Ekiden itself"),
         ("User", "taken by Ekiden itself"),
-        ("Triage Agent", "such as triage-agent"),
-        ("a/b", "such as a-b"),
-        ("x" * 101, "at most 100 characters; it has 101"),
+        ("a\nb", "line breaks"),
+        ("x" * 201, "1 to 200 characters"),
     ],
 )
-def test_a_name_that_files_refuse_is_refused_in_python(name: str, told: str) -> None:
+def test_a_reserved_or_broken_name_is_refused(name: str, told: str) -> None:
     with pytest.raises(UserError, match=told):
         Agent(name)
+
+
+@pytest.mark.parametrize("name", ["Triage Agent", "旅行 🚄", "team/desk.v2"])
+async def test_any_line_of_text_is_a_name(name: str) -> None:
+    first = Agent("first", model=ScriptedModel([transfer(name)]))
+    first.handoffs.append(Agent(name, model=ScriptedModel([say("done")])))
+    result = await Runner.run(first, "go")
+    assert (result.last_agent.name, result.final_output) == (name, "done")
 
 
 async def test_an_argument_of_a_handoff_may_be_zero() -> None:
