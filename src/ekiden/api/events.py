@@ -15,7 +15,7 @@ from ekiden.core.events import Event, EventType
 class Position:
     """The position in the events: sent first, and at the end of a subscription without `follow`.
 
-    After the first one, no event is missed.
+    You get every event after the first position.
     """
 
     after: str

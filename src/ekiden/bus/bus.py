@@ -246,7 +246,7 @@ class Bus:
 
     async def requeue(self, ids: Collection[str]) -> int:
         """Deliver dead or expired messages again, as if for the first time; returns their number.
-        `MessageNotFound`, before any is delivered, for an unknown id.
+        An unknown id raises `MessageNotFound`, and no message is delivered.
 
         The asker of such a query no longer waits for its answer.
         """

@@ -242,7 +242,9 @@ FIELDS: Final[Mapping[str, str]] = {
         "source, target, rows, seconds, audit_ok and tenants (tenant, counts, digests, audit, "
         "leases, later: how many rows the source gained or lost during the copy)"
     ),
-    "store backup": "source, target, seconds, ok and tenants, as `store verify`; a dump has none",
+    "store backup": (
+        "source, target, seconds, ok and tenants, as `store verify`; a dump has no tenants"
+    ),
     "store restore": "source, target, seconds, ok and tenants, as `store verify`",
     "store verify": "ok and tenants (tenant, url, ok, faults, checked, not_checked, audit)",
     "store info": (

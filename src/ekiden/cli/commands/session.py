@@ -118,7 +118,8 @@ async def session_import(
 ) -> None:
     """Store an exported session; an unfinished run can be resumed.
 
-    It uses its user's variables. Earlier approvals are asked for again.
+    The session then uses the variables of its user in this store. Earlier approvals are asked for
+    again.
     """
     from ekiden.core.documents import to_json
 

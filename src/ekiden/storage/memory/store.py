@@ -57,7 +57,7 @@ class MemoryStore(MemorySessions):
     """`Store` in this process's memory.
 
     No other process can use it, so a session's lease ends only by release, or when a test lets time
-    pass with `advance`. Queues use the clock::
+    pass with `advance`. Times of messages follow `clock`::
 
         session = Session("s1", store=MemoryStore())
     """
