@@ -6,7 +6,7 @@ from tests.faults import ask_teams, plan_teams
 from tests.faults.scenario import Reasons, Scenario, called, stored
 
 _NO_HANDOFF: Reasons = {
-    "elsewhere.": "no agent is elsewhere",
+    "remote.task.": "no agent is run by another program",
     "foreign.": "no agent is of another framework",
     "guardrail.": "nobody has guardrails",
     "handoff.": "nobody hands over",
@@ -94,7 +94,7 @@ ASKS: dict[str, Scenario] = {
             "code.answer.after_run": 10,
         },
         unreachable={
-            "elsewhere.": "no agent is elsewhere",
+            "remote.task.": "no agent is run by another program",
             "foreign.": "no agent is of another framework",
     "guardrail.": "nobody has guardrails",
             "handoff.": "nobody hands over",

@@ -12,7 +12,7 @@ _REASONS: Reasons = {
     "ask.": "nobody asks",
     "ask.question.": "what people are asked is stored with the handoff to them",
     "code.": "no agent is code",
-    "elsewhere.": "no agent is elsewhere",
+    "remote.task.": "no agent is run by another program",
     "foreign.": "no agent is of another framework",
     "plan.": "nobody has a plan",
     "guardrail.": "nobody has guardrails",
@@ -56,7 +56,7 @@ _NOTHING_ASKED = ("handoff.condition.", "handoff.confirmation.", "handoff.offer.
 _NOTHING_CALLED = ("handoff.filter.", "handoff.hooks.", "handoff.validating.")
 _NOTHING_UNDONE = ("handoff.compensation.", "handoff.registration.", "handoff.rollback.")
 _ONE_COMMIT = ("handoff.rollback.before_begin", "handoff.rollback.after_begin")
-_BY_MODELS = ("code.", "elsewhere.", "handoff.start.", "handoff.refused.")
+_BY_MODELS = ("code.", "remote.task.", "handoff.start.", "handoff.refused.")
 
 _UNDONE = {
     **stored({"handoff.rollback": 1}),
@@ -160,7 +160,7 @@ _ROLLBACKS = {
             "code.answer.after_run": 2,
         },
         unreachable=without(
-            "turn.", "elsewhere.", "handoff.start.", "handoff.refused.",
+            "turn.", "remote.task.", "handoff.start.", "handoff.refused.",
             *_NOTHING_ASKED, *_NOTHING_CALLED,
         ),
     ),
@@ -183,7 +183,7 @@ _TRIGGERED = {
             "handoff.condition.after_check": 1,
         },
         unreachable=without(
-            "code.", "elsewhere.", "handoff.start.", "handoff.confirmation.", "handoff.offer.",
+            "code.", "remote.task.", "handoff.start.", "handoff.confirmation.", "handoff.offer.",
             "turn.tools.after_remember", *_NOTHING_CALLED, *_NOTHING_UNDONE,
         ),
     ),
@@ -236,7 +236,7 @@ _PROGRAMS = {
             "handoff.start.after_claim": 3,
         },
         unreachable=without(
-            "code.", "elsewhere.", "handoff.condition.", "handoff.start.before_release",
+            "code.", "remote.task.", "handoff.condition.", "handoff.start.before_release",
             "handoff.start.after_release", "turn.tools.after_remember", *_NOTHING_CALLED,
         ),
     ),
@@ -272,7 +272,7 @@ _PROGRAMS = {
             "handoff.start.after_release": 2,
         },
         unreachable=without(
-            "code.", "elsewhere.", "handoff.condition.", "handoff.refused.",
+            "code.", "remote.task.", "handoff.condition.", "handoff.refused.",
             "turn.tools.after_remember", *_NOTHING_CALLED,
         ),
     ),

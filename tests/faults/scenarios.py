@@ -34,7 +34,7 @@ _NO_ROUTER = {"route.": "nobody routes"}
 _NO_CONTROLLER = {
     "ask.": "nobody asks",
     "plan.": "nobody has a plan",
-    "elsewhere.": "no agent is elsewhere",
+    "remote.task.": "no agent is run by another program",
     "foreign.": "no agent is of another framework",
     "guardrail.": "nobody has guardrails",
     "handoff.cancel.": "nobody cancels",

@@ -10,14 +10,14 @@ import pytest
 
 from ekiden.cli.errors import UsageError
 from ekiden.cli.main import LOCAL_ONLY, main, put_server
-from ekiden.cli.parser import COMMANDS, GROUPS
+from ekiden.cli.parser import _MODULES, COMMANDS, GROUPS
 from ekiden.cli.place import AT_WORK, HERE, THE_TEAM, THIS_MACHINE, WITH_STORE
 from tests.support.cases import each_case
 
 OPTIONS = (HERE, THIS_MACHINE, THE_TEAM, AT_WORK, WITH_STORE)
 URL = "http://127.0.0.1:1"
 ALL = [
-    *((name, name, name) for name in COMMANDS),
+    *((name, _MODULES.get(name, name), name) for name in COMMANDS),
     *(
         (f"{group} {name}", group, f"{group}_{name}")
         for group, (_, members) in GROUPS.items()
