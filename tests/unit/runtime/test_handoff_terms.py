@@ -180,7 +180,7 @@ async def test_a_function_decides_which_handoffs_need_approval(limit: int, asks:
 async def test_a_handoff_whose_approval_function_fails_is_not_made() -> None:
     model = ScriptedModel([transfer("b"), say("stays")])
     b = Agent("b", model=model)
-    a = Agent("a", model=model, handoffs=[handoff(b, needs_approval=lambda arguments: 1 / 0)])
+    a = Agent("a", model=model, handoffs=[handoff(b, needs_approval=lambda arguments: bool(1 / 0))])
     result = await Runner.run(
         a, "hi", run_config=RunConfig(approver=Person(Approval(approved=True, by="ada")))
     )

@@ -43,7 +43,7 @@ class Validation:
     not_looked_up: int = 0
     """How many tools are functions of modules that were not imported."""
     no_model: Sequence[str] = ()
-    """The agents of the project that have no model."""
+    """The agents in these files that have no model."""
 
     def fails(self, *, strict: bool) -> bool:
         """Whether the check failed."""
@@ -117,9 +117,12 @@ def validate(
             file = read_agent_file(wanted[real])
             found += file.problems
             unknown += _functions(file.definition or file.partial)
-    files = len(wanted) if paths else len(members)
+    read = {each.name for real in wanted for each in definitions.get(real, ())}
     return Validation(
-        files=files, problems=sorted(found), not_looked_up=unknown, no_model=checked.no_model
+        files=len(wanted) if paths else len(members),
+        problems=sorted(found),
+        not_looked_up=unknown,
+        no_model=[name for name in checked.no_model if not paths or name in read],
     )
 
 
@@ -311,7 +314,7 @@ def agents_validate(
         emit(report.to_json())
     else:
         say(report.to_text())
-        if report.no_model:
+        if report.no_model and not report.fails(strict=False):
             names = ", ".join(report.no_model[:5]) + (", …" if len(report.no_model) > 5 else "")
             note(
                 f"no model is configured for {names}: set one with `ekiden config set model "
