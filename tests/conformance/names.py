@@ -1,6 +1,6 @@
 """The public names of the SDK, read from its source archive without running it.
 
-    python tests/conformance/names.py
+    python -m tests.conformance.names
 
 writes `public_names.json`; `make pages` then writes the table of `docs/compat.md`. A public module
 has no underscore in its path and is not `run_internal`; its public names are its ``__all__``, else
@@ -23,7 +23,7 @@ DATA = ROOT / "src" / "ekiden" / "compat" / "agents" / "public_names.json"
 
 def names_of_sdk() -> dict[str, list[str]]:
     """Public names by module."""
-    from sdist import VERSION, fetch
+    from tests.conformance.sdist import VERSION, fetch
 
     found: dict[str, list[str]] = {}
     with tarfile.open(fetch()) as archive:
