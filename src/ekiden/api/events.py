@@ -13,9 +13,10 @@ from ekiden.core.events import Event, EventType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """The position in the events: sent first, and at the end of a subscription without `follow`.
+    """A position in the sequence of events.
 
-    You get every event after the first position.
+    A subscription begins with a position. Without `follow` it also ends with one. You get every
+    event after the first position.
     """
 
     after: str
@@ -27,12 +28,13 @@ class LiveEvent:
     """A live event."""
 
     id: str
-    """A subscription after this id gets exactly the later events."""
+    """A subscription with this id as `after` gets exactly the later events."""
     type: str
-    """``event``, or of the inbox ``inbox.new_item``, ``inbox.answered`` and so on."""
+    """``event``, or the type of an inbox event, such as ``inbox.new_item`` or
+    ``inbox.answered``."""
     event: Event
     data: Mapping[str, Any]
-    """For the inbox: the item; otherwise the event as JSON."""
+    """The event as JSON. For an inbox event: the item."""
 
 
 Live: TypeAlias = Position | LiveEvent

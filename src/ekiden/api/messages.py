@@ -183,7 +183,8 @@ class Messages(Protocol):
     ) -> Requeued:
         """Deliver dead or expired messages again, as if for the first time.
 
-        Others are skipped. 404, before any is delivered, for an unknown id.
+        Messages in other states are skipped. If an id is unknown, the status is 404, and no message
+        is delivered.
         """
         ...
 

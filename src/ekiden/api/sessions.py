@@ -57,9 +57,9 @@ class SessionSummary(Value):
     """Seconds since 1970."""
     updated_at: float
     state: SessionState
-    """`working`: a process works on it, or will; `waiting_agent`, `waiting_person`: it waits for
-    their answer; `failed`: its last run failed or ran out of budget; `idle`: nothing to do until
-    the next message."""
+    """`working`: a process works on the session, or will; `waiting_agent`, `waiting_person`: the
+    session waits for the answer of an agent or a person; `failed`: its last run failed or ran out
+    of budget; `idle`: nothing to do until the next message."""
     title: str | None
     run_id: str | None
     """Its last run; `null` before the first."""
@@ -246,8 +246,9 @@ class Sessions(Protocol):
     ) -> ImportedSession:
         """Store an exported session; an unfinished run can be resumed.
 
-        It uses its user's variables. Earlier approvals are asked for again. The document is
-        untrusted: one that no export wrote is refused as a whole.
+        The session sees the variables that its user has in this store. Earlier approvals do not
+        count; people are asked again. The document is not trusted: if no export wrote it, it is
+        refused as a whole.
         """
         ...
 

@@ -102,10 +102,10 @@ async def audit_records(
 ) -> AuditPage:
     """One page of the records that match `query`, newest first by default.
 
-    Records of one event have the same order. A malformed cursor and a limit below 1 are
-    `UserError`. Type, session and time use an index; other filters read the events. A page ends
-    after reading about `most` events, even if it is empty; the next page continues there. For
-    example::
+    This order also applies to the records of one event. Raises `UserError` for a malformed cursor
+    and for a limit below 1. Filters by type, session and time use an index; other filters read the
+    events. A call reads about `most` events. So a page can be short or empty; the next page
+    continues there. For example::
 
         page = await audit_records(store, AuditQuery(agent="billing"), limit=20)
         for record in page.records:

@@ -254,11 +254,11 @@ async def verify_audit(
 ) -> Verification:
     """Compute every hash again, and report the first broken link of each session.
 
-    It detects changed, moved, added and removed records, also at the end. It does not detect a
-    deleted session, or a session whose events and hashes were all rewritten. For that, pass the
-    lines of an earlier export as `against`: each of its records must still exist unchanged. Events
-    without hashes, from an earlier version or from runs with ``events=False``, are counted but not
-    verified. `checked` and `not_checked` report this in words.
+    It detects changed, moved, added and removed records, even at the end of a session. It does not
+    detect a deleted session, or a session whose events and hashes were all rewritten. For that,
+    pass the lines of an earlier export as `against`: each of its records must still exist
+    unchanged. Events without hashes, from an earlier version or from runs with ``events=False``,
+    are counted but not verified. `checked` and `not_checked` report this in words.
 
     Raises `SessionNotFound` for an unknown `session_id`. Sessions may run at the same time. For
     example::

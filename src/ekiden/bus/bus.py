@@ -53,8 +53,8 @@ class Bus:
         settings: BusSettings = _DEFAULTS,
         people: Escalator | None = None,
     ) -> None:
-        """Without a store, messages live in this process's memory. `people` answers what is
-        escalated: usually an `Inbox` on the same store."""
+        """Without a store, messages live in this process's memory. `people` gets escalated messages
+        and returns the answers; usually it is an `Inbox` on the same store."""
         self._own = store is None
         self.store: Store = MemoryStore() if store is None else store
         self.settings = settings
@@ -84,7 +84,8 @@ class Bus:
             await self.store.close()
 
     def agent(self, name: str) -> BusClient:
-        """A client that acts as this agent; `SenderForged` when another agent's code uses it."""
+        """A client that acts as this agent. Raises `SenderForged` if the code of another agent uses
+        it."""
         return BusClient(check_agent(name), self._at_work)
 
     # Sending
@@ -93,21 +94,22 @@ class Bus:
         """Store a message and return its id. It is delivered when a process serves the agent,
         unless its `ttl` has passed.
 
-        A message with a known id changes nothing. `MailboxFull`, at once or after `timeout_seconds`
-        depending on `on_full`; `SenderForged`; `UserError` for an invalid message.
+        A message with a known id changes nothing. Raises `MailboxFull`: at once or after
+        `timeout_seconds`, depending on `on_full`. Raises `SenderForged`, and `UserError` for an
+        invalid message.
         """
         return await self._at_work().send(message)
 
     async def query(self, message: AgentMessage) -> AgentMessage:
         """Send a query and return its answer: a message of the type ``response``.
 
-        A query with a known id is not delivered again: the call waits for its answer, or returns
-        it. So a killed caller can repeat the query with the same id.
+        A query with a known id is not delivered again: the call returns the stored answer, or waits
+        for it. So a killed caller can repeat the query with the same id.
 
         Raises `AgentUnavailableError` at once if no process serves the agent, `QueryTimeout` after
-        `timeout_seconds`, `QueryFailed` with the other agent's error, `DeadlockError` if this wait
-        was given up because agents wait for each other, `MailboxFull`, `SenderForged`, `UserError`,
-        and `ValueError` for a message of another type.
+        `timeout_seconds`, `QueryFailed` with the other agent's error, `DeadlockError` if agents
+        wait for each other and this query was cancelled to end the deadlock, `MailboxFull`,
+        `SenderForged`, `UserError`, and `ValueError` for a message of another type.
         """
         exchange = self._at_work()
         if getattr(message, "type", None) != "query":
@@ -128,18 +130,19 @@ class Bus:
     async def respond(self, query: AgentMessage, payload: Any = None) -> Settled:
         """Answer a query for which the handler returned `LATER`.
 
-        Returns ``settled``; ``late`` if the asker no longer waits, and the answer is still stored;
-        or ``no`` if it was answered before, which changes nothing. Only the agent that was asked
-        can answer: `SenderForged` for another agent's code, and for a program that does not serve
-        it. `MessageNotFound`, `UserError`.
+        Returns ``settled`` if the asker gets the answer. Returns ``late`` if the asker no longer
+        waits; the answer is still stored. Returns ``no`` if the query was already answered; then
+        nothing changes. Only the agent that was asked can answer. Raises `SenderForged` for the
+        code of another agent, and for a program that does not serve the agent. Also raises
+        `MessageNotFound` and `UserError`.
         """
         return await self._at_work().respond(query, payload, by=None)
 
     async def broadcast(self, message: AgentMessage) -> Broadcast:
         """Store one message for each agent that is served now, except the sender.
 
-        `SenderForged`, `UserError`. An agent with a full mailbox is skipped, and named in the
-        result.
+        An agent with a full mailbox is skipped; the result names it. Raises `SenderForged` and
+        `UserError`.
         """
         return await self._at_work().broadcast(message)
 
@@ -160,14 +163,14 @@ class Bus:
     async def escalate(
         self, message: AgentMessage, *, blocking: bool = True, options: Sequence[Option] = ()
     ) -> InboxAnswer | InboxItem:
-        """Send a message of the type ``escalate`` to people: to the role in its `to_agent`, or the
-        one of the settings.
+        """Send a message of the type ``escalate`` to people: to the role in `to_agent`, or to the
+        role in the settings.
 
-        With `blocking` the call waits for the answer, without limit unless the message has a `ttl`;
-        cancelling it withdraws the question. Otherwise the stored item is returned. One message is
-        one item: a caller that was killed while waiting escalates the message again, under the same
-        id, and gets the answer. An option is a text, or a mapping with a ``label``.
-        `InboxItemClosed`; `UserError` if the bus has no inbox.
+        With `blocking` the call waits for the answer. The wait has no limit unless the message has
+        a `ttl`. If you cancel the call, the question is withdrawn. Without `blocking` the call
+        returns the stored item. A message creates only one item: after a crash, escalate the
+        message again with the same id to get the answer. An option is a text, or a mapping with a
+        ``label``. Raises `InboxItemClosed`, and `UserError` if the bus has no inbox.
         """
         return await self._at_work().escalate(message, blocking=blocking, options=options)
 
@@ -176,14 +179,15 @@ class Bus:
     def serve(self, agent: str, handler: Handler, *, concurrency: int = 1) -> Serving:
         """Handle the agent's messages with `handler`, up to `concurrency` at a time.
 
-        The handler's result is the answer to a query, as JSON; with `LATER` the answer follows with
-        `respond`. If it raises, a query is answered with the error at once; any other message is
-        retried later, and is dead after `max_attempts`. A message is delivered at least once: after
-        its process died it is delivered again, with `redelivered` set and the same id.
+        The handler returns the answer to a query, as JSON. It can also return `LATER`, and answer
+        with `respond` later. If the handler raises an exception, a query gets the error as its
+        answer at once. Any other message is retried later; after `max_attempts` it becomes a dead
+        letter. A message is delivered at least once: if the process dies, the message is delivered
+        again, with the same id and with `redelivered` set.
 
-        A handler is not cancelled when the asker gives up: it may have side effects, and its answer
-        is stored as late. It is cancelled after `handler_timeout_s`, and when the service is
-        closed. Use it with ``await`` or ``async with``::
+        A handler is cancelled after `handler_timeout_s`, and when the service is closed. It is not
+        cancelled when the asker stops waiting, because it may have side effects; its answer is then
+        stored as late. Use it with ``await`` or ``async with``::
 
             async with bus.serve("sales", sales, concurrency=8):
                 ...
@@ -201,8 +205,8 @@ class Bus:
     # Looking
 
     async def blocked(self) -> list[BlockingContext]:
-        """The waiting agents of all processes, what they wait for and why; including waits for
-        people."""
+        """The waiting agents of all processes. Each entry says why the agent waits, and for which
+        agent or people."""
         return await blocked(self.store)
 
     async def deadlocks(self, *, limit: int = 50) -> list[Deadlock]:
@@ -210,7 +214,8 @@ class Bus:
         return await deadlocks(self.store, limit=limit)
 
     async def message(self, message_id: str) -> MessageRecord:
-        """A message and its delivery; `MessageNotFound`, also after it was removed (`keep_s`)."""
+        """A message and its delivery. Raises `MessageNotFound` for an unknown id, and for a message
+        that was removed (see `keep_s`)."""
         return await read_message(self.store, message_id)
 
     async def messages(
@@ -227,7 +232,7 @@ class Bus:
         """One page of messages with their answers, oldest first.
 
         `correlation_id` finds messages with this correlation id, and the message with this id. A
-        message is kept for `keep_s` after its end. `UserError` for a malformed cursor.
+        finished message is kept for `keep_s` seconds. Raises `UserError` for a malformed cursor.
         """
         query = MessageQuery(
             sender=sender,
@@ -241,21 +246,22 @@ class Bus:
     async def dead_letters(
         self, *, agent: str | None = None, limit: int = 100
     ) -> list[MessageRecord]:
-        """Messages that were given up after too many deliveries, oldest first."""
+        """Dead letters: messages that reached the maximum number of delivery attempts, oldest
+        first."""
         return await dead_letters(self.store, agent=agent, limit=limit)
 
     async def requeue(self, ids: Collection[str]) -> int:
         """Deliver dead or expired messages again, as if for the first time; returns their number.
         An unknown id raises `MessageNotFound`, and no message is delivered.
 
-        The asker of such a query no longer waits for its answer.
+        The agent that sent a requeued query no longer waits for its answer.
         """
         if isinstance(ids, str):
             raise UserError("`requeue` takes a list of ids, not one")
         return await self._at_work().requeue(list(ids))
 
     async def depths(self) -> dict[str, int]:
-        """How many messages each mailbox holds, including those in progress."""
+        """The number of messages in each mailbox, including messages in progress."""
         return await depths(self.store)
 
     def _at_work(self) -> Exchange:

@@ -36,12 +36,12 @@ class _Connected:
         backoff_s: float = 0.25,
         transport: Any = None,
     ) -> None:
-        """`url`: the server's address, else EKIDEN_SERVER; `api_key`, else EKIDEN_API_KEY, else the
-        content of the file in EKIDEN_API_KEY_FILE.
+        """`url` is the address of the server; the default is EKIDEN_SERVER. The default of
+        `api_key` is EKIDEN_API_KEY, or the content of the file that EKIDEN_API_KEY_FILE names.
 
-        `timeout_s` is for one response. If the server is unavailable or busy, a request is sent
-        again, at most `retries` times, first after `backoff_s` seconds; repeats are idempotent.
-        `transport` is an `httpx2` transport instead of the network.
+        `timeout_s` is the timeout of one response. If the server is unavailable or busy, the client
+        sends the request again, at most `retries` times. The first retry waits `backoff_s` seconds.
+        Retries are idempotent. `transport` is an `httpx2` transport that replaces the network.
         """
         manners = Manners(timeout_s=timeout_s, retries=retries, backoff_s=backoff_s)
         self._wire = Wire(server_address(url), api_key_of(api_key), manners, transport)

@@ -89,8 +89,7 @@ class Ekiden:
     workers: Workers
 
     def __init__(self, url: str, make: Callable[[str, type], Any]) -> None:
-        """Use `open` or `connect`. `make` returns the resource of an attribute, by its
-        interface."""
+        """Use `open` or `connect`. `make` returns the resource for an interface."""
         self.url = url
         self._make = make
 
@@ -118,14 +117,15 @@ class Ekiden:
         workers: int = 100,
         caller: str = "local",
     ) -> AsyncIterator[Ekiden]:
-        """Open a store, which is created if it does not exist: an address as for `open_store`, or a
-        store object, which stays open.
+        """Open a store; it is created if it does not exist. `store` is an address as for
+        `open_store`, or a store object. A store object stays open afterwards.
 
-        With `team`, agents run in this process, at most `workers` sessions at a time. It also
-        resumes ready sessions, for example after a person answered or another process died. Work
-        that is unfinished at the end is left for other processes. Without `team` no agent runs, and
+        With `team`, agents run in this process, at most `workers` sessions at a time. This process
+        also resumes ready sessions, for example after a person answered or another process died. At
+        the end, other processes can continue unfinished work. Without `team` no agent runs;
         everything else works. `caller` is the default of `by`: the person recorded for decisions.
-        `settings` come from `ekiden.load_settings`, else the defaults; no file is read.
+        `settings` are the result of `ekiden.load_settings`; without them the defaults apply. This
+        call reads no settings file.
         """
         from ekiden.api.local.place import Here
         from ekiden.core.agent import Team
@@ -178,8 +178,9 @@ class Ekiden:
         timeout_s: float = 120.0,
         retries: int = 4,
     ) -> AsyncIterator[Ekiden]:
-        """Connect to a server: `url`, else EKIDEN_SERVER; `key`, else EKIDEN_API_KEY, else the
-        content of the file in EKIDEN_API_KEY_FILE; the other options as for `AsyncClient`."""
+        """Connect to a server. The default of `url` is EKIDEN_SERVER. The default of `key` is
+        EKIDEN_API_KEY, or the content of the file that EKIDEN_API_KEY_FILE names. The other options
+        are those of `AsyncClient`."""
         from ekiden.client.errors import ClientMisconfigured
         from ekiden.client.wire import Manners, Wire, api_key_of, server_address
 

@@ -19,7 +19,8 @@ from ekiden.core.errors import EkidenError, UserError
 
 
 class ServerUnavailable(EkidenError):
-    """The server cannot be reached, or disconnected; started runs continue there."""
+    """The server cannot be reached, or the connection was lost. Started runs continue on the
+    server."""
 
     code = "client.unavailable"
 
@@ -29,8 +30,8 @@ class ServerUnavailable(EkidenError):
 
 
 class ServerProblem(EkidenError):
-    """The server refused a request with an unknown code (then in `code`), or is not an Ekiden
-    server; see `status` and `facts`."""
+    """The server returned an unknown error code, or it is not an Ekiden server; see `code`,
+    `status` and `facts`."""
 
     code = "client.problem"
 

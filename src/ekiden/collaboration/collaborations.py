@@ -102,8 +102,9 @@ DAY_S = 86_400.0
 class Collaborations:
     """Agreements on work between agents, over a bus.
 
-    A collaboration is a stored record: any process on the store can continue it. `resume` or `run`
-    of a `Collaborations` with an executor executes agreements, in any process. For example::
+    A collaboration is a stored record: any process on the store can continue it. In any process,
+    `resume` and `run` execute agreements if the `Collaborations` object has an executor. For
+    example::
 
         collaborations = Collaborations(bus, executor=handoffs)
         sales = collaborations.as_agent("sales")
@@ -134,24 +135,25 @@ class Collaborations:
         return self._ledger.settings
 
     def as_agent(self, name: str) -> Party:
-        """A handle that acts as this agent; `SenderForged` if another agent's code runs."""
+        """A handle that acts as this agent. Raises `SenderForged` if the code of another agent uses
+        it."""
         return Party(name, self._ledger, self._gate, known=self._bus.agents)
 
     # Messages
 
     async def submit(self, message: AgentMessage) -> Collaboration:
-        """Process a signed message that came from outside the handles.
+        """Process a signed message that no handle of this object sent.
 
-        Forged, changed, expired or repeated messages are refused and recorded: `SignatureInvalid`,
-        `MessageReplayed`, `MessageExpired`, `MessageMalformed`, `SenderForged`. Otherwise as the
-        methods of `Party`.
+        Forged, changed, expired and repeated messages are refused and recorded. Raises
+        `SignatureInvalid`, `MessageReplayed`, `MessageExpired`, `MessageMalformed`, `SenderForged`,
+        and the errors of the methods of `Party`.
         """
         return await self._gate.submit(message)
 
     async def receive(self, agent: str, message: AgentMessage) -> Incoming:
         """Verify and read a message from the agent's mailbox.
 
-        An invalid one is refused as with `submit`, and recorded.
+        An invalid message is refused and recorded, as with `submit`.
         """
         return await self._reception(agent).receive(message)
 
@@ -165,9 +167,9 @@ class Collaborations:
     ) -> Callable[[AgentMessage], Awaitable[Any]]:
         """The `Bus.serve` handler of an agent that takes part in collaborations.
 
-        Messages of the protocol are verified and then passed to `respond`; calls go to `bid`; an
-        `Agent` with capabilities bids by itself. `otherwise` gets all other messages. A late
-        answer, after the collaboration moved on, is dropped. For example::
+        Messages of the protocol are verified and then passed to `respond`. Calls for bids go to
+        `bid`; an `Agent` with capabilities bids automatically. `otherwise` gets all other messages.
+        An answer is dropped if the collaboration has already moved on. For example::
 
             async def respond(incoming: Incoming) -> None:
                 if incoming.move == "request":
@@ -189,7 +191,7 @@ class Collaborations:
     # Reading
 
     async def get(self, collaboration_id: str) -> Collaboration:
-        """The collaboration's current state; `CollaborationNotFound`."""
+        """The current state of the collaboration; raises `CollaborationNotFound`."""
         return await self._ledger.look(collaboration_id)
 
     async def list(
@@ -200,16 +202,17 @@ class Collaborations:
         after: str = "",
         limit: int = 100,
     ) -> Sequence[Collaboration]:
-        """Collaborations after the id `after`, oldest first; filter by agent and phases."""
+        """List collaborations, oldest first, starting after the id `after`. Filter by agent and
+        phases."""
         return await self._reader.list(agent=agent, phases=phases, after=after, limit=limit)
 
     # Work
 
     async def resume(self) -> Sequence[Collaboration]:
-        """Do everything that is due now: expire overdue ones, execute agreements.
+        """Do all due work now: expire overdue collaborations, and execute agreements.
 
-        That includes work of a process that died, once its lease has expired, and another check of
-        unfinished handoffs. Returns the collaborations that ended.
+        Due work includes the work of dead processes, after their leases have expired. Unfinished
+        handoffs are checked again. Returns the collaborations that ended.
         """
         ended = [each for each in await expire_due(self._ledger) if each.is_closed]
         if self._executions is None:
@@ -225,7 +228,7 @@ class Collaborations:
         return [*ended, *(each for each in done if each is not None)]
 
     async def run(self) -> None:
-        """`resume` forever, as things become due; cancel it to stop."""
+        """Call `resume` whenever work becomes due, until this call is cancelled."""
         running: set[str] = set()
         async with asyncio.TaskGroup() as group:
 
@@ -247,8 +250,8 @@ class Collaborations:
                 await self._ledger.store.wait_for_change(await self._pause_s(next_us))
 
     async def cleanup(self, older_than_s: float = DAY_S) -> int:
-        """Remove collaborations that were closed this long ago; returns their number. Open ones
-        stay."""
+        """Remove collaborations that were closed at least this long ago; returns their number. Open
+        collaborations stay."""
         if not older_than_s >= 0:
             raise UserError(f"`older_than_s` is 0 or more, not {older_than_s!r:.40}")
         return await cleanup(self._ledger.store, older_than_s=older_than_s)

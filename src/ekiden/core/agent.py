@@ -174,9 +174,10 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     name: str
     instructions: Instructions[TContext] = None
     handoff_description: str | None = None
-    """What another agent's model reads about this agent when it chooses a handoff target."""
+    """A description of this agent for the models of other agents: they read it to choose a handoff
+    target."""
     model: ModelName | Model | None = None
-    """``provider:model``, or an object; `None` uses the run's model."""
+    """``provider:model``, or a `Model` object; `None` uses the model of the run."""
     model_settings: ModelSettings = field(default_factory=ModelSettings)
     tools: list[FunctionTool[TContext, Any]] = field(default_factory=list)
     handoffs: list[Agent[Any] | Handoff[Any, Any]] = field(default_factory=list)
@@ -184,57 +185,62 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     """A type for structured answers; `None` or `str` for text."""
     hooks: AgentHooks[TContext] | None = None
     run: Callable[[Any], Awaitable[Any]] | None = None
-    """An async function of a `CodeContext`: the agent is this code and needs no model."""
+    """An async function with a `CodeContext` parameter. The agent runs this code and needs no
+    model."""
     title: str | None = None
     """Shown to people."""
     description: str | None = None
-    """The agent's purpose, in a sentence: shown to people, and used by `semantic` routing."""
+    """The purpose of the agent in one sentence. People see it, and `semantic` routing uses it."""
     scope: Scope = "project"
     triggers: Triggers = NO_TRIGGERS
     capabilities: tuple[Capability, ...] = ()
     router: Assigner | None = None
-    """The agent is a router: it routes every conversation to another agent."""
+    """If set, the agent is a router: it routes every conversation to another agent."""
     accepts: Callable[[Any, HandoffRequest], Any] | None = None
-    """Called before a handoff to this agent, sync or async, with the context and the request:
-    `True` accepts it, `False` or a `Decline` refuses it. `None` accepts everything."""
+    """A function that is called before a handoff to this agent, sync or async, with the context and
+    the request. It returns `True` to accept the handoff; `False` or a `Decline` refuses it. `None`
+    accepts everything."""
     available: Enabled = True
-    """Whether it accepts handoffs now: a fixed value, or a function of the context and the
+    """Whether the agent accepts handoffs now: a fixed value, or a function of the context and the
     agent."""
     max_sessions: Count | None = None
-    """The most concurrent sessions; beyond it the agent refuses handoffs. `None` is no limit."""
+    """The maximum number of concurrent sessions. At this limit the agent refuses handoffs. `None`:
+    no limit."""
     runner: AgentRunner | None = None
-    """The agent is implemented by this runner: a plan, or a remote agent."""
+    """If set, this runner implements the agent, for example a plan or a remote agent."""
     person: Name | None = None
-    """The agent stands for people of this role: a handoff to it waits for one of them."""
+    """If set, the agent represents people with this role: a handoff to it waits for one of them."""
     can_ask: Sequence[Name] = ()
-    """Agents that its model may query, with the tool ``ask_agent``; it gets the answer and keeps
-    the conversation."""
+    """Agents that the model may query with the tool ``ask_agent``. This agent gets the answer and
+    keeps the conversation."""
     can_tell: Sequence[Name] = ()
-    """Agents that its model may notify, with the tool ``tell_agent``."""
+    """Agents that the model may notify with the tool ``tell_agent``."""
     can_ask_people: Sequence[Name] = ()
-    """Roles of people that its model may ask, with the tool ``ask_person``."""
+    """Roles of people that the model may ask with the tool ``ask_person``."""
     input_guardrails: list[InputGuardrail[Any]] = field(default_factory=list)
-    """Check the agent's input, whenever it gets the conversation."""
+    """Guardrails that check the input whenever the agent gets the conversation."""
     output_guardrails: list[OutputGuardrail[Any]] = field(default_factory=list)
-    """Check the agent's answer, before it is delivered."""
+    """Guardrails that check the answer of the agent before it is delivered."""
     handoff_guardrails: list[HandoffGuardrail[Any]] = field(default_factory=list)
-    """Check what the agent passes on in a handoff."""
+    """Guardrails that check the data of handoffs from this agent."""
     memory: MemorySettings | None = None
-    """What the agent remembers beyond the session, with the tools ``remember`` and ``recall``."""
+    """The long-term memory of the agent. Its model uses the tools ``remember`` and ``recall``."""
     budget: Budget | None = None
-    """The agent's own budget in a run; spending of other agents does not count."""
+    """The budget of this agent in a run; the spending of other agents does not count."""
     plan: PlanSettings | None = None
-    """The agent is a supervisor: it splits its input among other agents; `Supervisor` sets it."""
+    """If set, the agent is a supervisor: it splits its input into tasks for other agents.
+    `Supervisor` sets this field."""
     runs_on: frozenset[str] = frozenset()
     """Labels that a worker must have to run the agent, such as ``gpu``."""
     adapt_tool: Callable[[FunctionTool], FunctionTool] | None = None
-    """Wraps each tool that comes from the agent's other fields, such as ``ask_agent`` and
-    ``remember``: agent files use it to guard these tools and to require approval for them."""
+    """A function that wraps each tool from the other fields, such as ``ask_agent`` and
+    ``remember``. Agent files use it to add guardrails and approval to these tools."""
     kind: Name | None = None
     """The name of a kind registered with `register_agent_kind`, such as agents of another
-    framework; `None` for the built-in kinds, which the fields above define."""
+    framework. `None`: a built-in kind, which the fields above define."""
     implementation: Any = None
-    """The object behind an agent of such a `kind`, such as a graph; its kind interprets it."""
+    """The object that implements an agent of a registered `kind`, such as a graph. The kind
+    interprets it."""
 
     def __post_init__(self) -> None:
         self._check_name()
@@ -334,17 +340,18 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         needs_approval: bool | Confirmation | ApprovalFunction = False,
         failure_error_function: ToolErrorFunction | Literal["default"] | None = "default",
     ) -> FunctionTool:
-        """Make this agent a tool of another one: it is called, answers, and the caller continues.
+        """Make this agent a tool of another agent. The agent answers the call, and the caller
+        continues.
 
         It works in its own session. From the caller's conversation it sees only the ``input`` that
-        the model writes, or the fields of `parameters`, a pydantic model. Its questions reach
-        people, and their answers reach it, at any depth; the caller is suspended meanwhile. It
-        spends from the caller's remaining budget, at most `budget`::
+        the model writes, or the fields of `parameters`, a pydantic model. If it asks people, it
+        gets their answers, at any depth of calls; meanwhile the caller is suspended. It spends from
+        the remaining budget of the caller, at most `budget`::
 
             Agent("desk", tools=[translator.as_tool("translate", "Translate a text.")])
 
         With `confirmation`, or with ``needs_approval=True``, every call needs human approval; a
-        function as `needs_approval` decides which calls do, as in `function_tool`.
+        function as `needs_approval` decides which calls need it, as in `function_tool`.
         """
         decides = needs_approval if callable(needs_approval) else False
         asked = Confirmation() if needs_approval is True else needs_approval or None
@@ -366,7 +373,8 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         )
 
     def clone(self, **changes: Any) -> Agent[TContext, TOutput]:
-        """A copy with some fields changed; lists that are not given are shared."""
+        """A copy with some fields changed. Lists that you do not pass are shared with the
+        original."""
         return replace(self, **changes)
 
 
@@ -392,10 +400,10 @@ def _shown(value: object) -> str:
 
 
 class Team:
-    """The agents that can be reached from some starting ones: through handoffs, as tools, and as
-    members of supervisors.
+    """A set of agents: the given ones, and all agents that they reach through handoffs, as tools,
+    or as members of supervisors.
 
-    `entry` gets new conversations: the first of `agents` by default::
+    The agent `entry` gets new conversations; the default is the first of `agents`::
 
         team = Team(triage, name="desk")
         await Runner.run(team, "Where is my parcel?")

@@ -27,9 +27,9 @@ else:
 
 
 class Parameterized:
-    """A generic class whose last parameters may be left out: ``Agent[Shop]``.
+    """A generic class whose last type parameters are optional: ``Agent[Shop]``.
 
-    Type checkers know that from the defaults of the variables, which Python has since 3.13.
+    Type checkers read this from the defaults of the type variables, a feature of Python 3.13.
     """
 
     __slots__ = ()
@@ -93,20 +93,19 @@ class RunContextWrapper(Generic[TContext]):
         self.variables: MutableMapping[str, Any] = {} if variables is None else variables
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the variable `name` as a copy: changes take effect only with `set`.
-
-        A prefix names the owner; see `set`.
+        """Return a copy of the variable `name`. To change the variable, call `set`. A prefix of the
+        name says who owns the variable; see `set`.
         """
         return self.variables.get(name, default)
 
     def set(self, name: str, value: Any) -> None:
-        """Store `value`, which must be JSON, under `name`, with the current step.
+        """Store the JSON value `value` under `name`, together with the current step.
 
-        A name without a prefix belongs to the session. ``run:`` (or ``temp:``) belongs to this run
-        and is gone when the next one starts. ``user:`` is shared by all sessions of the session's
-        user, and ``app:`` by all runs with the same `RunConfig.app`; without such a user or app
-        `set` raises `UserError`, and `get` returns the default. They are read when a run starts or
-        resumes; the last write wins::
+        A name without a prefix belongs to the session. A ``run:`` (or ``temp:``) variable belongs
+        to this run; the next run does not see it. All sessions of the same user share ``user:``
+        variables. All runs with the same `RunConfig.app` share ``app:`` variables. Without a user
+        or an app, `set` raises `UserError`, and `get` returns the default. Shared variables are
+        read when a run starts or resumes; the last write wins::
 
             ctx.set("order", 42)
             ctx.set("user:language", "fr")
@@ -123,11 +122,12 @@ class RunContextWrapper(Generic[TContext]):
         """Register `function` as the compensation if the current handoff is rolled back.
 
         It is called with a `Rollback` (or without arguments, if it takes no parameter), sync or
-        async, in the reverse order of registration. It is called once for a `key`, and again only
-        if the process died before its success was stored. `arguments` is JSON, available in
-        ``rollback.arguments``. A module-level function is found again after a restart; a lambda or
-        an inner function is not, and its rollback then waits for a person. Register before you act,
-        and ``await`` the result to store it at once; without ``await`` it is stored with the step::
+        async, in the reverse order of registration. For each `key` it is called once. It is called
+        again only if the process died before its success was stored. `arguments` is JSON, available
+        in ``rollback.arguments``. After a restart Ekiden finds a module-level function again. It
+        cannot find a lambda or an inner function; that rollback then waits for a person. Register
+        the compensation before you act. With ``await`` it is stored at once, otherwise with the
+        step::
 
             await ctx.on_rollback(refund, key=ctx.idempotency_key, arguments={"order": order_id})
             await ctx.context.bank.pay(order_id, key=ctx.idempotency_key)
@@ -139,8 +139,8 @@ class RunContextWrapper(Generic[TContext]):
         return self.link.on_rollback(function, key=key, arguments=arguments)
 
     def publish(self, name: str, data: Any = None) -> None:
-        """Publish an event with `data` that is JSON: triggers of type ``event`` with this name fire
-        after the step, and the event is recorded."""
+        """Publish an event with JSON `data`. The event is recorded. After the step it fires the
+        triggers of type ``event`` with this name."""
         if self.link is None:
             raise UserError("publish works in tools, callbacks and code of a run only")
         self.link.publish(name, data)
@@ -149,8 +149,8 @@ class RunContextWrapper(Generic[TContext]):
     def epoch(self) -> int:
         """A fencing token: it grows whenever another process takes over the session.
 
-        Pass it to a service that refuses requests with a smaller token than it has seen; a stale
-        process then has no effect there. 0 outside of a run::
+        Pass it to a service that refuses requests with an older token; then a stale process has no
+        effect there. Outside of a run it is 0::
 
             await bank.pay(order, key=ctx.idempotency_key, fence=ctx.epoch)
         """
@@ -158,13 +158,13 @@ class RunContextWrapper(Generic[TContext]):
 
     @property
     def memory(self) -> LongTermMemory:
-        """The agent's long-term memory, of the user or of the app, depending on the agent's
-        `memory`; `NoMemory` if it has none::
+        """The long-term memory of the agent. `Agent.memory` decides if it belongs to the user or to
+        the app. Raises `NoMemory` if the agent has no memory::
 
             await ctx.memory.store("colour", "Her favourite colour is blue.")
             found = await ctx.memory.retrieve("what colour does she like?")
 
-        Memories are stored at once, not with the step: code that is repeated after a crash stores
+        Memories are stored at once, not with the step. If code is repeated after a crash, it stores
         the same content under the same key again.
         """
         if self.link is None:
@@ -183,12 +183,12 @@ class RunContextWrapper(Generic[TContext]):
         """Query another agent; returns its answer: JSON, its text or its structured output.
 
         The question is stored, and the other agent gets its own session. This session is suspended
-        until the answer arrives; then the code is run again from its start and finds the answer
-        here. So everything before the call must be idempotent, and variables set before it are
-        stored only when the code ends: put what the other agent needs into the question. Works in
-        tools and in agents that are code. Raises `QueryTimeout`, `QueryFailed` with the other
-        agent's error, `AgentUnavailableError`, and `DeadlockError` if the agents wait for each
-        other::
+        until the answer arrives. Then the code runs again from its start, and this call returns the
+        answer. So all code before the call must be idempotent. Variables that you set before the
+        call are stored only when the code ends: put all data for the other agent into the question.
+        You can use it in tools and in code agents. Raises `QueryTimeout`, `QueryFailed` with the
+        other agent's error, `AgentUnavailableError`, and `DeadlockError` if the agents wait for
+        each other::
 
             customer = await ctx.ask("sales", "customer data", {"customer": 42})
         """
@@ -211,7 +211,8 @@ class RunContextWrapper(Generic[TContext]):
     ) -> Any:
         """Call an agent of the team with `input`, which it reads as a message to itself.
 
-        Like `ask`, but the other agent does not see who asks: tools that are agents use it.
+        Like `ask`, but the called agent does not see the name of the caller. `Agent.as_tool` uses
+        it.
         """
         from ekiden.core.questions import Ask
         from ekiden.core.values import dumps
@@ -232,12 +233,13 @@ class RunContextWrapper(Generic[TContext]):
     async def ask_all(self, questions: Sequence[Ask]) -> list[Any]:
         """Ask several questions at the same time; returns the answers in their order.
 
-        The first failure is raised after all have answered.
+        If a question fails, the first failure is raised after all agents have answered.
         """
         return [answer for _, answer in await self._scope("ask").ask(questions, mode="all")]
 
     async def ask_any(self, questions: Sequence[Ask]) -> tuple[str, Any]:
-        """Ask several questions; returns the first answer and its agent, and withdraws the others.
+        """Ask several questions; returns the first answer and its agent, and withdraws the other
+        questions.
 
         If all fail, the last failure is raised.
         """
@@ -253,10 +255,9 @@ class RunContextWrapper(Generic[TContext]):
         priority: Priority = "normal",
         ttl_s: float | None = None,
     ) -> None:
-        """Send another agent a message and continue; it is stored with the current step.
-
-        An agent of the team gets a new session for it; for any other agent it waits in the mailbox.
-        Raises `MailboxFull` if that is full.
+        """Send another agent a message and continue. The message is stored with the current step.
+        An agent of the team handles the message in a new session. For any other agent the message
+        waits in its mailbox. Raises `MailboxFull` if the mailbox is full.
         """
         from ekiden.core.questions import Ask
 
@@ -278,11 +279,12 @@ class RunContextWrapper(Generic[TContext]):
         """Ask a person to decide: ``answer.choice`` is one of `options`, or ``answer.text`` is free
         text.
 
-        The question is in the inbox, and the session is suspended until a person answers, without a
-        time limit. Without an answer within `deadline_s`, `default` becomes the answer, recorded as
-        given by ``nobody``. An option is a text, or a mapping with a ``label``. `role` is the role
-        of the people to ask; by default the operator. As with `ask`, the code is then run again.
-        Raises `InboxItemClosed` if the question was withdrawn or expired without a default::
+        The question appears in the inbox. The session is suspended until a person answers; there is
+        no time limit. Without an answer within `deadline_s`, `default` becomes the answer, recorded
+        as given by ``nobody``. An option is a text, or a mapping with a ``label``. `role` is the
+        role of the people to ask; by default the operator. After the answer the code runs again, as
+        with `ask`. Raises `InboxItemClosed` if the question was withdrawn or expired without a
+        default::
 
             answer = await ctx.request_approval("15 % discount for customer 42?")
             if answer.choice == "approve": ...

@@ -66,7 +66,8 @@ def field_texts(kind: type) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """Base class of values for people and programs, as JSON with the names of their fields."""
+    """Base class of public values. `to_json` returns a value as JSON, with the names of its
+    fields."""
 
     __pydantic_config__: ClassVar[Any] = {"json_schema_extra": _describe}
 

@@ -42,8 +42,8 @@ content."""
 class Event:
     """An event in a session, stored in the transaction that caused it.
 
-    Treat it as read-only. `items` are the conversation items that this event added: an item belongs
-    to exactly one event, so the conversation is the items of the events in order::
+    Treat it as read-only. `items` are the conversation items that this event added. Each item
+    belongs to exactly one event: the items of all events, in order, are the conversation::
 
         for event in await session.events():
             print(event.seq, event.type, event.agent)
@@ -97,16 +97,16 @@ class Event:
 
     @property
     def speaks(self) -> bool:
-        """Whether it changes the conversation: it adds or removes items."""
+        """Whether the event changes the conversation, by adding or removing items."""
         return bool(self.items) or (self.details is not None and "undoes" in self.details)
 
     @property
     def is_private(self) -> bool:
-        """Whether its run hides its content."""
+        """Whether the run hides the content of the event."""
         return self.details is not None and PRIVATE in self.details
 
     def to_json(self) -> dict[str, Any]:
-        """The event as people and programs read it; empty fields are left out."""
+        """The event as JSON, for people and programs; empty fields are left out."""
         data: dict[str, Any] = {
             "event_id": self.event_id,
             "event_type": self.type,

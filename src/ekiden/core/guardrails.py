@@ -61,11 +61,11 @@ class GuardrailFunctionOutput:
     """The result of a guardrail."""
 
     output_info: Any = None
-    """Recorded as JSON, for people and programs."""
+    """Facts for people and programs; recorded as JSON."""
     tripwire_triggered: bool = False
-    """Whether the guardrail blocks it."""
+    """Whether the guardrail blocks the input, the output or the handoff."""
     violations: tuple[Violation, ...] = ()
-    """All faults: the model reads them when it is asked again."""
+    """All violations. With `repair` the model reads them and answers again."""
 
 
 InputGuardrailFunction: TypeAlias = Callable[
@@ -90,23 +90,24 @@ class InputGuardrail(Generic[TContext]):
     """Checks an agent's input; `input_guardrail` makes one from a function."""
 
     guardrail_function: InputGuardrailFunction
-    """Sync or async; a sync one runs on the event loop and must be fast."""
+    """Sync or async. A sync function runs on the event loop and must be fast."""
     name: Name | None = None
     run_in_parallel: bool = True
-    """Run in parallel with the model, whose answer is discarded if it trips; else before the model
-    call."""
+    """`True`: run in parallel with the model; if the guardrail trips, the answer is discarded.
+    `False`: run before the model call."""
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     def get_name(self) -> str:
-        """The recorded name: its own, or that of the function."""
+        """The recorded name: `name`, or the name of the function."""
         return self.name or name_of(self.guardrail_function)
 
     async def run(
         self, agent: Any, input: str | list[Item], context: RunContextWrapper[TContext]
     ) -> InputGuardrailResult:
-        """Its decision; raises the function's exceptions, and `UserError` for an invalid result."""
+        """Call the function and return its decision. Raises the exceptions of the function, and
+        `UserError` for an invalid result."""
         output = await _decision(self, self.guardrail_function(context, agent, input))
         return InputGuardrailResult(guardrail=self, output=output)
 
@@ -116,23 +117,24 @@ class OutputGuardrail(Generic[TContext]):
     """Checks an agent's final output; `output_guardrail` makes one from a function."""
 
     guardrail_function: OutputGuardrailFunction
-    """Sync or async; a sync one runs on the event loop and must be fast."""
+    """Sync or async. A sync function runs on the event loop and must be fast."""
     name: Name | None = None
     on_failure: OnFailure = "reject"
     tries: WholeAmount = 2
-    """With `repair`: how often the model is asked again."""
+    """With `repair`: the maximum number of new answers that are requested from the model."""
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     def get_name(self) -> str:
-        """The recorded name: its own, or that of the function."""
+        """The recorded name: `name`, or the name of the function."""
         return self.name or name_of(self.guardrail_function)
 
     async def run(
         self, context: RunContextWrapper[TContext], agent: Any, agent_output: Any
     ) -> OutputGuardrailResult:
-        """Its decision; raises the function's exceptions, and `UserError` for an invalid result."""
+        """Call the function and return its decision. Raises the exceptions of the function, and
+        `UserError` for an invalid result."""
         output = await _decision(self, self.guardrail_function(context, agent, agent_output))
         return OutputGuardrailResult(
             guardrail=self, agent_output=agent_output, agent=agent, output=output
@@ -155,13 +157,14 @@ class HandoffGuardrail(Generic[TContext]):
         check_fields(self)
 
     def get_name(self) -> str:
-        """The recorded name: its own, or that of the function."""
+        """The recorded name: `name`, or the name of the function."""
         return self.name or name_of(self.guardrail_function)
 
     async def run(
         self, context: RunContextWrapper[TContext], agent: Any, request: HandoffRequest
     ) -> HandoffGuardrailResult:
-        """Its decision; raises the function's exceptions, and `UserError` for an invalid result."""
+        """Call the function and return its decision. Raises the exceptions of the function, and
+        `UserError` for an invalid result."""
         output = await _decision(self, self.guardrail_function(context, agent, request))
         return HandoffGuardrailResult(guardrail=self, request=request, output=output)
 

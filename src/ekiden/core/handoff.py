@@ -64,7 +64,7 @@ DEFAULT_TIMEOUT_S = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffTrigger:
-    """Makes a handoff happen without the model.
+    """Starts a handoff without the model.
 
     For example::
 
@@ -77,17 +77,19 @@ class HandoffTrigger:
 
     type: TriggerType
     expression: Name | None = None
-    """`condition`: the expression that must hold."""
+    """For the type `condition`: the expression; the handoff starts when it is true."""
     event: Name | None = None
-    """`event`: the name of an event published with ``ctx.publish``."""
+    """For the type `event`: the name of an event that code publishes with ``ctx.publish``."""
     seconds: Seconds | None = None
-    """`timeout`: seconds of work of the agent that has the conversation."""
+    """For the type `timeout`: the handoff starts after the active agent has worked this many
+    seconds."""
     errors: tuple[Name, ...] = ()
-    """`error`: names of exceptions or codes of errors; none: any error."""
+    """For the type `error`: names of exceptions, or error codes. Empty: any error."""
     capabilities: tuple[Name, ...] = ()
-    """`capability`: fires when the agent that has the conversation lacks one of them."""
+    """For the type `capability`: the handoff starts when the active agent lacks one of these
+    capabilities."""
     priority: int = 0
-    """The highest one wins, then the first in `handoffs`."""
+    """If several triggers fire, the highest priority wins, then the first handoff in `handoffs`."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -127,25 +129,26 @@ _SHOWN = {owner: name for name, owner in _OWNER.items()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffTerms:
-    """The policy of one handoff connection, apart from its tool; `handoff` makes it."""
+    """The policy of one handoff connection, without its tool; `handoff` creates it."""
 
     policy: PolicyName = "graceful"
     condition: Name | None = None
-    """For the policy `conditional`: the condition of the handoff. With ``when="conditional"``: the
-    model is offered the handoff while it holds."""
+    """With the policy `conditional`: the handoff is refused unless this condition is true. With
+    ``when="conditional"``: the model sees the handoff only while this condition is true."""
     when: HandoffWhen = "manual"
     trigger: HandoffTrigger | None = None
     allow_return: bool | Literal["always"] = False
-    """Whether it may lead back to an agent that had the task before, if something changed since;
-    ``"always"``: even if nothing did, and only the depth limits it."""
+    """`True`: the handoff may return to an agent that had the task before, if something changed
+    since then. ``"always"``: it may return even without a change; only the depth limit ends a
+    loop."""
     capabilities: tuple[Name, ...] = ()
     """Capabilities that the target must have."""
     confirm: Confirmation | None = None
-    """It needs human approval (`RunConfig.approver`)."""
+    """If set, the handoff needs human approval (see `RunConfig.approver`)."""
     timeout_s: Seconds = DEFAULT_TIMEOUT_S
-    """The time for the source to finish, and then for the target to confirm."""
+    """Seconds for the source to finish. The target then has the same time to confirm."""
     restrict_tools: bool = False
-    """The target may use only tools that the source may also use."""
+    """`True`: the target may use only tools that the source may also use."""
     budget: Budget | None = None
     completes: Completion = "answer"
 
@@ -160,7 +163,8 @@ class HandoffTerms:
 
     @property
     def leaves_it_to_the_model(self) -> bool:
-        """Whether there is no trigger or condition, so that the model decides."""
+        """Whether the model decides about the handoff, because it has no trigger and no
+        condition."""
         is_bare = self.when == "conditional" and not self.condition
         return is_bare or (self.when == "auto" and self.trigger is None)
 
@@ -177,7 +181,7 @@ _MAX_NAME = 64
 
 @dataclass(frozen=True, slots=True)
 class HandoffInputData:
-    """What the target of a handoff will see; a filter returns a changed copy.
+    """The data that the target of a handoff sees; a filter returns a changed copy.
 
     For example::
 
@@ -190,10 +194,12 @@ class HandoffInputData:
     pre_handoff_items: tuple[RunItem, ...]
     """The run's items before the turn that requested the handoff."""
     new_items: tuple[RunItem, ...]
-    """The items of that turn, including the handoff's own call and output."""
+    """The items of the turn that requested the handoff, including the handoff's own call and
+    output."""
     run_context: RunContextWrapper[Any] | None = None
     input_items: tuple[RunItem, ...] | None = None
-    """If set, the target sees these instead of `new_items`, which stay the run's output."""
+    """If set, the target sees these items instead of `new_items`. The output of the run still
+    contains `new_items`."""
 
     def clone(self, **changes: Any) -> HandoffInputData:
         """A copy with some fields changed."""
@@ -207,7 +213,7 @@ HandoffInputFilter: TypeAlias = Callable[
 
 @dataclass(eq=False)
 class Handoff(Generic[TContext, TAgent]):
-    """A connection to another agent; `ekiden.handoff` makes one.
+    """A handoff connection to another agent; `ekiden.handoff` creates it.
 
     For example::
 
@@ -223,22 +229,25 @@ class Handoff(Generic[TContext, TAgent]):
     Raises `ModelBehaviorError` when the arguments are invalid."""
     agent_name: str
     input_filter: HandoffInputFilter | None = None
-    """Changes what the target sees; overrides the run's own filter."""
+    """Changes the conversation that the target sees; overrides the filter of the run."""
     strict_json_schema: bool = True
     is_enabled: Enabled = True
-    """Evaluated each turn; a disabled handoff is not shown to the model."""
+    """Evaluated each turn. The model does not see a disabled handoff."""
     agent: TAgent | None = None
-    """The target, if it is known before the handoff is invoked."""
+    """The target agent, if it is known before the handoff."""
     include_context: bool = True
-    """Whether the target sees the conversation, or only the handoff's message."""
+    """`True`: the target sees the conversation. `False`: it sees only the message of the
+    handoff."""
     has_callback: bool = True
-    """Whether `on_invoke_handoff` does more than return `agent`: then it must be awaited."""
+    """Whether `on_invoke_handoff` calls a callback. If not, it only returns `agent`, and need not
+    be awaited."""
     terms: HandoffTerms = DEFAULT_TERMS
     """The handoff's policy: when and how it is made, and the target's limits."""
     needs_approval: ApprovalFunction | None = None
-    """Decides which handoffs need the approval that the policy asks for; without it, all do."""
+    """A function that decides which handoffs need the approval of the policy. `None`: all handoffs
+    need it."""
     spec: ToolSpec = field(init=False, repr=False)
-    """As the model sees it; created once."""
+    """The tool definition that the model sees; created once."""
 
     def __post_init__(self) -> None:
         check_tool_name(self.tool_name, "the tool name of a handoff")
@@ -253,7 +262,7 @@ class Handoff(Generic[TContext, TAgent]):
         )
 
     def get_transfer_message(self, agent: Any) -> str:
-        """What the model reads after the transfer."""
+        """The output of the transfer tool; the model reads it after the transfer."""
         return dumps({"assistant": agent.name})
 
     @staticmethod
@@ -272,7 +281,7 @@ class Handoff(Generic[TContext, TAgent]):
 
     @staticmethod
     def default_tool_description(agent: Any) -> str:
-        """Names the target, and its description if it has one."""
+        """The name of the target, followed by its description if it has one."""
         base = f"Hand the conversation over to the agent {agent.name}, who then handles it."
         described = agent.handoff_description or agent.description
         return f"{base} {described}" if described else base

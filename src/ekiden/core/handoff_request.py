@@ -105,7 +105,8 @@ class HandoffContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffRequest:
-    """A handoff as the target's `accepts` sees it, and as a program may request it."""
+    """A requested handoff. The `accepts` function of the target gets it; a program can create one
+    to request a handoff."""
 
     source: str
     target: str
@@ -117,7 +118,7 @@ class HandoffRequest:
     capabilities: Sequence[str] = ()
     """Capabilities that the target must have, in addition to those of the connection."""
     condition: str = ""
-    """A condition that must hold, whatever the policy; otherwise it is refused."""
+    """A condition for any policy: if it is false, the handoff is refused."""
     created_at: float = 0.0
     """Seconds since 1970."""
     by: Actor = A_PROGRAM

@@ -14,7 +14,7 @@ from ekiden.core.tool import Tool
 
 
 class RunHooks(Generic[TContext]):
-    """Called for every agent of a run.
+    """Callbacks for every agent of a run.
 
     For example::
 
@@ -64,7 +64,7 @@ class RunHooks(Generic[TContext]):
 
 
 class AgentHooks(Generic[TContext]):
-    """Called for the agent that has them in `Agent(hooks=…)`.
+    """Callbacks for one agent: pass them as `Agent(hooks=…)`.
 
     For example::
 

@@ -88,7 +88,8 @@ class Capability(Checked, Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmation:
-    """A tool with this runs only after a person approved the call.
+    """Requires human approval: a tool with a `Confirmation` runs only after a person approved the
+    call.
 
     For example::
 
@@ -96,13 +97,14 @@ class Confirmation:
     """
 
     prompt_template: str = "Run {tool_name} with {tool_args}?"
-    """The question to the person; ``{tool_name}`` and ``{tool_args}`` are filled in."""
+    """The question to the person; the placeholders ``{tool_name}`` and ``{tool_args}`` are
+    replaced."""
     timeout_s: Seconds | None = None
-    """The question expires after this time, and the tool is not run. `None`: 30 seconds for an
-    approver that asks a person directly; a question in the inbox has no deadline."""
+    """The time for an answer, in seconds. After it the question expires, and the tool does not run.
+    `None`: 30 seconds if an approver asks a person directly, and no deadline in the inbox."""
     title: Text | None = None
     """The title of the question in the inbox, such as ``Refund {amount} {currency}``: each name in
-    braces is an argument of the tool. `None`: it names the agent and the tool."""
+    braces is an argument of the tool. `None`: the title names the agent and the tool."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -237,6 +239,6 @@ class Budget(Checked):
 
     tokens: Count | None = None
     seconds: Seconds | None = None
-    """Of work; waiting for people does not count."""
+    """Seconds of work; time spent waiting for people does not count."""
     money: Positive | None = None
-    """In the currency of `RunConfig.prices`."""
+    """The cost of model calls, in the currency of `RunConfig.prices`."""

@@ -93,7 +93,8 @@ class ConfirmationRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval(Confirmation):
-    """The approval of a tool call: as a requirement of a tool, or as a person's answer.
+    """The approval of a tool call. It is either the requirement of a tool, or the answer of a
+    person.
 
     As the `confirmation` of a tool it describes the question; as the answer of an `Approver` it has
     `approved` and `by`::
@@ -106,13 +107,13 @@ class Approval(Confirmation):
 
     approved: bool = False
     by: str = ""
-    """The person who answered; empty: not answered yet."""
+    """The person who answered; empty before the answer."""
     reason: str = ""
     arguments: str | None = None
-    """JSON text: run the tool with these arguments instead."""
+    """If set, the tool runs with these arguments instead, as JSON text."""
     always: bool = False
-    """Do not ask again for this tool of this agent, or for the same `scope` of it, in this
-    session."""
+    """Do not ask again in this session for this tool of this agent. If the tool has scopes, this
+    applies to calls with the same `scope`."""
 
     def __post_init__(self) -> None:
         Confirmation.__post_init__(self)

@@ -62,14 +62,14 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class OutOfBudget:
-    """A limit was reached; the work is kept, and it can be resumed with a higher one."""
+    """A limit was reached. The work is kept, and the run can be resumed with a higher limit."""
 
     limit: LimitName
     allowed: float
     used: float
     kind: Literal["out_of_budget"] = "out_of_budget"
     scope: LimitScope = field(default="run", repr=False, compare=False)
-    """The owner of the limit: the run, the agent or the handoff to it, or the tenant for the
+    """The scope of the limit: the run, the agent, the handoff to the agent, or the tenant for one
     day."""
 
 
@@ -104,7 +104,7 @@ class ReachedLimit(Value):
     allowed: float
     used: float
     scope: LimitScope = "run"
-    """The owner of the limit: the run, the agent or the handoff to it, or the tenant for the
+    """The scope of the limit: the run, the agent, the handoff to the agent, or the tenant for one
     day."""
 
 
@@ -123,26 +123,26 @@ class Run(Value):
     chain: Sequence[str] = ()
     """The agents that had the run, starting with `user`."""
     handoffs: Sequence[str] = ()
-    """Ids of the handoffs that were made."""
+    """Ids of the handoffs of the run."""
     usage: Usage = field(default_factory=Usage, metadata=written(Usage.to_json, _usage))
-    """The usage of its model calls; zero counts are left out."""
+    """The usage of the model calls of the run; zero counts are left out."""
     error: RunError | None = None
-    """Why it failed, or what to do about the reached limit."""
+    """The reason of a failure. If a limit was reached, it says what to do."""
     reached: ReachedLimit | None = None
-    """The limit at which it is out of budget."""
+    """The limit that the run reached."""
     questions: Sequence[str] = ()
-    """Ids of the inbox items that it waits for."""
+    """Ids of the inbox items that the run waits for."""
     started_at: float = 0.0
     updated_at: float = 0.0
 
     @property
     def is_active(self) -> bool:
-        """Whether a process runs it now or will run it."""
+        """Whether a process executes the run now, or will do so."""
         return self.status in ACTIVE
 
     @property
     def is_pending(self) -> bool:
-        """As `is_active`, for HTTP callers."""
+        """The same as `is_active`, for HTTP callers."""
         return self.is_active
 
     @property
@@ -153,7 +153,7 @@ class Run(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun(Value):
-    """A newly stored run; it continues even without a reader."""
+    """A newly stored run. It continues even if no client reads its events."""
 
     run_id: str
     session_id: str

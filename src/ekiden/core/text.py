@@ -101,7 +101,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """The end of a message: ``; did you mean 'triage'?``, or nothing if no word is close."""
+    """A suggestion for the end of a message, such as ``; did you mean 'triage'?``. Empty if no
+    known word is similar."""
     found = did_you_mean(word, known)
     return "" if found is None else f"; did you mean {found!r}?"
 

@@ -45,18 +45,18 @@ that it runs, the host that it contacts. Raises if the arguments do not tell."""
 
 @dataclass(eq=False)
 class FunctionTool(Parameterized, Generic[TContext, TOutput]):
-    """A function that the model may call, with its schema; `function_tool` makes one.
+    """A function that the model may call, with its schema; `function_tool` creates it.
 
-    By hand, with a schema from another source::
+    You can also create a tool yourself, with a schema from another source::
 
         async def ask_remote(ctx: ToolContext, arguments: str) -> str:
             return await remote.call(arguments)
 
         FunctionTool("remote", "Ask the remote side.", remote.schema, ask_remote)
 
-    The first type parameter is the type of the context, the second that of the result of
-    `CodeContext.call`: it is known for texts, numbers, lists of texts and dicts; everything else is
-    returned as JSON.
+    The first type parameter is the type of the context. The second one is the type of the result of
+    `CodeContext.call`. It is known for texts, numbers, lists of texts and dicts; all other results
+    are returned as JSON.
     """
 
     name: str
@@ -69,22 +69,26 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
     timeout_seconds: Seconds | None = None
     """The timeout; `None` uses the run's `tool_timeout_s`."""
     failure_error_function: ToolErrorFunction | None = None
-    """`None`: an exception of the tool ends the run."""
+    """A function that makes an error text for the model. `None`: an exception of the tool ends the
+    run."""
     confirmation: Confirmation | None = None
     """If set, every call needs human approval (`RunConfig.approver`)."""
     needs_approval: bool | ApprovalFunction = False
-    """`True`: as `confirmation`; a function decides before each call whether a person is asked. A
-    bug in it is recorded as a warning, and the call is not made."""
+    """`True`: every call needs human approval, as with `confirmation`. A function decides this
+    before each call. If the function fails, a warning is recorded, and the tool is not called."""
     confirmation_scope: ScopeFunction | None = None
-    """Which calls an "always" covers: those of the same scope; `None`: all."""
+    """A function that returns the scope of a call. An "always" approval applies to calls with the
+    same scope. `None`: it applies to all calls."""
     tool_input_guardrails: list[ToolInputGuardrail[Any]] | None = None
-    """Run one after the other before every call; all must allow it."""
+    """Guardrails that run one after the other before every call. The tool runs only if all allow
+    it."""
     tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None = None
-    """Run one after the other before the model sees the output; all must allow it."""
+    """Guardrails that run one after the other on the output. The model sees the output only if all
+    allow it."""
     agent: Any = None
-    """The `Agent` that the tool calls, if any: it belongs to the team."""
+    """The `Agent` that the tool calls, if any. This agent belongs to the team."""
     spec: ToolSpec = field(init=False, repr=False)
-    """As the model sees it; created once."""
+    """The tool definition that the model sees; created once."""
 
     def __post_init__(self) -> None:
         self._check_name()

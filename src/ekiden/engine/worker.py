@@ -120,10 +120,10 @@ def background_work(
 class Worker:
     """Claims `ready` sessions and runs each to an outcome, up to `concurrency` at a time.
 
-    It takes the sessions of its team's agents and leaves the others to other workers. Any number of
-    workers may use one store: each session is claimed by one of them. Other workers take over the
-    sessions of a dead worker when its lease expires. If `run` is cancelled, they take over at
-    once::
+    It takes the sessions of the agents of its team, and leaves other sessions to other workers. Any
+    number of workers may use one store; only one worker claims a session. Other workers take over
+    the sessions of a dead worker when its lease expires. If `run` is cancelled, other workers take
+    over its sessions at once::
 
         await submit(team, "Where is my parcel?", session=Session("s1", store=store))
         await Worker(store, team).run(until_idle=True)
@@ -146,12 +146,12 @@ class Worker:
         tenant: str = "",
         also_stops: StopHere | None = None,
     ) -> None:
-        """With `retention` it also lets go of what is old, at most once an hour.
+        """With `retention` the worker also deletes old data, at most once an hour.
 
-        Of its team it runs the named `agents` alone, and those alone whose `runs_on` is among its
-        `labels`; whatever another agent gets is left for another worker. `engine` and `tenant` are
-        what the list of workers says of it. `also_stops`: who else in this process works on
-        sessions of the store, and stops one that others want stopped.
+        The worker runs only the named `agents` of its team, and only agents whose `runs_on` is in
+        its `labels`. It leaves the sessions of other agents to other workers. The list of workers
+        shows `engine` and `tenant`. When a session has to stop, `also_stops` is called to stop runs
+        of this process outside of the worker.
         """
         members = team if isinstance(team, Team) else Team(team)
         found = check_labels(labels, "the labels of a worker")
@@ -180,7 +180,7 @@ class Worker:
 
     @property
     def finished(self) -> int:
-        """Sessions that this worker has run to an outcome."""
+        """The number of sessions that this worker has run to an outcome."""
         return self._station.finished
 
     def stop(self) -> None:
@@ -188,15 +188,16 @@ class Worker:
         self._fleet.stop()
 
     async def cancel(self, session_id: str) -> bool:
-        """Stop working on the session, which is unchanged and can be resumed; returns whether this
-        worker had it."""
+        """Stop working on the session. It is not changed and can be resumed. Returns whether this
+        worker was running it."""
         return await self._station.stop_session(session_id)
 
     async def run(self, *, until_idle: bool = False) -> None:
-        """Work until `stop`; with `until_idle` also end when nothing is left to do: no session is
-        ready or running here, and none waits for a retry.
+        """Work until `stop` is called. With `until_idle` also end when no session is ready, running
+        here, or waiting for a retry.
 
-        The worker waits for an unreachable database; other store failures raise `StoreError`.
+        If the database is unreachable, the worker waits for it. Other store failures raise
+        `StoreError`.
         """
         if not await once_reachable(self._store.open, self._store, self._fleet.stopping):
             return
@@ -212,11 +213,11 @@ async def submit(
     run_config: RunConfig | None = None,
     variables: Mapping[str, Any] | None = None,
 ) -> None:
-    """Store a message for the session, which is created if necessary, and return at once.
+    """Store a message for the session, and return at once. The session is created if necessary.
 
-    The session is then `ready`: a `Worker` claims it and runs it to an outcome. `SessionBusy` when
-    a run has the session for longer than the configuration waits. `variables` are as in
-    `Runner.run`::
+    The session is then `ready`: a `Worker` claims it and runs it to an outcome. Raises
+    `SessionBusy` if another run uses the session for longer than `RunConfig.busy_timeout_s`.
+    `variables` are as in `Runner.run`::
 
         await submit(team, "Where is my parcel?", session=Session("s1", store=store))
     """

@@ -156,14 +156,15 @@ def schema_guardrail(
         invoice = {"type": "object", "required": ["total"], "properties": {"total": {"minimum": 0}}}
         clerk = Agent("clerk", output_guardrails=[schema_guardrail(invoice, on_failure="repair")])
 
-    A text answer is parsed as JSON. It may be one fenced block without other text; your code then
-    has to remove the fence. If the schema's `type` is ``string``, the text itself is checked. A
-    refusal of the model is not checked. `format` is asserted. It reports all violations, up to
-    `MAX_VIOLATIONS`, each with a JSON Pointer. For a very large answer it reports only the first.
+    A text answer is parsed as JSON. The text may also be one fenced code block and nothing else;
+    then your code has to remove the fence. If the schema's `type` is ``string``, the text itself is
+    checked. A refusal of the model is not checked. The keyword `format` is enforced. The guardrail
+    reports at most `MAX_VIOLATIONS` violations, each with a JSON Pointer. For a very large answer
+    it reports only the first violation.
 
-    The schema is compiled here; equal schemas are compiled once. Nothing is fetched: a `$ref` can
-    only point into the schema itself. Raises `SchemaUnusable` with the place of the error, and
-    `GuardrailUnusable` without the extra ``guardrails``.
+    The schema is compiled by this call; equal schemas are compiled once. No schema is fetched: a
+    `$ref` can only point into the schema itself. Raises `SchemaUnusable` with the place of the
+    error, and `GuardrailUnusable` without the extra ``guardrails``.
     """
     validator, text = compile_schema(schema)
     is_text = isinstance(schema, Mapping) and schema.get("type") == "string"

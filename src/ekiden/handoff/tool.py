@@ -179,20 +179,21 @@ def handoff(
 ) -> Handoff[TContext, Agent[TContext]]:
     """A handoff to `agent`.
 
-    `on_handoff`, sync or async, is called when the model requests the transfer: with the context,
-    and with the arguments as an `input_type` if there is one. `input_filter` changes what the
-    target sees; without a filter, ``include_context=False`` shows it only the person's last message
-    and the transfer. `is_enabled`, a bool or a function of the context and the source agent, is
-    evaluated each turn::
+    `on_handoff`, sync or async, is called when the model requests the transfer. It gets the
+    context; with an `input_type` it also gets the arguments as an object of this type.
+    `input_filter` changes the conversation that the target sees. Without a filter,
+    ``include_context=False`` shows the target only the last message of the person and the transfer.
+    `is_enabled`, a bool or a function of the context and the source agent, is evaluated each turn::
 
         triage = Agent("triage", handoffs=[handoff(billing, input_filter=keep_last(20))])
 
-    `agent` may also be an async function, which becomes an agent that is code, or ``"*"``: the
-    member of the team that best matches the `capabilities`. The other arguments are the policy of
-    the handoff: see `HandoffTerms`. A `trigger` makes it happen without the model, which is then
-    not offered it, unless ``when="manual"``. ``confirm=True``, or ``needs_approval=True``, requires
-    human approval; a function as `needs_approval` decides which handoffs do, as in `function_tool`.
-    `tool_name` and `tool_description` are short for the two overrides.
+    `agent` may also be an async function, which becomes a code agent. With ``"*"`` the target is
+    the member of the team that best matches the `capabilities`. The other arguments are the policy
+    of the handoff: see `HandoffTerms`. A `trigger` starts the handoff without the model. The model
+    is then not offered the handoff, unless ``when="manual"``. ``confirm=True``, or
+    ``needs_approval=True``, requires human approval; a function as `needs_approval` decides which
+    handoffs need it, as in `function_tool`. `tool_name` is short for `tool_name_override`,
+    `tool_description` for `tool_description_override`.
 
     Raises `UserError` for an invalid agent, an `on_handoff` with a wrong signature, an `input_type`
     without a strict JSON schema, and contradictory arguments; `ConditionError` for an invalid
@@ -317,7 +318,8 @@ def code_target(function: Callable[[Any], Awaitable[Any]]) -> Agent[Any]:
 
 
 def person(role: str, *, description: str | None = None) -> Agent[Any]:
-    """A team member for people with a role: a handoff to it waits until one of them answers.
+    """A team member that represents people with a role: a handoff to it waits until one of these
+    people answers.
 
     For example::
 

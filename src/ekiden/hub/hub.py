@@ -15,10 +15,10 @@ _LONGEST_ID = 200
 class EventHub:
     """Shows the events of a store to all subscribers as they happen.
 
-    One task reads the store for all subscribers that are up to date; a subscriber that is behind
-    reads pages from the store until it has caught up. Every subscriber gets every event of its
-    filter once, in the same order, even across restarts: it continues after its last id. An
-    unreachable store is retried; `on_outage` is called. A hub belongs to one event loop::
+    One task reads new events for all subscribers. A subscriber that is behind reads pages from the
+    store until it has caught up. Every subscriber gets every event of its filter once, in the same
+    order. After a restart it continues after its last id. If the store is unreachable, the hub
+    calls `on_outage` and tries again. A hub belongs to one event loop::
 
         async with EventHub(store) as hub:
             async for found in hub.subscribe(after=last_id):
@@ -28,7 +28,8 @@ class EventHub:
     def __init__(
         self, store: EventFeed, *, on_outage: OnOutage | None = None, retry_s: float = 0.05
     ) -> None:
-        """`retry_s`: how long the first retry waits; each further one twice as long, up to 5 s."""
+        """`retry_s` is the delay before the first retry. The delay doubles with each retry, up to 5
+        seconds."""
         self._store = store
         self._patience = StoreRetry(first_s=retry_s, tell=on_outage)
         self._reader = LiveReader(store, self._patience)
@@ -40,9 +41,10 @@ class EventHub:
     ) -> EventStream:
         """The events that match `where`, after the one with the id `after`.
 
-        ``after=""`` starts with the first event; without `after` there are only new events, from
-        the first `anext` or from ``async with``. With ``follow=False`` the stream ends with the
-        last event stored at its start. An invalid id is a `UserError`, when the stream starts.
+        ``after=""`` starts with the first event. Without `after` the stream has only new events:
+        those after the first `anext`, or after the start of ``async with``. With ``follow=False``
+        the stream ends with the last event stored at its start. Raises `UserError` for an invalid
+        id when the stream starts.
         """
         if self._closed:
             raise UserError("the event hub is closed: make another one")
@@ -57,7 +59,7 @@ class EventHub:
     async def close(self) -> None:
         """End all streams and stop reading; a second call does nothing.
 
-        A stream's `position` remains, to continue from.
+        A closed stream keeps its `position`; use it to continue later.
         """
         self._closed = True
         for stream in tuple(self._streams):

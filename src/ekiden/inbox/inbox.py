@@ -60,11 +60,11 @@ class BulkAnswer(Value):
 
 
 class Inbox:
-    """Questions to people in a store; an `Escalator`.
+    """Questions to people, kept in a store. An `Inbox` is an `Escalator`.
 
-    Any number of processes may use one store. Each change is one transaction: it stores the event,
-    with actor, time and origin, and wakes the waiting session. Times are those of the store's
-    clock::
+    Any number of processes may use one store. Each change is one transaction. It stores an event
+    with actor, time and origin, and it wakes the waiting session. All times come from the clock of
+    the store::
 
         inbox = Inbox(store)
         item = await inbox.post(
@@ -112,17 +112,19 @@ class Inbox:
         """The writes that store a new item. Commit them together with other writes, such as those
         of the waiting session. `created_at_us` must be set.
 
-        The commit raises `StaleDocument` if the id is taken. Raises `UserError` as `post` does.
+        The commit raises `StaleDocument` if the id is taken. Raises `UserError` in the same cases
+        as `post`.
         """
         if not item.created_at_us:
             raise UserError("the inbox item needs `created_at_us`: the store's `now_us`")
         return post_writes(prepared(item, self._settings, now_us=item.created_at_us))
 
     async def ask_person(self, item: InboxItem) -> InboxAnswer:
-        """Store a question and wait for its answer, without limit unless it has a deadline.
+        """Store a question and wait for its answer. The wait has no limit unless the question has a
+        deadline.
 
-        Cancelling the call withdraws the question, unless others wait for the same item.
-        `InboxItemClosed` if it was cancelled or expired.
+        If you cancel the call, the question is withdrawn, unless other callers wait for the same
+        item. Raises `InboxItemClosed` if the item was cancelled or expired.
         """
         posting = asyncio.ensure_future(self._post(item, waits=True))
         try:
@@ -142,8 +144,8 @@ class Inbox:
     async def list(
         self, query: InboxQuery = _OPEN, *, limit: int = 50, cursor: str | None = None
     ) -> InboxPage:
-        """One page of items: open ones by urgency, newest first, then closed ones, last closed
-        first.
+        """One page of items. Open items come first: the most urgent first, then the newest. Closed
+        items follow, the last closed first.
 
         Raises `UserError` for a malformed cursor or an invalid limit.
         """
@@ -152,8 +154,8 @@ class Inbox:
         return await find_items(self._store, query, now_us=now_us, limit=limit, cursor=cursor)
 
     async def ids(self, prefix: str) -> tuple[str, ...]:
-        """The ids that begin with `prefix`, open ones first; at most ten. A complete id gives only
-        itself."""
+        """At most ten ids that begin with `prefix`; open items first. For a complete id the result
+        is only this id."""
         if await read_item(self._store, prefix) is not None:
             return (prefix,)
         return tuple(await ids_with(self._store, prefix))
@@ -173,14 +175,16 @@ class Inbox:
         seen_version: int | None = None,
         via: str = PROGRAM,
     ) -> InboxItem:
-        """Answer a question, once, in the name of the person `by`; returns the answered item.
+        """Answer a question in the name of the person `by`; returns the answered item. An item can
+        be answered only once.
 
         `choice` is one of the item's options, ignoring case; answer an item without options with
-        `text`. `arguments` that differ from those that the item asks about need `confirm_edit`.
+        `text`. If `arguments` differ from the arguments in the item, `confirm_edit` is required.
         With `seen_version` the answer is refused if the item has changed since that version.
 
-        `InboxItemClosed` says who was first; `InboxAnswerInvalid` what would fit; `InboxForbidden`
-        if an agent tries; `InboxItemNotFound`.
+        Raises `InboxItemClosed`, which names the person who answered first; `InboxAnswerInvalid`,
+        which lists the valid answers; `InboxForbidden` if an agent tries to answer; and
+        `InboxItemNotFound`.
         """
         reply = Reply(
             choice=choice,
@@ -207,8 +211,8 @@ class Inbox:
     ) -> BulkAnswer:
         """Give this answer to the item and to all identical open items (see `fingerprint`).
 
-        Each is answered once, as with `answer`. `InboxAnswerInvalid` for `arguments` that are not
-        those of the item.
+        Each item is answered only once, as with `answer`. Raises `InboxAnswerInvalid` if
+        `arguments` differ from the arguments in the item.
         """
         refuse_agents("answer")
         item = await self.get(item_id)
@@ -228,7 +232,8 @@ class Inbox:
     async def assign(
         self, item_id: str, to: str | None, *, by: str, via: str = PROGRAM
     ) -> InboxItem:
-        """Assign the item to a person, or with `None` to no one; others may still answer it."""
+        """Assign the item to a person; `None` removes the assignment. Other people may still answer
+        it."""
         refuse_agents("assign")
         who = person(by)
         name = None if to is None else check_name(to, what="the name of the assignee")
@@ -250,8 +255,8 @@ class Inbox:
     ) -> InboxItem:
         """Hide the item for a time; it stays open, and its session keeps waiting.
 
-        It reappears by itself, at the latest when it is escalated. A snooze must end before the
-        item's deadline: otherwise it raises `InboxAnswerInvalid`.
+        The item reappears after this time, or earlier if it is escalated. Raises
+        `InboxAnswerInvalid` if the snooze would not end before the deadline of the item.
         """
         refuse_agents("snooze")
         who = person(by)
@@ -266,7 +271,7 @@ class Inbox:
     async def cancel(
         self, item_id: str, *, by: str, reason: str = "", via: str = PROGRAM
     ) -> InboxItem:
-        """Withdraw a question; the waiting session learns that there will be no answer.
+        """Withdraw a question. The waiting session is informed that there will be no answer.
 
         An agent may withdraw only its own questions.
         """

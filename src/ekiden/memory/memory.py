@@ -56,10 +56,10 @@ _Found: TypeAlias = list[MemoryRecord]
 
 
 class Memory:
-    """The memories of one user in an app, or of the app itself; a `LongTermMemory`.
+    """The memories of one user of an app, or of the app itself. It implements `LongTermMemory`.
 
-    Everything is in the store, including vectors. With `settings.backend` a vendor holds copies and
-    searches by meaning; when it is unavailable, the store answers. For example::
+    Everything is in the store, including vectors. With `settings.backend` an external service holds
+    copies and searches by meaning. If the service is unavailable, the store answers. For example::
 
         memory = Memory(store, app="shop", user="u-17", settings=MemorySettings(type="vector"))
         await memory.store("colour", "Her favourite colour is blue.")
@@ -77,9 +77,9 @@ class Memory:
         embedder: Embedder | Callable[[], Embedder] | None = None,
         agent: str | None = None,
     ) -> None:
-        """`embedder`, or what gives it, is for the type `vector`: by default, the one that runs in
-        this process. Without `app` it is ``ekiden``, as it is for the command `ekiden memory`.
-        `agent` is noted with what is stored."""
+        """The type `vector` uses `embedder`: an embedder, or a function that returns one. The
+        default embedder runs in this process. The default of `app` is ``ekiden``, as in the command
+        `ekiden memory`. `agent` is recorded with each stored memory."""
         self._store = store
         self._settings = settings
         self._user, self._app, self._agent = user, app, agent
@@ -160,8 +160,8 @@ class Memory:
             return await self._store.delete_entries(space)
 
     async def deliver(self) -> Delivery:
-        """Send the back end all pending changes, of all users, as far as possible; see
-        `ekiden.memory.outbox`."""
+        """Send all pending changes of all users to the back end. Changes that fail stay pending;
+        see `ekiden.memory.outbox`."""
         mirror, total = self._mirrored(), Delivery()
         while mirror is not None:
             one = await deliver(self._store, mirror, model=model_of(self._meanings()))

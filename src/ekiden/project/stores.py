@@ -18,12 +18,12 @@ _POSTGRES = ("postgresql", "postgres")
 
 
 def open_store(url: str = DEFAULT_STORE, *, create: bool = True) -> Store:
-    """The store at `url`; it connects when it is first used, or entered with `async with`.
+    """Open the store at `url`. It connects at its first use, or at the start of `async with`.
 
-    `url` is ``memory:``, a path, ``sqlite:///path`` or ``postgresql://…``; anything else is
+    `url` is ``memory:``, a path, ``sqlite:///path`` or ``postgresql://…``; any other value raises
     `UserError`. With ``create=False`` the store must exist: a missing SQLite file raises
-    `StoreUnavailable`, and a file or database without tables `StoreEmpty`. Otherwise the store is
-    created; a missing folder is created only for the default path::
+    `StoreUnavailable`, and a file or database without tables raises `StoreEmpty`. Otherwise the
+    store is created; a missing folder is created only for the default path::
 
         async with open_store("postgresql://localhost/desk") as store:
             print(await store.info())

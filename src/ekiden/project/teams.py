@@ -17,8 +17,8 @@ DEMO_TEAM = "ekiden.project.demo:team"
 def load_team(target: str) -> Team:
     """The team at ``module:attribute``: a `Team`, an `Agent`, or a function that returns one.
 
-    Modules are looked for in the current folder first. Raises `UserError`, with the exception's
-    type and text, for a wrong name and for failures in the module or the function::
+    Modules in the current folder come first. Raises `UserError` for a wrong name. If the module or
+    the function fails, `UserError` has the type and the text of the exception::
 
         team = load_team("desk:team")
     """

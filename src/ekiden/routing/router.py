@@ -131,7 +131,7 @@ class Router:
         decision = await router.route("the build fails with error TS2304")
         print(decision.agent, decision.method, decision.confidence, decision.reason)
 
-    As a member of a team, `router.agent` gives every new conversation to the agent it chooses::
+    Add `router.agent` to a team to route every new conversation to the chosen agent::
 
         team = Team(router.agent, debugger, writer)
     """
@@ -147,9 +147,10 @@ class Router:
     ) -> None:
         """System agents and routers among `agents` are never chosen.
 
-        `model` is asked where `settings.llm.model` names none. `semantic` takes the place of the
-        built-in semantic stage, `embedder` that of its embedding. `UserError` for two agents of
-        one name, patterns and priorities that cannot be used, and a default agent that is none.
+        The router uses `model` if `settings.llm.model` is not set. `semantic` replaces the built-in
+        semantic stage; `embedder` replaces its embedder. Raises `UserError` for two agents with the
+        same name, for invalid patterns and priorities, and if the default agent is not one of
+        `agents`.
         """
         check_argument("`settings` of a router", RoutingSettings | None, settings)
         check_argument("`model` of a router", ModelName | Model | None, model)
@@ -174,7 +175,7 @@ class Router:
         """The system agent that stands for this router in a team."""
 
     async def prepare(self) -> str | None:
-        """Load semantic routing now, not at the first request.
+        """Load semantic routing now instead of at the first request.
 
         Returns `None` when it is ready, otherwise the reason why it is unavailable.
         """
@@ -189,12 +190,12 @@ class Router:
         cause: RouteCause = "new",
         limit: int = 20,
     ) -> RouteDecision:
-        """Choose the agent for `text`, except those in `exclude`.
+        """Choose an agent for `text`. Agents in `exclude` are not chosen.
 
-        `strategy` is by default that of the settings; `limit` is the number of candidates in the
-        decision. If nothing matches, the decision has no agent, or the default agent if the
-        fallback says so. Raises `UserError` for an unknown strategy; no text and no model failure
-        raises an error.
+        The default of `strategy` is the strategy in the settings. `limit` is the maximum number of
+        candidates in the decision. If no agent matches, the decision has no agent; with the
+        fallback `default_agent` it has the default agent. Raises `UserError` for an unknown
+        strategy. Other texts and model failures never raise an error.
         """
         began = perf_counter()
         chosen = _strategy(strategy or self.settings.strategy)
@@ -207,7 +208,7 @@ class Router:
         return _decision(taken, stages, chosen, cause, began, limit=limit)
 
     def named(self, name: str) -> RouteDecision:
-        """The decision when a person writes ``@name``; `UnknownAgent`."""
+        """The decision for a message that begins with ``@name``. Raises `UnknownAgent`."""
         if name not in self._agents:
             raise UnknownAgent(name, known=self._agents)
         taken = Verdict(agent=name, method="named", confidence=100, reason="the person named it")
@@ -221,9 +222,9 @@ class Router:
         excluded: Collection[str] = (),
         options: Mapping[str, Any] | None = None,
     ) -> Assignment:
-        """Route a request of a session, for the runtime; the only option is ``strategy``.
+        """Route a request of a session; the runtime calls this. The only option is ``strategy``.
 
-        If no agent is chosen, the fallback decides the reply to the person, if any.
+        If no agent is chosen, the fallback decides whether the person gets a reply, and which one.
         """
         decision = await self.route(
             text, strategy=(options or {}).get("strategy"), exclude=excluded, cause=cause
@@ -238,8 +239,8 @@ class Router:
     async def keep(self, text: str, *, agent: str) -> Assignment:
         """Whether `agent` keeps its conversation for the message `text`.
 
-        It does, unless `settings.sticky.switch` is on and the message clearly fits another agent.
-        This uses rules and meaning, never a model.
+        The agent keeps it, unless `settings.sticky.switch` is on and the message clearly fits
+        another agent. The check uses rules and semantic similarity, never a model.
         """
         began = perf_counter()
         stages: list[StageResult] = []
@@ -253,7 +254,8 @@ class Router:
         return Assignment(agent=decision.agent, details=decision.to_json())
 
     def question(self, decision: RouteDecision, *, exclude: Collection[str] = ()) -> str:
-        """The question to the person when `decision` has no agent: which agent do you want?"""
+        """The question to the person if `decision` has no agent: it asks which agent should get the
+        request."""
         likeliest = [score.agent for score in decision.candidates]
         names = dict.fromkeys([*likeliest, *sorted(self._agents)])
         agents = [

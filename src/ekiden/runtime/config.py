@@ -68,7 +68,8 @@ HandoffInputFilter: TypeAlias = Callable[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(Checked):
-    """The limits of a run; at a limit its work is kept and it can be resumed. `None` is no limit.
+    """The limits of a run. At a limit the run stops; its work is kept, and it can be resumed.
+    `None`: no limit.
 
     For example::
 
@@ -76,22 +77,24 @@ class Limits(Checked):
     """
 
     turns: WholeAmount | None = 10
-    """Turns of any agent of the run."""
+    """The maximum number of turns of all agents of the run together."""
     depth: WholeAmount | None = 5
-    """Handoffs in one run; a further one is refused, and the model is told."""
+    """The maximum number of handoffs in one run. A further handoff is refused, and the model is
+    informed."""
     tokens: WholeAmount | None = None
-    """Tokens of all model calls of the run."""
+    """The maximum number of tokens of all model calls of the run."""
     seconds: Amount | None = None
-    """Time spent working on the run; waiting for people does not count."""
+    """The maximum time of work on the run; time spent waiting for people does not count."""
     money: Amount | None = None
-    """The cost of the run's model calls, in the currency of `RunConfig.prices`."""
+    """The maximum cost of the model calls of the run, in the currency of `RunConfig.prices`."""
     calls: WholeAmount | None = 64
-    """Tool calls of one turn; further ones are not made, and the model is told."""
+    """The maximum number of tool calls in one turn. Further calls are not executed, and the model
+    is informed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price(Checked):
-    """The price of a million tokens of a model.
+    """The prices of a million tokens of a model.
 
     For example::
 
@@ -115,7 +118,7 @@ class Price(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """Settings of one run; every default works.
+    """Settings of one run; you can use all defaults.
 
     For example::
 
@@ -130,67 +133,72 @@ class RunConfig:
     model_timeout_s: Seconds = 120.0
     """The timeout of one model call."""
     tool_timeout_s: Seconds | None = None
-    """The timeout of tools without their own."""
+    """The timeout of tools that have no timeout of their own."""
     parallel_tools: Count = 16
-    """How many tools of a turn run at the same time."""
+    """The maximum number of tools of one turn that run at the same time."""
     approver: Approver | Literal["inbox"] | None = None
-    """Asked for approval before a tool with `confirmation` runs; ``"inbox"``: people answer in the
-    inbox, while the session is suspended; `None`: such a tool never runs."""
+    """The `Approver` that is asked before a tool with `confirmation` runs. ``"inbox"``: people
+    answer in the inbox, and the session is suspended until then. `None`: a tool with `confirmation`
+    never runs."""
     operator: Name = "operator"
     """The role of the people to ask by default."""
     escalation: Sequence[EscalationStep] = ()
-    """The next people to ask without an answer, and when."""
+    """The escalation of unanswered questions: the next people to ask, and when."""
     bus: BusLimits = DEFAULT_LIMITS
-    """The limits of messages between agents, and the victim of a deadlock."""
+    """Settings of messages between agents: limits, and the choice of the agent that gives up in a
+    deadlock."""
     app: Name | None = None
-    """The app's name: the owner of shared `app:` state and memory. `None`: there is no `app:`
-    state, and memories belong to the app ``ekiden``, as for the command."""
+    """The name of the app that owns the shared `app:` variables and the memory. `None`: there are
+    no `app:` variables, and memories belong to the app ``ekiden``, as in the command `ekiden
+    memory`."""
     embedder: Embedder | Callable[[], Embedder] | None = None
     """The embedder for memories of the type `vector`, or a function that returns it when needed;
-    `None`: the embedder in this process, of the extra ``local``."""
+    `None`: the embedder of the extra ``local``, which runs in this process."""
     input_guardrails: Sequence[InputGuardrail[Any]] = ()
-    """For every agent of the run, before its own."""
+    """Input guardrails for every agent of the run; they run before the guardrails of the agent."""
     output_guardrails: Sequence[OutputGuardrail[Any]] = ()
-    """The same for answers."""
+    """Output guardrails for every agent of the run, in the same order."""
     handoff_guardrails: Sequence[HandoffGuardrail[Any]] = ()
-    """The same for handoffs."""
+    """Handoff guardrails for every agent of the run, in the same order."""
     handoff_input_filter: HandoffInputFilter | None = None
-    """For handoffs without their own filter."""
+    """The input filter of handoffs that have no filter of their own."""
     call_model_input_filter: CallModelInputFilter | None = None
-    """May change the input of every model call."""
+    """A function that may change the input of every model call."""
     limits: Limits = field(default_factory=Limits)
     given: Mapping[str, float] = field(default_factory=dict)
-    """Limits of this run, by name, set by `with_limits`: they are stored with it, and hold wherever
-    it continues."""
+    """The limits that `with_limits` set for this run, by name. They are stored with the run, and
+    apply in every process that continues it."""
     daily: Budget | None = None
     """The daily limits of all runs of the store together; a day begins at midnight UTC."""
     returns: Literal["declared", "always"] = "declared"
-    """Whether a task may return to an agent that had it: where the handoff has `allow_return`, or
-    always, and then only `Limits.depth` ends a loop."""
+    """Whether a task may return to an agent that had it before. `declared`: only through handoffs
+    with `allow_return`. `always`: through every handoff; only `Limits.depth` ends a loop."""
     model_retries: WholeAmount = 3
-    """How often in a row a model may request something that does not exist before the run fails."""
+    """How many times in a row a model may request something that does not exist. After that the run
+    fails."""
     prices: Mapping[str, Price] = field(default_factory=dict)
-    """The prices, by model as named in agents, runs or responses."""
+    """The prices by model name. Use the name in the agent, in the run or in the response."""
     escalate_to: Name | None = None
     """The role of the people who are notified of every rolled-back handoff."""
     compensation_backoff_s: Amount = 0.5
-    """Seconds before the first retry of a failed compensation; doubled for each further one."""
+    """Seconds before the first retry of a failed compensation. The delay doubles with each
+    retry."""
     rollback_wait_s: Amount = 10.0
-    """How long a rollback waits for calls that cannot be stopped, such as threads, before it undoes
-    their effects; a longer one is left to people."""
+    """Before a rollback undoes effects, it waits at most this many seconds for calls that cannot be
+    stopped, such as threads. If a call takes longer, people have to decide."""
     on_busy: Literal["wait", "refuse"] = "wait"
-    """What to do when another run has the session."""
+    """What to do when another run uses the session: wait, or refuse with `SessionBusy`."""
     busy_timeout_s: Amount = 30.0
     lease_s: Seconds = 30.0
-    """After this long without a heartbeat other processes may take over the session."""
+    """After this many seconds without a heartbeat, other processes may take over the session."""
     events: bool = True
     """Whether events without conversation content are recorded."""
     trace_include_sensitive_data: bool = True
     """`False`: `Event.error` has no error text, and no trace, in any process, shows prompts,
-    answers, arguments, results or reasons of the run. Messages are part of the conversation either
-    way."""
+    answers, arguments, results or reasons of the run. Messages are always part of the
+    conversation."""
     sinks: Sequence[EventSink] = ()
-    """Receive every event after it is stored."""
+    """Event sinks: each gets every event after it is stored."""
     clock: Clock = SYSTEM_CLOCK
 
     def __post_init__(self) -> None:
@@ -214,7 +222,7 @@ class RunConfig:
                     )
 
     def with_limits(self, limits: Mapping[str, float | None]) -> RunConfig:
-        """The same with other limits for the run, by name; `None` leaves one unchanged."""
+        """A copy with other limits for the run, by name; `None` leaves a limit unchanged."""
         given = {name: limit for name, limit in limits.items() if limit is not None}
         if not given:
             return self

@@ -58,7 +58,7 @@ class HandoffController:
         context: Any = None,
         options: RunOptions | None = None,
     ) -> None:
-        """`around`: what runs go on with, instead of `run_config` and `context`."""
+        """If `options` are given, runs use them instead of `run_config` and `context`."""
         self._team = team if isinstance(team, Team) else Team(team)
         self._store = store
         self._config = run_config or RunConfig()
@@ -86,20 +86,21 @@ class HandoffController:
         """Hand the session to the agent `to`, and return the result.
 
         The session's agent must have a handoff to `to`. If no process runs the session, the target
-        runs here until it answers; with ``run=False`` the workers run it. If a process runs it,
-        that process makes the handoff: after the current step (`graceful`), or at once
-        (`immediate`). A request that will be refused in any case does not interrupt the step. The
-        call waits for the handoff up to `timeout_s`, which is also the target's time to confirm. By
-        default the target has the timeout of the handoff, and the call waits 300 s. With `wait_s`
-        the call waits only this long for the process that runs the session; then it returns
-        ``initiated`` with the id of the request, which stays open until it is done or cancelled.
+        runs here until it answers; with ``run=False`` the workers run it. If a process runs the
+        session, that process performs the handoff: after the current step (`graceful`), or at once
+        (`immediate`). A request that would be refused does not interrupt the step. The call waits
+        for the handoff up to `timeout_s` seconds; the target has the same time to confirm. Without
+        `timeout_s` the target has the timeout of the handoff connection, and the call waits 300
+        seconds. With `wait_s` the call waits only this long for the process that runs the session.
+        Then it returns ``initiated`` with the id of the request. The request stays open until it is
+        done or cancelled.
 
         If the handoff has started and is still open, for example because the run is out of budget,
-        the status is `transferring`. `request_id` of the result is the id of the handoff, from the
-        start.
+        the status is `transferring`. The `request_id` of the result is always the id of the
+        handoff.
 
-        Refusals are results, not exceptions. Raises `UserError` for invalid arguments,
-        `SessionNotFound`, and `StoreUnavailable`.
+        A refusal is returned as a result; it is not raised as an exception. Raises `UserError` for
+        invalid arguments, `SessionNotFound`, and `StoreUnavailable`.
         """
         plain_text("session_id", session_id)
         asked = self._wish(
@@ -125,14 +126,14 @@ class HandoffController:
     ) -> HandoffResult:
         """Hand over the task of `request`; the id of its session is the task id.
 
-        The history of `request.context` is appended to the conversation and its state is set, in
-        the transaction of the handoff. A refusal or a rollback restores both. A task without a
+        The transaction of the handoff appends the history of `request.context` to the conversation,
+        and sets the variables in its state. A refusal or a rollback restores both. A task without a
         session gets a new one, with the source as its active agent. The handoff is refused if the
         source does not exist or does not have the task. `metadata["handoff_chain"]` names agents
-        that had the task before; they count for depth and cycles. The default of `timeout` is that
-        of the handoff between the two agents. Otherwise as `start`.
-
-        The controller creates the id: pass the `request_id` of the result to `get` and `cancel`.
+        that had the task before; the checks for depth and cycles include them. The default of
+        `timeout` is the timeout of the handoff between the two agents. In all other respects the
+        call works like `start`. The controller creates the id of the handoff: pass the `request_id`
+        of the result to `get` and `cancel`.
         """
         given = request.context
         source = agent_name("source", request.source)
@@ -181,8 +182,9 @@ class HandoffController:
         """Roll back an unconfirmed handoff, or withdraw a request for one.
 
         Unconfirmed handoffs that followed it are rolled back first. A finished handoff does not
-        change; the result has its status. With `wait_s` the call waits only this long for the
-        process that runs the session, and returns the status at that time. `HandoffNotFound`.
+        change; the result shows its status. With `wait_s` the call waits only this long for the
+        process that runs the session, and returns the status at that time. Raises
+        `HandoffNotFound`.
         """
         plain_text("reason", reason)
         by = actor(by)
@@ -213,10 +215,10 @@ class HandoffController:
     ) -> RunResult:
         """Answer a session that waits for people, in the name of the person `by`.
 
-        The text is the answer of the run; with `give_back` the agent that handed the conversation
-        to people gets it, and continues. A failure of that agent is an outcome, not an exception.
-        Raises `SessionNotWaiting` if it does not wait for a person, and `SessionNotFound`. For
-        example::
+        The text becomes the answer of the run. With `give_back` the text goes to the agent that
+        handed the conversation to people, and this agent continues. If that agent fails, the
+        failure is in the outcome; it is not raised. Raises `SessionNotWaiting` if the session is
+        not waiting for a person, and `SessionNotFound`. For example::
 
             result = await controller.answer("customer-42", "We replace it.", by="anna")
         """

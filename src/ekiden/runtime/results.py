@@ -109,7 +109,7 @@ def raise_failure(run: RunState) -> None:
 
 
 class RunResult(Parameterized, Generic[TContext, TOutput]):
-    """The outcome of a run and its work; the session continues from here.
+    """The outcome of a run, and the work of the run. The session can continue from here.
 
     For example::
 
@@ -132,7 +132,8 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def final_output(self) -> TOutput | None:
-        """The answer: text, or an object of the agent's `output_type`; `None` without one."""
+        """The answer: a text, or an object of the agent's `output_type`. `None` if there is no
+        answer."""
         return self.outcome.output if isinstance(self.outcome, Done) else None
 
     @property
@@ -157,10 +158,9 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def warnings(self) -> list[str]:
-        """Errors in your own code that did not end the run: where, and the error.
-
-        An exception in a filter, a hook, `on_handoff`, a guardrail or an aggregator; its traceback
-        is in the log.
+        """Errors in your own code that did not end the run, each with its place. For example, an
+        exception in a filter, a hook, `on_handoff`, a guardrail or an aggregator. The log has the
+        traceback.
         """
         return warnings_of(self._run.events)
 
@@ -179,11 +179,12 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def tool_input_guardrail_results(self) -> list[ToolInputGuardrailResult]:
-        """The decisions of guardrails on tool calls in this run, except one that ended it.
+        """The decisions of guardrails on tool calls in this run. A decision that ended the run is
+        not included.
 
-        Read from the events, so also after a restart: an `output_info` that is not JSON is
-        approximate, and with ``RunConfig(events=False)`` only decisions that allowed a call are
-        here.
+        They are read from the events, so they are available after a restart. An `output_info` that
+        is not JSON is approximate. With ``RunConfig(events=False)`` only decisions that allowed a
+        call are included.
         """
         from ekiden.runtime.guardrails.tool import input_results
 
@@ -191,41 +192,40 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def tool_output_guardrail_results(self) -> list[ToolOutputGuardrailResult]:
-        """The same for tool outputs."""
+        """The decisions of guardrails on tool outputs, as in `tool_input_guardrail_results`."""
         from ekiden.runtime.guardrails.tool import output_results
 
         return output_results(self._run)
 
     @property
     def input_guardrail_results(self) -> list[InputGuardrailResult]:
-        """The results of input guardrails in this run, including one that ended it.
-
-        Read from the events, like `tool_input_guardrail_results`.
+        """The results of input guardrails in this run, including a result that ended it. They are
+        read from the events, like `tool_input_guardrail_results`.
         """
         return input_guardrail_results(self._run)
 
     @property
     def output_guardrail_results(self) -> list[OutputGuardrailResult]:
-        """The same for answers, including those that a model had to repeat."""
+        """The results of output guardrails in this run. Results for rejected answers that the model
+        had to repeat are included."""
         return output_guardrail_results(self._run)
 
     def to_input_list(self) -> list[Item]:
-        """The conversation so far as the last agent sees it: input for another run.
-
-        Content that guardrails blocked is not in it.
+        """The conversation so far, as the last agent sees it. Use it as the input of another run.
+        It does not contain content that guardrails blocked.
         """
         run = self._run
         return view_for_others(run) if has_withheld(run) else list(run.visible)
 
     def final_output_as(self, kind: type[T]) -> T:
-        """The answer, if it is of this type; `TypeError` if not."""
+        """The answer. Raises `TypeError` if it does not have this type."""
         output = self.final_output
         if not isinstance(output, kind):
             raise TypeError(f"the output is {type(output).__name__}, not {kind.__name__}")
         return output
 
     def raise_for_outcome(self) -> Self:
-        """The result itself if there is an answer; otherwise the outcome as an exception."""
+        """Return this result if it has an answer; otherwise raise the outcome as an exception."""
         match self.outcome:
             case Done():
                 return self

@@ -210,7 +210,7 @@ class Runner:
     """
 
     default_config: ClassVar[RunConfig | None] = None
-    """For runs without a configuration."""
+    """The configuration of runs that get no `run_config`."""
 
     @classmethod
     async def run(
@@ -229,12 +229,12 @@ class Runner:
         """Send `input` to the session's active agent, and run to an outcome. A new session starts
         with `starting_agent`.
 
-        The result says how it ended: answered, refused, out of budget. An exception of a model,
-        tool or callback is stored as the session's failure and raised. Without `session` the run is
-        kept in memory only. `to` names the recipient of this message, or ``auto`` for the team's
-        router. `variables` are set in the session together with the message: ``ctx.get`` sees them
-        from the first step. `SessionBusy` when another run has the session (see
-        `RunConfig.on_busy`).
+        The outcome in the result says how the run ended: for example done, refused or out of
+        budget. If a model, tool or callback raises an exception, the exception is stored as the
+        failure of the session, and raised. Without `session` the run is kept only in memory. `to`
+        names the recipient of this message, or ``auto`` for the team's router. `variables` are set
+        in the session together with the message; ``ctx.get`` returns them from the first step on.
+        Raises `SessionBusy` if another run uses the session (see `RunConfig.on_busy`).
         """
         return await _default_runner.run(
             starting_agent,
@@ -262,7 +262,7 @@ class Runner:
         to: str | None = None,
         variables: Mapping[str, Any] | None = None,
     ) -> RunResult[TContext, TOutput]:
-        """`run` for programs without an event loop."""
+        """The same as `run`, for programs without an event loop."""
         return _default_runner.run_sync(
             starting_agent,
             input,
@@ -289,7 +289,8 @@ class Runner:
         to: str | None = None,
         variables: Mapping[str, Any] | None = None,
     ) -> RunResultStreaming[TContext, TOutput]:
-        """`run`, streamed; the run executes while the stream is read."""
+        """The same as `run`, with a stream of events. The run makes progress while you read the
+        stream."""
         return _default_runner.run_streamed(
             starting_agent,
             input,
@@ -313,9 +314,10 @@ class Runner:
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
     ) -> RunResult[TContext, TOutput]:
-        """Resume the session's unfinished run: killed, cancelled, failed or out of budget.
+        """Resume the unfinished run of the session: a run that was killed or cancelled, failed, or
+        ran out of budget.
 
-        Stored steps are not repeated. `UserError` if there is nothing to resume.
+        Stored steps are not repeated. Raises `UserError` if the session has no unfinished run.
         """
         return await _default_runner.resume(
             team,
@@ -338,13 +340,13 @@ class Runner:
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
     ) -> RunResult[TContext, TOutput]:
-        """Wait until the session's questions are answered, and run it to an outcome.
+        """Wait until the questions of the session are answered, then run the session to an outcome.
 
-        That may take days: only this call is kept in memory, and another process can make it again.
-        If another process, such as a worker, continues the session, the call waits for that; the
-        result is then read from the store, and a failure is its outcome, not an exception.
-        `TimeoutError` if there is no answer for `timeout_s`; the session is unchanged. `UserError`
-        if it does not wait::
+        This may take days. Only this call is in memory: after a restart, another process can call
+        it again. If another process, such as a worker, continues the session, the call waits for
+        that process and reads the result from the store. A failure is then the outcome of the
+        result; it is not raised. Raises `TimeoutError` if there is no answer within `timeout_s`;
+        the session does not change. Raises `UserError` if the session is not waiting::
 
             result = await Runner.run(desk, "May I have a discount?", session=session)
             if isinstance(result.outcome, Waiting):

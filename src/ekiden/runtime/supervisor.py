@@ -32,8 +32,8 @@ from ekiden.storage.memory import MemoryStore
 class Supervisor(Agent[TContext]):
     """An agent that splits a request into tasks for other agents, and combines their results.
 
-    It can get handoffs, requests and queries like any other agent. It splits and summarises with
-    its model, or without one by the agents' `triggers`::
+    It can get handoffs, requests and queries like any other agent. It uses its model to split the
+    request and to summarise the results. Without a model it uses the `triggers` of the agents::
 
         desk = Supervisor("desk", agents=[weather, finance, travel, general])
         state = await desk.run("Is it warm in Kyoto, and what are 100 euros in yen?")
@@ -46,7 +46,7 @@ class Supervisor(Agent[TContext]):
 
         Supervisor("desk", agents=[weather, general], decomposer=each_line)
 
-    See `PlanSettings` for the settings; `task_budget` is its `budget`.
+    The settings are those of `PlanSettings`; `task_budget` sets its `budget`.
     """
 
     @checked_arguments
@@ -97,8 +97,8 @@ class Supervisor(Agent[TContext]):
     ) -> MultiAgentState:
         """Split `text`, run the tasks, and return the final state of the plan.
 
-        `state.error` says why there is no answer, `state.phase` is ``executing`` if it waits for
-        people. Without `session` it is kept in memory only.
+        If there is no answer, `state.error` says why. If the plan waits for people, `state.phase`
+        is ``executing``. Without `session` the plan is kept only in memory.
         """
         if session is None:
             session = Session(store=MemoryStore())
@@ -108,7 +108,8 @@ class Supervisor(Agent[TContext]):
         return await plan_state(session.store, session.session_id)
 
     def clone(self, **changes: Any) -> Supervisor[TContext]:
-        """A copy with some fields changed; lists that are not given are shared."""
+        """A copy with some fields changed. Lists that you do not pass are shared with the
+        original."""
         other = copy(self)
         for name, value in changes.items():
             if name == "run" or not hasattr(self, name):

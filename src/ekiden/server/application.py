@@ -148,7 +148,8 @@ def _told(status: int, problem: dict[str, Any]) -> tuple[int, Mapping[str, Any]]
 def create_app(
     service: Service, config: ServerConfig | None = None, *, gate: Authorizer | None = None
 ) -> FastAPI:
-    """The ASGI application over `service`, which is opened and closed with it."""
+    """The ASGI application for `service`. The application opens the service at its start, and
+    closes it at its end."""
     return application(Lifespan(service, config or ServerConfig()), gate=gate)
 
 

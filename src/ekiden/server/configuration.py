@@ -13,7 +13,7 @@ from ekiden.project.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """The configuration of a server; every default is safe.
+    """The configuration of a server; all defaults are safe.
 
     For example::
 
@@ -21,44 +21,45 @@ class ServerConfig:
     """
 
     host: str = "127.0.0.1"
-    """The address to listen on. Only on the loopback address, and while no key exists, requests
-    without a key are accepted."""
+    """The address to listen on. Requests without a key are accepted only on the loopback address,
+    and only while no key exists."""
     port: int = 8321
     hosts: Sequence[str] = ()
-    """The accepted host names (`Host`), besides those of the loopback address: names, patterns such
-    as ``*.example.com``, and networks such as ``10.0.0.0/8``."""
+    """The accepted values of the `Host` header, in addition to those of the loopback address:
+    names, patterns such as ``*.example.com``, and networks such as ``10.0.0.0/8``."""
     origins: Sequence[str] = ()
-    """Pages of other origins that may call it, such as ``https://desk.example.com``."""
+    """Other origins whose pages may call the server, such as ``https://desk.example.com``."""
     allow_local: bool = True
-    """Whether callers on the loopback address need no key where no key exists."""
+    """Whether callers on the loopback address may omit the key while no key exists."""
     max_body: int = 10_000_000
-    """The longest body of a request that is read, in bytes."""
+    """The maximum size of a request body, in bytes."""
     rate: float = 50.0
-    """Requests a second for one key on average; 0 is no limit, for wrong keys too."""
+    """The average number of requests per second for one key. 0: no limit, also for wrong keys."""
     burst: int = 200
-    """Requests that a key may make at once."""
+    """The maximum number of requests in a burst from one key."""
     wrong_keys: int = 30
-    """Wrong keys that one address may send in a minute; 0 is no limit."""
+    """The maximum number of wrong keys from one address per minute; 0: no limit."""
     max_requests: int = 10_000
-    """Concurrent requests, without streams."""
+    """The maximum number of concurrent requests, without streams."""
     max_streams: int = 5000
-    """Concurrent SSE streams and WebSockets."""
+    """The maximum number of concurrent SSE streams and WebSockets."""
     max_key_requests: int = 0
-    """Concurrent requests of one key; 0 is a quarter of `max_requests`, but at least 50."""
+    """The maximum number of concurrent requests of one key. 0: a quarter of `max_requests`, but at
+    least 50."""
     max_key_streams: int = 0
-    """Concurrent streams and WebSockets of one key; 0 is a quarter of `max_streams`, but at least
-    50."""
+    """The maximum number of concurrent streams and WebSockets of one key. 0: a quarter of
+    `max_streams`, but at least 50."""
     max_connections: int = 20_000
-    """Concurrent connections; fewer if the process limit is lower."""
+    """The maximum number of concurrent connections; lower if the process limit is lower."""
     heartbeat_s: float = 15.0
     """Seconds without an event after which a stream sends a heartbeat."""
     wait_s: float = 55.0
-    """How long a request waits for the end of a run."""
+    """The maximum time that a request waits for the end of a run."""
 
     console: bool = True
     """Whether the console is served at `/`."""
     static: Path | None = None
-    """The folder of the console's files; `None` is the package's own."""
+    """The folder with the files of the console; `None`: the folder of the package."""
 
     @property
     def key_requests(self) -> int:

@@ -87,10 +87,11 @@ def cost_report(
     *,
     by: Sequence[CostKey] = ("agent", "model"),
 ) -> CostReport:
-    """Usage and cost of the model calls among `events`, including those of routers.
+    """The usage and cost of the model calls in `events`, including model calls of routers.
 
-    `prices` win; for other models the price list of the extra `prices` gives the price at the time
-    of the call, in US dollars. `UserError` for an unknown key. For example::
+    The given `prices` come first. For other models the price list of the extra `prices` has the
+    price at the time of the call, in US dollars. Raises `UserError` for an unknown key. For
+    example::
 
         report = cost_report(await session.events())
         print(report.total.usage.tokens, report.total.cost)

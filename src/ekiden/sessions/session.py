@@ -95,8 +95,8 @@ async def _event(
 class Session:
     """A conversation in a store, to pass as ``session=`` to a run.
 
-    Without an id it is a new one. The session is created by its first run. The agent that has the
-    conversation is part of it: the next message goes to that agent::
+    Without an id the session is new. Its first run creates it in the store. The session stores its
+    active agent: the next message goes to that agent::
 
         store = SqliteStore("desk.db")
         session = Session("customer-42", store=store)
@@ -113,8 +113,8 @@ class Session:
         correlation_id: str | None = None,
         priority: int | str = "normal",
     ) -> None:
-        """`priority` is what a new session is created with: ``low``, ``normal``, ``high`` or
-        ``urgent``, or 1 to 4. Workers take the more important ones first."""
+        """`priority` is the priority of a new session: ``low``, ``normal``, ``high`` or ``urgent``,
+        or 1 to 4. Workers take sessions with a higher priority first."""
         if session_id is None:
             session_id = new_id("ses")
         elif not isinstance(session_id, str):
@@ -147,7 +147,7 @@ class Session:
         )
 
     async def row(self) -> SessionRow:
-        """The stored row; `SessionNotFound` before the first run."""
+        """The stored row. Raises `SessionNotFound` before the first run."""
         await self.store.open()
         return await self.store.get(self.session_id)
 
@@ -157,16 +157,14 @@ class Session:
         return await self.store.events(self.session_id, after=after)
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
-        """The current conversation; with `limit` its last items."""
+        """The items of the current conversation; with `limit` only the last ones."""
         await self.store.open()
         items = conversation(await self.store.events(self.session_id, with_items=True))
         return items if limit is None else items[max(len(items) - limit, 0) :]
 
     async def state(self, at: int | None = None) -> SessionState:
-        """The session's state, now or after event number `at`; `SessionNotFound`, and `UserError`
-        if it has no such event.
-
-        It is a copy: use `ekiden.update_state` for changes.
+        """A copy of the session's state, now or after event number `at`. Use `ekiden.update_state`
+        to change the state. Raises `SessionNotFound`, and `UserError` if the event does not exist.
         """
         row = await self.row()
         events = await self.store.events(self.session_id, limit=row.seq)
@@ -179,16 +177,16 @@ class Session:
         return state_at(events, at, now=row.variables)
 
     async def info(self) -> SessionInfo:
-        """The agents that had the session and its usage; `SessionNotFound`."""
+        """The agents that had the session, and its usage. Raises `SessionNotFound`."""
         row = await self.row()
         return session_info(row, await self.store.events(self.session_id, limit=row.seq))
 
     async def add_items(self, items: Iterable[Any]) -> None:
-        """Add items to the session without running it: a person's text, or items in the models'
-        format.
+        """Add items to the session without running it: a text of a person, or items in the format
+        of the OpenAI Responses API.
 
-        A missing session is created; it gets its agent with its first run. Raises `SessionBusy`
-        while it is running, and `UserError` while a run is unfinished.
+        A missing session is created; its first run sets its agent. Raises `SessionBusy` if the
+        session is running, and `UserError` if it has an unfinished run.
         """
         given = (items,) if isinstance(items, str) else items
         said = read_items(
@@ -200,19 +198,19 @@ class Session:
     async def pop_item(self) -> Item | None:
         """Remove the last item of the conversation, and return it; `None` if there is none.
 
-        Its event stays on record. Raises as `add_items` does.
+        Its event stays in the store. Raises the same errors as `add_items`.
         """
         return await take_last_item(self.store, self.draft(""))
 
     async def clear_session(self) -> None:
-        """Delete everything, as `delete` does; a missing session is ignored."""
+        """The same as `delete`, but a missing session is not an error."""
         with suppress(SessionNotFound):
             await self.delete()
 
     async def delete(self) -> None:
-        """Delete the stored session; `SessionNotFound`, `SessionBusy`.
+        """Delete the stored session. Raises `SessionNotFound` and `SessionBusy`.
 
-        Its questions, and agents that wait for its answer, are not affected.
-        `ekiden.runtime.history.deletion.delete_session` ends these too.
+        This does not withdraw its questions, and agents that wait for its answer keep waiting. Use
+        `ekiden.runtime.history.deletion.delete_session` to end these too.
         """
         await delete_with_texts(self.store, await self.row())

@@ -102,22 +102,22 @@ class SessionStore(Protocol):
     """Sessions as rows."""
 
     async def create(self, new: NewSession) -> None:
-        """Store a new session; `SessionExists` if the id is taken."""
+        """Store a new session. Raises `SessionExists` if the id is taken."""
         ...
 
     async def get(self, session_id: str) -> SessionRow:
-        """The row; `SessionNotFound` if there is none."""
+        """The row of the session. Raises `SessionNotFound`."""
         ...
 
     async def list(
         self, where: SessionFilter = SessionFilter(), *, limit: int = 50, cursor: str | None = None
     ) -> SessionPage:
-        """One page, newest first by creation; a malformed cursor is `UserError`."""
+        """One page of sessions, the newest first. Raises `UserError` for a malformed cursor."""
         ...
 
     async def delete(self, session_id: str) -> None:
-        """Remove the session with its events and steps; `SessionNotFound`, or `SessionBusy` while
-        it has a live lease."""
+        """Remove the session with its events and steps. Raises `SessionNotFound`, and `SessionBusy`
+        while the session has a live lease."""
         ...
 
 
@@ -127,49 +127,50 @@ class LeaseStore(Protocol):
     async def claim(
         self, session_id: str, *, owner: str, lease_s: float, create: NewSession | None = None
     ) -> tuple[Claim, SessionRow]:
-        """Claim the session: `SessionBusy` while any owner, even this one, has a live lease.
+        """Claim the session. Raises `SessionBusy` while any owner, even this one, has a live lease.
 
-        With `create` a session that does not exist is made first, in the same transaction;
-        without it that is `SessionNotFound`.
+        With `create` a missing session is created in the same transaction. Otherwise a missing
+        session raises `SessionNotFound`.
         """
         ...
 
     async def claim_next(
         self, *, owner: str, lease_s: float, agents: Collection[str] | None = None
     ) -> tuple[Claim, SessionRow] | None:
-        """Take the `ready` session without a live lease that has waited longest, or `None`.
+        """Claim the `ready` session that has waited longest and has no live lease; `None` if there
+        is none.
 
-        With `agents`, only sessions that one of these agents has.
+        With `agents`, only sessions of these agents are claimed.
         """
         ...
 
     async def renew(self, claims: Sequence[Claim]) -> Sequence[Claim]:
-        """Extend the leases; gives back the claims that are lost."""
+        """Extend the leases; returns the claims that are lost."""
         ...
 
     async def release(self, claim: Claim) -> None:
-        """Give the session up; harmless if it was lost already."""
+        """Release the session; does nothing if the claim is already lost."""
         ...
 
     async def wait_for_change(
         self, timeout_s: float, *, about: Collection[str] | None = None
     ) -> None:
-        """Return soon after anybody changed anything, or after the time-out: a hint, never a
-        promise; may return early.
+        """Return soon after a change in the store, or after the timeout. This is only a hint: the
+        call may return early.
 
-        With `about`, changes of documents in these collections are enough, and with `MESSAGES`
-        among them those of messages.
+        With `about`, the call may wait only for changes of documents in these collections. If
+        `about` contains `MESSAGES`, changes of messages count too.
         """
         ...
 
     async def wait_for_ready(
         self, agents: Collection[str], timeout_s: float, *, has_room: Callable[[], bool]
     ) -> None:
-        """Return when `claim_next` may find a session of these agents: one was released, or a
-        lease expired. A hint, as `wait_for_change`.
+        """Return when `claim_next` may find a session of these agents: a session was released, or a
+        lease expired. This is only a hint, as with `wait_for_change`.
 
-        As many waiting processes are woken as there are sessions; processes for which `has_room`
-        returns false are skipped. Only one task of a process may wait.
+        For each ready session one waiting process is woken. Processes whose `has_room` returns
+        false are skipped. Only one task of a process may wait.
         """
         ...
 
@@ -178,8 +179,8 @@ class Journal(Protocol):
     """What happened in a session."""
 
     def commit(self, claim: Claim, commit: Commit) -> Awaitable[None]:
-        """Store one step; `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull`, and
-        `UserError` for what is not JSON, change nothing."""
+        """Store one step. Raises `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull`, and
+        `UserError` for values that are not JSON; then nothing is changed."""
         ...
 
     async def events(
@@ -192,7 +193,7 @@ class Journal(Protocol):
     ) -> Sequence[Event]:
         """The events numbered above `after`, in order; empty if there is no such session.
 
-        `with_items`: only those that carry items or take some back, which is all it takes to read a
+        With `with_items` only the events that add or remove items; these are enough to read the
         conversation.
         """
         ...
@@ -200,42 +201,43 @@ class Journal(Protocol):
     async def digests(
         self, session_id: str, *, after: int = 0, limit: int = 1000
     ) -> Sequence[EventDigest]:
-        """What is stored of the events numbered above `after`, as digests, in order.
+        """The digests of the stored events numbered above `after`, in order.
 
-        Empty if there is no such session, or if the store keeps nothing that could be changed
-        behind its back.
+        Empty if the session does not exist, or if no other program could change the data of this
+        store.
         """
         ...
 
     async def find_events(
         self, where: EventFilter = EventFilter(), *, limit: int = 100, cursor: str | None = None
     ) -> EventPage:
-        """One page of the events of all sessions, ordered by time, then by their session's
-        creation, then by number; a malformed cursor or a limit below 1 is `UserError`.
+        """One page of the events of all sessions, ordered by time, then by creation of the session,
+        then by number. Raises `UserError` for a malformed cursor or a limit below 1.
 
         A page begins after the last event of the previous page, even if events were written or
-        deleted meanwhile: no event is shown twice, and no event that existed all the time is
-        missing.
+        deleted meanwhile: no event appears twice, and no event is missing that existed during the
+        whole time.
         """
         ...
 
     async def feed(self, *, after: str | None = None, limit: int = 100) -> EventPage:
-        """The events of all sessions and of none, in the order in which they became visible.
+        """The events of all sessions, and events without a session, in the order in which they
+        became visible.
 
         Begins after the event with the cursor `after`, or with the first one. A reader that
         continues from the cursor of its last event sees every event once: an event that is
-        committed later never gets a place before an event that was shown. `next_cursor` is the
-        cursor of the last event, or `after` without events. A malformed cursor or a limit below 1
-        is `UserError`.
+        committed later never appears before an event that was already returned. `next_cursor` is
+        the cursor of the last event, or `after` if there are no events. Raises `UserError` for a
+        malformed cursor or a limit below 1.
         """
         ...
 
     async def feed_end(self) -> str:
-        """The cursor after the last event there is."""
+        """The cursor after the last stored event."""
         ...
 
     async def steps(self, session_id: str, *, prefix: str = "") -> Mapping[str, Any]:
-        """The remembered results whose key begins with `prefix`."""
+        """The stored results of steps whose key begins with `prefix`."""
         ...
 
 
@@ -249,7 +251,7 @@ class DocumentStore(Protocol):
     async def write_documents(
         self, writes: Sequence[DocumentWrite], *, silently: bool = False
     ) -> None:
-        """All of them or none; `StaleDocument` if a version is not as expected.
+        """Write all documents or none. Raises `StaleDocument` if a version is not the expected one.
 
         `silently`: do not wake tasks that wait for changes.
         """
@@ -258,15 +260,16 @@ class DocumentStore(Protocol):
     async def list_documents(
         self, collection: str, *, prefix: str = "", after: str = "", limit: int = 100
     ) -> Sequence[Document]:
-        """Documents by key, those above `after`."""
+        """Documents with keys above `after`, ordered by key."""
         ...
 
 
 class QueueStore(Protocol):
-    """Durable queues: at least once, in order of priority and age."""
+    """Durable queues. Each message is delivered at least once, in order of priority and age."""
 
     async def put_messages(self, messages: Sequence[QueuePut]) -> Sequence[PutReceipt]:
-        """Store them, all or none; `QueueFull`. With `taken_by`, as taken already."""
+        """Store all messages or none. Raises `QueueFull`. A message with `taken_by` is stored as
+        already taken."""
         ...
 
     async def take_messages(
@@ -278,40 +281,44 @@ class QueueStore(Protocol):
         limit: int = 1,
         oldest_first: bool = False,
     ) -> Sequence[QueueMessage]:
-        """The next open messages that are due and not leased; by priority and age, or by age alone.
-        Messages whose `ttl_s` is over become `expired` and are not returned."""
+        """Take the next open messages that are due and not leased, ordered by priority and age, or
+        only by age. Messages whose `ttl_s` has passed become `expired` and are not returned."""
         ...
 
     async def settle_messages(self, settles: Sequence[MessageSettle]) -> Sequence[Settled]:
-        """Bring messages to their end, all in one transaction."""
+        """Set the final state of all these messages, in one transaction."""
         ...
 
     async def find_messages(
         self, where: MessageFilter = MessageFilter(), *, after: int = 0, limit: int = 100
     ) -> Sequence[StoredMessage]:
-        """Messages by `id`, those above `after`."""
+        """Messages with an `id` above `after`, ordered by `id`."""
         ...
 
     async def requeue_messages(self, keys: Collection[str]) -> int:
-        """Make `dead` or `expired` messages open again, as if never delivered; returns how many.
+        """Make `dead` or `expired` messages open again, as if they were never delivered; returns
+        their number.
 
-        They no longer have a `ttl_s`, and no session waits for them: their end was reported."""
+        The messages no longer have a `ttl_s`. No session waits for them, because their end was
+        already reported."""
         ...
 
     async def prune_messages(self, *, before_us: int, limit: int = 1000) -> int:
-        """Remove messages settled before that microsecond (`dead` ones too); how many."""
+        """Remove messages that were settled before this time, including `dead` ones; returns their
+        number."""
         ...
 
     async def ack_message(self, message: QueueMessage) -> bool:
-        """Remove it; `False` if another owner has it by now."""
+        """Remove the message. Returns `False` if another owner has taken it."""
         ...
 
     async def release_message(self, message: QueueMessage, *, delay_s: float = 0.0) -> bool:
-        """Put it back for another try; `False` as with `ack_message`."""
+        """Put the message back for another attempt. Returns `False` if another owner has taken
+        it."""
         ...
 
     async def queue_depth(self, queue: str) -> int:
-        """How many open messages it holds, taken ones included."""
+        """The number of open messages in the queue, including taken ones."""
         ...
 
 
@@ -326,7 +333,7 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
 
     @property
     def url(self) -> str:
-        """Its address, for messages; without any password."""
+        """The address of the store, for messages to people; without a password."""
         ...
 
     @property
@@ -335,20 +342,18 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
         ...
 
     async def open(self) -> None:
-        """Connect and migrate; a second call does nothing. `StoreTooNew`, `StoreTooOld`,
+        """Connect and migrate; a second call does nothing. Raises `StoreTooNew`, `StoreTooOld`,
         `MigrationChanged`, `EngineTooOld`, `StoreUnavailable`, and `StoreUnfinished` for an
-        incomplete copy.
-
-        A store that was closed is usable again. `Session` and `Runner` open the store that they
-        are given, so a run with a closed store opens it.
+        incomplete copy. You can open a closed store again. `Session` and `Runner` open their store,
+        even if it was closed before.
         """
         ...
 
     async def close(self) -> None:
         """Flush and disconnect; a second call does nothing.
 
-        Calls that wait for a change return. A current call finishes or raises `StoreUnavailable`;
-        every later one raises `StoreUnavailable` until the store is opened again.
+        Calls that wait for a change return. Other current calls finish or raise `StoreUnavailable`.
+        Later calls raise `StoreUnavailable` until the store is opened again.
         """
         ...
 
@@ -362,17 +367,17 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
         ...
 
     async def now_us(self) -> int:
-        """Microseconds since 1970 on the store's own clock, for deadlines: it is the same for all
-        processes and does not jump with a process's wall clock."""
+        """The time in microseconds since 1970 on the clock of the store, for deadlines. All
+        processes see the same clock, and it does not jump with the wall clock of a process."""
         ...
 
     async def check_writable(self) -> None:
-        """Write something without effect, as durably as a commit: `StoreReadOnly`,
-        `StoreUnavailable`."""
+        """Make a durable write without effect, to check that commits are possible. Raises
+        `StoreReadOnly` and `StoreUnavailable`."""
         ...
 
     async def info(self) -> Mapping[str, Any]:
-        """`engine`, `version`, `format` and the counts `sessions` and `events`, for `ekiden
-        doctor`; a back end may add more. The time does not depend on the store's size: `estimated`
-        names the counts that are estimates."""
+        """Facts for `ekiden doctor`: `engine`, `version`, `format` and the counts `sessions` and
+        `events`. A back end may add more. A large store takes no longer, because counts may be
+        estimates; `estimated` names these."""
         ...

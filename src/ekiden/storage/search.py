@@ -65,25 +65,27 @@ class SearchHit:
 
 
 class SearchStore(Protocol):
-    """Entries by space and key.
+    """Searchable entries, identified by space and key.
 
-    Words are found without regard to case; a word of a script that does not part words (Chinese,
-    Japanese, Thai …) is found wherever it stands. A space that has nothing is not an error.
+    The search for words ignores case. In scripts without spaces between words (Chinese, Japanese,
+    Thai …) a word is found at any position. A space without entries is not an error.
     """
 
     async def put_entries(self, entries: Sequence[SearchEntry]) -> None:
-        """Store them, all or none, in the place of those with the same space and key.
+        """Store all entries or none. They replace entries with the same space and key.
 
-        `UserError` for a body that is not JSON, an empty space or key, and a vector without a
-        model, of another length than those of its model, or with what is no finite number.
+        Raises `UserError` for a body that is not JSON, and for an empty space or key. Also raises
+        it for a vector without a model, with a wrong length for its model, or with a value that is
+        not a finite number.
         """
         ...
 
     async def put_vectors(self, entries: Sequence[SearchEntry]) -> Sequence[str]:
-        """Give entries that were found the vectors that they carry now, and change nothing else.
+        """Store the vectors of these existing entries, and change nothing else.
 
-        One that was removed, or whose text was changed, since it was found is left out. Gives the
-        keys of the others, in order. `UserError` as for `put_entries`.
+        An entry is skipped if it was removed, or if its text has changed since it was read. Returns
+        the keys of the other entries, in order. Raises `UserError` in the same cases as
+        `put_entries`.
         """
         ...
 
@@ -96,23 +98,23 @@ class SearchStore(Protocol):
         not_of_model: str | None = None,
         limit: int = 100,
     ) -> Sequence[SearchEntry]:
-        """Entries by key, those above `after`; with `keys` only these; with `not_of_model` only
-        those without a vector of that model."""
+        """Entries with keys above `after`, ordered by key. With `keys` only entries with these
+        keys; with `not_of_model` only entries without a vector of that model."""
         ...
 
     async def delete_entries(self, space: str, *, keys: Collection[str] | None = None) -> int:
-        """Remove these, or all of the space; how many there were."""
+        """Remove the entries with these keys, or all entries of the space; returns their number."""
         ...
 
     async def search_text(self, space: str, query: str, *, limit: int = 10) -> Sequence[SearchHit]:
-        """Entries with words of the question, the best first; none for a question without words. A
-        question has no special syntax."""
+        """Entries that contain words of the query, best match first. A query without words finds
+        nothing. A query has no special syntax."""
         ...
 
     async def search_vectors(
         self, space: str, vector: Sequence[float], *, model: str, limit: int = 10
     ) -> Sequence[SearchHit]:
-        """The nearest entries with a vector of this model, the nearest first."""
+        """The entries with the most similar vectors of this model, most similar first."""
         ...
 
 

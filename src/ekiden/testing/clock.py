@@ -12,7 +12,7 @@ _START_US = 1_700_000_000_000_000
 
 
 class ManualClock:
-    """A `Clock` that moves only with `advance`, which wakes due sleepers.
+    """A `Clock` that moves only when you call `advance`.
 
     Use it from the thread of the event loop.
     """
@@ -31,7 +31,7 @@ class ManualClock:
         return self._elapsed_us / 1e6
 
     def advance(self, seconds: float) -> None:
-        """Let time pass: both clocks move, and due sleepers wake."""
+        """Let time pass: the wall clock and the monotonic clock move, and due sleepers wake."""
         if seconds < 0:
             raise UserError("time does not run backwards; use jump() to set the wall clock back")
         moved_us = round(seconds * 1e6)
@@ -47,7 +47,7 @@ class ManualClock:
         self._now_us += round(seconds * 1e6)
 
     async def sleep(self, seconds: float) -> None:
-        """Return once `advance` has let this much time pass."""
+        """Sleep until `advance` has moved the clock by this time."""
         if seconds <= 0:
             await asyncio.sleep(0)
             return

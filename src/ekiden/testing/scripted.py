@@ -137,7 +137,7 @@ class ScriptedModel:
         assert model.calls[0].input[-1]["content"] == "where is it?"
 
     Steps are played in the order of the calls, from any agent. Leaving the ``with`` block checks
-    that all were used. For a script that must continue in another process, after a crash, use a
+    that all were used. If the script must continue in another process after a crash, use a
     function: ``ScriptedModel(respond=fn)`` calls ``fn(request)`` for every step, and keeps no
     state.
     """
@@ -151,9 +151,9 @@ class ScriptedModel:
         clock: ManualClock | None = None,
         record: bool = True,
     ) -> None:
-        """`usage` is counted for each answer that says no other; `clock` is what `delay` waits on.
-
-        ``record=False`` keeps no calls, for long measurements.
+        """`usage` is the usage of each answer that has no usage of its own. `delay` steps wait on
+        `clock`. With ``record=False`` the model does not record its calls; use this for long
+        measurements.
         """
         self.calls: list[RecordedCall] = []
         self._script = respond
@@ -171,7 +171,7 @@ class ScriptedModel:
             self.extend(steps)
 
     def enqueue(self, step: StepLike) -> None:
-        """Add one step; a list is one answer of several items."""
+        """Add one step. A list is one answer with several items."""
         if self._script is not None:
             raise UserError("this model's script is a function: it has no steps to add to")
         self._steps.append(to_step(step))
@@ -191,7 +191,7 @@ class ScriptedModel:
         await watcher
 
     async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Play the next step; `UnexpectedModelCall` when there is none."""
+        """Play the next step. Raises `UnexpectedModelCall` if no step is left."""
         self._note(request)
         number = self._asked
         step = await self._next(request)
@@ -375,9 +375,9 @@ class ScriptedRunner:
         assert runner.tasks[0].agent == "desk"
 
     Steps are played in the order of the tasks. A repeated task with the same idempotency key gets
-    the first reply and plays no step, as required of every runner. If the first attempt raised or
-    was cancelled, the repeat plays the next step. Leaving the ``with`` block checks that all steps
-    were used.
+    the first reply and plays no step. Every runner must work like this. If the first attempt raised
+    or was cancelled, the repeat plays the next step. Leaving the ``with`` block checks that all
+    steps were used.
     """
 
     def __init__(self, steps: Iterable[TaskStep] = ()) -> None:
@@ -390,7 +390,7 @@ class ScriptedRunner:
         self._news = asyncio.Condition()
 
     async def run_task(self, task: RemoteTask) -> AgentReply:
-        """Play the next step; `UnexpectedTask` when there is none."""
+        """Play the next step. Raises `UnexpectedTask` if no step is left."""
         async with self._news:
             self.tasks.append(task)
             self._news.notify_all()

@@ -100,7 +100,7 @@ def say(text: str, *, usage: Usage | None = None) -> Answer:
 
 
 def call(tool: str, /, call_id: str | None = None, **arguments: Any) -> Answer:
-    """The model calls a tool; put several into one list for parallel calls."""
+    """The model calls a tool. For parallel calls, put several calls into one list."""
     item: Item = {"type": "function_call", "name": tool, "arguments": dumps(arguments)}
     if call_id is not None:
         item["call_id"] = call_id
@@ -108,29 +108,28 @@ def call(tool: str, /, call_id: str | None = None, **arguments: Any) -> Answer:
 
 
 def transfer(to: Any, /, call_id: str | None = None, **arguments: Any) -> Answer:
-    """The model makes a handoff: `to` is an agent or its name, a `Handoff` or the name of its
-    tool."""
+    """The model requests a handoff. `to` is an agent, the name of an agent, a `Handoff`, or the
+    name of a handoff tool."""
     name = to if isinstance(to, str) else getattr(to, "tool_name", None) or to.name
     return replace(call(name, call_id, **arguments), transfers=frozenset({0}))
 
 
 def fail(error: BaseException | type[BaseException]) -> Failure:
-    """The call raises `error`."""
+    """The model call raises `error`."""
     return Failure(error=error() if isinstance(error, type) else error)
 
 
 def delay(
     until: float | asyncio.Event, step: StepLike, *, clock: ManualClock | None = None
 ) -> Delayed:
-    """Delay the step until an event, or by seconds on `clock` or on the model's clock.
-
-    Without a clock it takes real time.
+    """Delay the step until an event, or by a number of seconds on `clock` or on the clock of the
+    model. Without a clock the delay takes real time.
     """
     return Delayed(until=until, step=to_step(step), clock=clock)
 
 
 def hang() -> Hang:
-    """The model never answers: for time-outs and cancellation."""
+    """The model never answers. Use it to test timeouts and cancellation."""
     return Hang()
 
 
@@ -142,8 +141,8 @@ def crash() -> Crash:
 def stream(step: StepLike, *, chunks: int | Sequence[str]) -> Streamed:
     """Stream the step: in this number of `chunks`, or in exactly these pieces.
 
-    With given pieces the step may be of any kind: ``stream(fail(error), chunks=["half an ans"])``
-    breaks off in the middle.
+    With given pieces you can use any step: ``stream(fail(error), chunks=["half an ans"])`` fails in
+    the middle of the answer.
     """
     if not isinstance(chunks, int):
         chunks = tuple(chunks)

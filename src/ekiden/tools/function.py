@@ -150,7 +150,7 @@ def function_tool(
     tool_input_guardrails: list[ToolInputGuardrail[Any]] | None = None,
     tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None = None,
 ) -> Any:
-    """Make a tool of a function; a decorator, with or without arguments::
+    """Turn a function into a tool. Use it as a decorator, with or without arguments::
 
         @function_tool
         async def refund(ctx: ToolContext[Shop], order: str, cents: int = 0) -> str:
@@ -164,13 +164,14 @@ def function_tool(
 
     The schema comes from the signature (a first parameter annotated with `RunContextWrapper` or
     `ToolContext` is not part of it) and from the docstring in Google, NumPy or Sphinx style. An
-    async function runs on the event loop, any other in a thread with the same context variables.
-    `timeout` is in seconds: an async function is then cancelled; a thread cannot be, and its result
-    is ignored. `failure_error_function` makes the text that the model gets for a failure; with
-    `None` a failure ends the run. ``strict_mode=False`` allows parameters with free keys, such as
-    ``dict``. With `confirmation`, or `needs_approval`, every call needs human approval; `True`
-    means the defaults of `Confirmation`. `tool_description` is short for `description_override`.
-    Guardrails run before the call (after the approval), and before the model sees the result.
+    async function runs on the event loop; a sync function runs in a thread with the same context
+    variables. After `timeout` seconds an async function is cancelled. A thread cannot be cancelled;
+    its result is ignored. `failure_error_function` makes the text that the model gets after a
+    failure. If it is `None`, a failure ends the run. ``strict_mode=False`` allows parameters with
+    free keys, such as ``dict``. With `confirmation`, or `needs_approval`, every call needs human
+    approval; `True` means the defaults of `Confirmation`. `tool_description` is short for
+    `description_override`. Guardrails run before the call (after the approval), and before the
+    model sees the result.
 
     Raises `UserError`, with the reason, if the function cannot be a tool.
     """

@@ -266,10 +266,12 @@ def setup_logging(
     stream: TextIO | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> logging.Handler:
-    """Write the log of this process to `stream` (standard error); a second call starts again.
+    """Write the log of this process to `stream`, by default standard error. A second call replaces
+    the first setup.
 
-    `level` is for ``ekiden``, `others` for all other loggers. Other handlers on the root logger
-    stay. `UserError` for an unknown format or level; then nothing was changed. For example::
+    `level` is the level of the logger ``ekiden``, `others` the level of all other loggers. Other
+    handlers on the root logger stay. Raises `UserError` for an unknown format or level; then
+    nothing is changed. For example::
 
         setup_logging("json", level="INFO")
     """

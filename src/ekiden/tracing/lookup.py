@@ -187,9 +187,10 @@ class TracedSession:
 async def read_trace(
     store: Store, session_id: str, *, children: bool = True, cost: CostOf | None = None
 ) -> Trace:
-    """The trace of a session; with `children` of all sessions that answered it, at any depth.
+    """The trace of a session. With `children` it includes all sessions that answered this session,
+    at any depth.
 
-    `cost` computes the cost of model calls whose events have none. Raises `SessionNotFound`;
+    `cost` computes the cost of model calls whose events have no cost. Raises `SessionNotFound`;
     deleted sessions are left out::
 
         trace = await read_trace(store, "customer-42")

@@ -124,7 +124,7 @@ def checked_arguments(function: F) -> F:
 
 
 class Checked:
-    """Base class of dataclasses whose fields are checked when they are made."""
+    """Base class of dataclasses that check their fields on creation."""
 
     __slots__ = ()
 

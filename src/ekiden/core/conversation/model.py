@@ -204,7 +204,7 @@ def call_ids(items: Iterable[Item]) -> set[str]:
 
 @dataclass(slots=True)
 class Usage:
-    """Token counts of one model call, or of all calls of a run."""
+    """Token counts of one model call, or of all model calls of a run."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -288,7 +288,7 @@ class OutputSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings(Checked):
-    """Settings of the model's answers; `None` leaves it to the provider.
+    """Settings for model calls; with `None` the default of the provider applies.
 
     For example::
 
@@ -306,7 +306,7 @@ class ModelSettings(Checked):
     """Passed to the provider as it is."""
 
     def resolve(self, override: ModelSettings | None) -> ModelSettings:
-        """These settings, overridden by those of `override` that are not `None`."""
+        """A copy of these settings; values of `override` that are not `None` win."""
         if override is None:
             return self
         changes = {f.name: getattr(override, f.name) for f in fields(override)}
@@ -398,8 +398,8 @@ class Model(Protocol):
     def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield any number of deltas, then exactly one `ModelResponse`.
 
-        Raises `ModelError` when the provider fails for good, `ModelBehaviorError` when its answer
-        cannot be parsed. Closing the iterator early cancels the call.
+        Raises `ModelError` when the provider fails permanently, and `ModelBehaviorError` when its
+        answer cannot be parsed. Closing the iterator early cancels the call.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Every error that Ekiden raises on purpose; each has a stable `code` and names a way out.
+"""All errors of Ekiden. Each error has a stable `code`, and its message suggests a next step.
 
 EkidenError
 ├── UserError                     the caller's code or configuration is at fault
@@ -64,8 +64,8 @@ class EkidenError(Exception):
 
     code: ClassVar[str] = "ekiden.error"
     run_data: Any = None
-    """The `RunResult` of the run that the error ended, with its work so far; `None` if it ended no
-    run."""
+    """The `RunResult` of the run that failed with this error, with its work so far. `None` if the
+    error did not end a run."""
 
 
 def error_names(exc: BaseException) -> list[str]:
@@ -81,7 +81,8 @@ class UserError(EkidenError):
 
 
 class UnknownAgent(UserError):
-    """The team does not have the agent that a session or a request names; use one that has it."""
+    """A session or a request names an agent that is not in the team; use a team that has this
+    agent."""
 
     code = "agent.unknown"
 
@@ -93,8 +94,8 @@ class UnknownAgent(UserError):
         refusal: str | None = None,
         handoff_id: str | None = None,
     ) -> None:
-        """`refusal`: the code of a refused handoff from or to the agent; `handoff_id`: of its
-        record."""
+        """`refusal` is the code of a refused handoff from or to the agent; `handoff_id` is the id
+        of its record."""
         listed = ", ".join(sorted(known)[:_LISTED]) or "none"
         more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
         super().__init__(
@@ -151,8 +152,8 @@ class SettingsNotWritten(UserError):
 
 
 class FolderNotTrusted(UserError):
-    """Files of the folder name code, programs, addresses or weaker approval; check the lines in
-    `risks`, then trust the folder."""
+    """Files in the folder name code, programs or addresses, or they weaken approval; check the
+    lines in `risks`, then trust the folder."""
 
     code = "project.not_trusted"
 
@@ -173,8 +174,8 @@ class TrustNotStored(UserError):
 
 
 class UnknownTool(UserError):
-    """A name in `tools.allow` is not registered, built in, in a module or on an MCP server; the
-    message suggests the nearest name."""
+    """A name in `tools.allow` is not a tool: it is not registered, not built in, not in a module
+    and not on an MCP server. The message suggests the nearest name."""
 
     code = "tool.unknown"
 
@@ -199,10 +200,11 @@ class ToolUnusable(UserError):
 
 
 class CallChanged(UserError):
-    """Interrupted code makes a different call on resume; decide in the inbox item `item`, or
-    restore the earlier code.
+    """Code makes a different call after an interruption than before; answer the inbox item `item`,
+    or restore the earlier code.
 
-    `before` is the original call. If the session is stored, a person decides in inbox item `item`.
+    `before` is the original call. `item` is set if the session is stored: a person then decides in
+    this inbox item.
     """
 
     code = "run.call_changed"
@@ -300,8 +302,8 @@ class HandoffSettled(HandoffError):
 
 
 class ModelBehaviorError(EkidenError):
-    """The model gave an unusable answer, or kept requesting what does not exist; change the
-    instructions or the model, and resume."""
+    """The model gave an unusable answer, or repeatedly requested something that does not exist;
+    change the instructions or the model, and resume."""
 
     code = "model.behavior"
 
@@ -334,13 +336,13 @@ class ModelRefused(ModelError):
 
 
 class ToolError(EkidenError):
-    """A tool called with `ctx.call` failed, or its agent is set to fail the run."""
+    """A tool failed: code called it with `ctx.call`, or a failure of this tool ends the run."""
 
     code = "tool.failed"
 
 
 class ToolTimeout(ToolError):
-    """A tool did not return in time; it may have had an effect."""
+    """A tool did not return in time; it may have had side effects."""
 
     code = "tool.timeout"
 
@@ -360,7 +362,7 @@ class McpUnavailable(ToolError):
 
 
 class OutOfBudgetError(EkidenError):
-    """A limit of tokens, seconds or money was reached; the work is kept: resume with a higher
+    """A limit of tokens, seconds or money was reached. The work is kept; resume with a higher
     limit. Raised only by `raise_for_outcome()`."""
 
     code = "run.out_of_budget"
@@ -396,7 +398,7 @@ _LIMITED = {
 
 
 class MaxTurnsExceeded(OutOfBudgetError):
-    """The run reached its limit of model turns; resume it with a higher one."""
+    """The run reached its limit of model turns; resume it with a higher limit."""
 
     code = "run.max_turns"
 
@@ -412,7 +414,7 @@ class SessionError(EkidenError):
 
 
 class SessionNotWaiting(SessionError):
-    """The session does not wait for a person; send it a message, or hand it to people."""
+    """The session is not waiting for a person; send it a message, or hand it to people."""
 
     code = "session.not_waiting"
 
@@ -446,7 +448,7 @@ class SessionExists(SessionError):
 
 
 class SessionBusy(SessionError):
-    """Another run has the session; wait, or use `on_busy="wait"`."""
+    """Another run is using the session; wait, or use `on_busy="wait"`."""
 
     code = "session.busy"
 
@@ -461,7 +463,8 @@ class SessionBusy(SessionError):
 
 
 class LeaseLost(SessionError):
-    """Another process may have the session; nothing was written; run or resume it again."""
+    """Another process may have taken over the session. Nothing was written; run or resume the
+    session again."""
 
     code = "session.lease_lost"
 
@@ -480,11 +483,11 @@ class StoreError(EkidenError):
 
 
 class StoreUnavailable(StoreError):
-    """The database is unreachable, full or fails; acknowledged data is safe; try again."""
+    """The database is unreachable, full or failing. Acknowledged data is safe; try again."""
 
     code = "store.unavailable"
     is_away = False
-    """Whether the database is not connected: it may be starting, or return."""
+    """Whether there is no connection to the database; a later attempt may succeed."""
 
 
 class StoreReadOnly(StoreUnavailable):
@@ -499,7 +502,7 @@ class StoreReadOnly(StoreUnavailable):
 
 
 class StoreEmpty(StoreError):
-    """The file or database has no tables of a store; restore it, or name another."""
+    """The file or database does not contain a store; restore it, or name another one."""
 
     code = "store.empty"
 
@@ -524,7 +527,8 @@ class StoreDamaged(StoreError):
 
 
 class StoreTooNew(StoreError):
-    """A newer Ekiden wrote this store in an incompatible format; upgrade it in every process."""
+    """A newer version of Ekiden wrote this store in an incompatible format; upgrade Ekiden in every
+    process."""
 
     code = "store.too_new"
 
@@ -553,7 +557,7 @@ class StoreTooOld(StoreError):
 
 
 class EngineTooOld(StoreError):
-    """The database engine loses data or lacks a feature; upgrade it."""
+    """The version of the database engine can lose data or lacks a feature; upgrade the engine."""
 
     code = "store.engine_too_old"
 
@@ -574,7 +578,7 @@ class MigrationChanged(StoreError):
 
 
 class StepConflict(StoreError):
-    """The step or event is already stored; it is never stored or computed twice."""
+    """The step or event is already stored; nothing is stored twice."""
 
     code = "store.step_conflict"
 

@@ -226,9 +226,9 @@ def summarise(keep_last: int = 10, max_chars: int = 2_000) -> SyncFilter:
     """Replace everything before the last `keep_last` entries by one message with a summary.
 
     It uses no model: messages, tool calls and outputs are shortened to at most `max_chars`
-    characters. Equal input gives an equal summary. A call with its output counts as one entry.
+    characters. Equal input gives an equal summary. A tool call and its output count as one entry.
     Messages of the roles `system` and `developer` stay, because they would lose their role in a
-    summary. The new summary includes an earlier one. For example::
+    summary. A new summary includes the earlier summary. For example::
 
         handoff(billing, input_filter=redact() | summarise(keep_last=10))
     """

@@ -116,13 +116,15 @@ async def find_handoffs(
     limit: int = 50,
     cursor: str | None = None,
 ) -> HandoffPage:
-    """One page of the handoffs that match `query`, newest first, each once with its current state.
+    """One page of the handoffs that match `query`, newest first. Each handoff appears once, with
+    its current state.
 
-    The first page begins with requests that wait for a running session, newest first; they do not
-    count for the limit. A handoff is ordered by its first event, so it keeps its place, and pages
-    stay consistent. Handoffs that a forked session inherited are listed only if `query` names that
-    session. A malformed cursor and a limit below 1 are `UserError`. Session and time use an index;
-    other filters are applied by reading. For example::
+    The first page begins with the requests that wait for a running session, newest first. These
+    requests do not count for the limit. The first event of a handoff decides its position. So the
+    position does not change, and pages stay consistent. Handoffs that a forked session inherited
+    are listed only if `query` names that session. Raises `UserError` for a malformed cursor and for
+    a limit below 1. Filters by session and time use an index; other filters read the events. For
+    example::
 
         page = await find_handoffs(store, HandoffQuery(agent="billing"), limit=20)
         for record in page.records:

@@ -211,7 +211,7 @@ class Rollback:
 
     key: str
     arguments: Any
-    """As they were registered."""
+    """The arguments that were registered."""
     handoff_id: str
     agent: str
     """The agent whose work is compensated."""
@@ -220,7 +220,7 @@ class Rollback:
     context: Any
     """The caller's own object, as in ``ctx.context``."""
     idempotency_key: str
-    """The same when the compensation is made again: pass it on."""
+    """The same key for every attempt of the compensation; pass it to external systems."""
     epoch: int = 0
     """The fencing token, as in ``ctx.epoch``."""
 

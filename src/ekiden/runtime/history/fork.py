@@ -54,27 +54,27 @@ async def fork_session(
     at_seq: int | None = None,
     new_id: str | None = None,
 ) -> Session:
-    """A new session that continues from an earlier point of `session_id`.
+    """Create a new session that continues from an earlier point of `session_id`.
 
     The point is given in one of two ways:
 
     * `before_seq`: before the message of that event;
-    * `at_seq`: after that event. Everything stored together with it belongs to it: a turn with all
-      outputs of its tools, an answer with the end of its run. `meta["forked_at"]` is the resulting
-      event.
+    * `at_seq`: after that event, and after all events that were stored together with it. For
+      example, a turn is stored with all outputs of its tools, and an answer with the end of its
+      run. `meta["forked_at"]` is the last event that counts.
 
     The original session is unchanged, and may be running. The new one continues as if later events
-    had never happened: the same agent has it, with the same view, variables and unfinished run,
-    which `Runner.resume` continues. Unanswered tool calls are made again, and approvals for them
-    are asked for again: an approval is for one call. "Always" approvals of the original session do
-    not apply. Unconfirmed handoffs count as confirmed. Open queries are asked again; finished tasks
-    of a plan are not repeated. Variables of its user and its app are not copied.
+    had never happened: it has the same agent, view, variables and unfinished run. `Runner.resume`
+    continues the run. Unanswered tool calls are made again, and need a new approval, because an
+    approval is valid for one call. "Always" approvals of the original session do not apply.
+    Unconfirmed handoffs count as confirmed. Open queries are asked again; finished tasks of a plan
+    are not repeated. Variables of its user and its app are not copied.
 
-    Before the first message there is nothing to store: then the first run creates the session, as
-    usual. A crash in between leaves at most an empty session.
+    A fork before the first message stores nothing: the first run creates the session, as usual. A
+    crash during the call leaves at most an empty session.
 
     Raises `SessionNotFound`; `SessionExists` if `new_id` is taken; `UserError` if there is no such
-    event, or its state is unknown, because an older Ekiden stored it. For example::
+    event, or if its state is unknown because an older version of Ekiden stored it. For example::
 
         branch = await fork_session(store, "customer-42", before_seq=7)
         await Runner.run(team, "Let me put it differently.", session=branch)
@@ -238,18 +238,19 @@ class Rewind(Value):
 
 
 async def rewind_session(store: Store, session_id: str, *, to_seq: int) -> Rewind:
-    """Rewind the session to after event `to_seq`, and after the events stored together with it.
+    """Rewind the session to the point after event `to_seq` and the events stored together with it.
 
-    Nothing is deleted: an event records which ones no longer count, and a rewind to before that
-    event undoes the rewind. The session's agent, view, variables and unfinished run are restored,
-    as with `fork_session`; inside an agent that is code, to before its turn. Open questions to
-    people and agents are withdrawn, and approvals for calls that were unanswered at that point are
-    asked for again: an approval is for one call. Earlier "always" approvals still apply. Effects of
-    tools outside are not rolled back. If the process crashes, the session is not rewound, but its
-    questions may already be withdrawn.
+    Nothing is deleted: a new event records which events no longer count. To undo the rewind, rewind
+    to a point before this new event. The session's agent, view, variables and unfinished run are
+    restored, as with `fork_session`. If the point is inside the turn of a code agent, the session
+    is rewound to the point before this turn. Open questions to people and agents are withdrawn.
+    Tool calls that were unanswered at that point need a new approval, because an approval is valid
+    for one call. Earlier "always" approvals still apply. Side effects of tools are not rolled back.
+    If the process crashes during the call, the session is not rewound, but its questions may
+    already be withdrawn.
 
-    Raises `SessionNotFound`, `SessionBusy` while it is running, and `UserError` if there is no such
-    event, or its state is unknown. For example::
+    Raises `SessionNotFound`, `SessionBusy` if the session is running, and `UserError` if the event
+    does not exist or its state is unknown. For example::
 
         print(await rewind_session(store, "customer-42", to_seq=7))
     """

@@ -59,7 +59,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
     """The context of a code agent's function.
 
     The function may be run again after a crash. Results of `call` are stored, and a stored call is
-    not repeated: so make calls in a deterministic order. Everything else in the function must be
+    not repeated. So make calls in a deterministic order. All other code in the function must be
     idempotent::
 
         async def orders(ctx: CodeContext) -> str:
@@ -89,23 +89,23 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
     @property
     def agent(self) -> Agent[Any]:
-        """The agent whose code this is."""
+        """The agent that runs this code."""
         return self._run.agent
 
     @property
     def session_key(self) -> str:
-        """A unique key of the session, for other systems: a later session with the same id, or one
-        of another store, has another key."""
+        """A unique key of the session, for use in other systems. A later session with the same id
+        has a different key, and so has a session in another store."""
         return self._run.session_key
 
     async def recall(self, name: str) -> Any:
-        """The value that `keep` stored under this name in the session; `None` if there is none."""
+        """The value that `keep` stored under this name in the session, or `None`."""
         run, prefix = self._run, f"{KEPT}{name}/"
         stored = await run.store.steps(run.session_id, prefix=prefix)
         return kept_values({**stored, **run.remembered_under(prefix)}).get(name)
 
     def keep(self, name: str, value: Any) -> None:
-        """Store a private JSON value with the end of the turn; it is not a variable of the session.
+        """Store a private JSON value at the end of the turn. It is not a variable of the session.
 
         A rollback, a rewind and a fork restore it, as they restore variables; an export leaves it
         out.
@@ -130,13 +130,14 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
     @property
     def received(self) -> dict[str, Any]:
-        """The data of the handoff to this agent: from, reason, summary, context."""
+        """The data of the handoff to this agent: source, reason, summary and context."""
         return dict(self._run.cursor.handoffs.received or {})
 
     @property
     def failed_handoffs(self) -> dict[str, str]:
-        """Failed handoffs of this agent in this run: the reason by target. A failed handoff that a
-        person or program requested just before is included, unless a message followed it."""
+        """The reasons of failed handoffs of this agent in this run, by target. This includes a
+        handoff that a person or a program requested before the run and that failed, unless a
+        message followed it."""
         failed: dict[str, str] = {}
         for event in self._run.events:
             details = event.details or {}
@@ -150,8 +151,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
     async def call(self, tool: str | FunctionTool[Any, TOutput], **arguments: Any) -> TOutput:
         """Run one of the agent's tools and return its result as JSON.
 
-        Raises `ToolError` if the tool fails or a guardrail rejects the call or its output,
-        `UserError` if the agent does not have it.
+        Raises `ToolError` if the tool fails, or if a guardrail rejects the call or its output.
+        Raises `UserError` if the agent does not have the tool.
         """
         run = self._run
         if self._is_left:
@@ -204,8 +205,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             self._calling.discard(task)
 
     async def leave(self) -> None:
-        """Suspend the code: tool calls and questions of its other tasks finish first, and no new
-        ones start."""
+        """Suspend the code. Tool calls and questions in its other asyncio tasks finish first; no
+        new ones start."""
         self._is_left = True
         while self._calling:
             await asyncio.wait(self._calling)
@@ -218,8 +219,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         raise UserError(f"agent {self.agent.name!r} has no tool called {name!r}; add it to `tools`")
 
     async def settle(self) -> None:
-        """Runs at the end of the code. If the code made a call before an interruption and did not
-        repeat it afterwards, a person must decide what becomes of that call."""
+        """Runs at the end of the code. It finds calls that the code started before an interruption
+        and did not repeat afterwards. A person must decide about each of these calls."""
         run = self._run
         for number in range(self._made + 1, last_place(run) + 1):
             place, before = await place_of(run, number, None)

@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 class MemoryStore(MemorySessions):
     """`Store` in this process's memory.
 
-    No other process can use it, so a session's lease ends only by release, or when a test lets time
-    pass with `advance`. Times of messages follow `clock`::
+    No other process can use it. So the lease of a session ends only when it is released, or when a
+    test calls `advance`. The times of messages come from `clock`::
 
         session = Session("s1", store=MemoryStore())
     """
@@ -101,7 +101,7 @@ class MemoryStore(MemorySessions):
         self._closed = False
 
     async def close(self) -> None:
-        """Refuse calls until `open`; the data lives as long as this object."""
+        """Refuse calls until `open` is called. The data exists as long as this object."""
         self._closed = True
         self._changes.notify()
 
@@ -263,8 +263,8 @@ class MemoryStore(MemorySessions):
         return receipts
 
     def put_now(self, put: QueuePut) -> int | None:
-        """Like `put_messages` for one message, without ``await``: the id of a new message, else
-        `None`."""
+        """Like `put_messages` for one message, without ``await``. Returns the id of a new message,
+        or `None` for a known one."""
         if self._closed:
             self._check_open()
         now = self._clock.monotonic() + self._advanced_s

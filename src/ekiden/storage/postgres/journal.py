@@ -182,7 +182,7 @@ async def _stored_cursors(connection: Any) -> list[_StoredCursor]:
 
 
 class Feed(Role):
-    """All events of all sessions and of none."""
+    """All events: those of sessions, and those without a session."""
 
     async def feed(self, *, after: str | None = None, limit: int = 100) -> EventPage:
         check_limit(limit)

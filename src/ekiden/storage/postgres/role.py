@@ -44,7 +44,7 @@ _HANDLE = "select num, token from sessions where id = $1"
 
 
 class Role:
-    """One of the store's roles, over the one database."""
+    """Base class of the parts of the store; all parts use the same database."""
 
     def __init__(self, database: Database, changes: Changes) -> None:
         self._database = database

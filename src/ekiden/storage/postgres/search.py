@@ -117,7 +117,7 @@ where e.space = {SPACE} and e.model = $2 and e.dims = $3 and e.id = any($4)"""
 
 
 class Search(Role):
-    """Texts that are found by words."""
+    """Search of texts by words."""
 
     async def put_entries(self, entries: Sequence[SearchEntry]) -> None:
         owned = own_entries(entries)
@@ -303,7 +303,7 @@ async def find_extension(connection: Any) -> Extension | None:
 
 
 class Vectors(Role):
-    """Texts that are found by meaning."""
+    """Search of texts by meaning."""
 
     _extension: Extension | None = None
     """Looked for whenever the store connects."""

@@ -336,7 +336,7 @@ class Claiming:
 
 
 class Leases(Role):
-    """Who may write to a session; times are the server's."""
+    """Who may write to a session. All times come from the clock of the database server."""
 
     _claiming: Claiming
 

@@ -41,11 +41,11 @@ from pg_database where datname = current_database()"""
 class PostgresStore(Sessions, Leases, Journal, Feed, Documents, Queues, Batches, Search, Vectors):
     """A `Store` in one schema of a PostgreSQL database, 14 or newer.
 
-    `url` is ``postgresql://user:password@host:port/database``; the schema may be given there too,
-    as ``?schema=name``, and is ``ekiden`` if it is given nowhere. The first call connects and
-    migrates. Connections are kept in a pool of at most `max_size`, plus one that listens for
-    changes while a caller waits for them. The store stays usable after an error or a broken
-    connection: the next call reconnects::
+    `url` is ``postgresql://user:password@host:port/database``; it may also name the schema, as
+    ``?schema=name``. The default schema is ``ekiden``. The first call connects and migrates. The
+    store has a pool of at most `max_size` connections. While a caller waits for changes, one more
+    connection listens for them. The store stays usable after an error or a broken connection: the
+    next call reconnects::
 
         async with PostgresStore("postgresql://desk@db.example.com/desk") as store:
             await Runner.run(triage, "Where is my parcel?", session=Session("s1", store=store))
@@ -61,8 +61,8 @@ class PostgresStore(Sessions, Leases, Journal, Feed, Documents, Queues, Batches,
         max_size: int = 10,
         migrations: Sequence[Migration] | None = None,
     ) -> None:
-        """Without `create` a database that has no store is `StoreEmpty`. `migrations` is for tests:
-        another format."""
+        """With ``create=False`` a database without a store raises `StoreEmpty`. `migrations` is for
+        tests with another format."""
         if not 0 <= min_size <= max_size or max_size < 1:
             raise UserError(
                 f"a pool of {min_size} to {max_size} connections is not possible: "
@@ -112,8 +112,9 @@ class PostgresStore(Sessions, Leases, Journal, Feed, Documents, Queues, Batches,
         await self._database.query(_TRY_TO_WRITE, repeatable=True)
 
     async def place(self) -> str:
-        """The identity of the store, which distinguishes it from copies: the numbers of the cluster
-        (`?` if this role may not read it), of the database and of a table."""
+        """The identity of the store, which distinguishes it from copies. It consists of the ids of
+        the cluster, the database and a table. The cluster is `?` if the database user may not read
+        its id."""
         may = await self._database.query(_MAY_KNOW, repeatable=True)
         cluster = _CLUSTER if may[0]["may"] else "'?'"
         found = await self._database.query(_PLACE.format(cluster=cluster), repeatable=True)

@@ -339,7 +339,7 @@ def _load(db: apsw.Connection) -> str | None:
 
 
 class Searching:
-    """Texts by words or meaning, over the readers and the writer of the store."""
+    """Search by words or by meaning; uses the read and write connections of the store."""
 
     _clock: Clock
 

@@ -81,8 +81,8 @@ _LATEST_MS: Final = 2**63 - 1
 class SqliteStore(Searching):
     """`Store` in a file that only this user can read; the folder is created if it is missing.
 
-    Every acknowledged write is synced to disk. Leases use a monotonic clock of the machine, so they
-    survive a jump of the wall clock::
+    Every acknowledged write is synced to disk. Leases use a monotonic clock of the machine, so a
+    jump of the wall clock does not affect them::
 
         async with SqliteStore("desk.db") as store:
             await Runner.run(triage, "Where is my parcel?", session=Session("s1", store=store))
@@ -99,9 +99,10 @@ class SqliteStore(Searching):
         engine_version: str | None = None,
         migrations: Sequence[Migration] | None = None,
     ) -> None:
-        """Without `create` a file that is missing or empty is an error, and is not made. `busy_s`
-        is how long a call waits for another process's transaction before it is
-        `StoreUnavailable`; the rest is for tests: other clocks, engine and format."""
+        """With ``create=False`` a missing or empty file raises an error, and no file is created. A
+        call waits at most `busy_s` seconds for a transaction of another process, then it raises
+        `StoreUnavailable`. The other arguments are for tests, with other clocks, engines and
+        formats."""
         if str(path) in ("", ":memory:"):
             raise UserError(f"{str(path)!r} names no file: use MemoryStore for a store in memory")
         self._path = Path(path).absolute()
@@ -150,7 +151,8 @@ class SqliteStore(Searching):
         return await self._read(self._info)
 
     async def place(self) -> str:
-        """The file's identity, which distinguishes it from copies, whatever its name."""
+        """The identity of the file, which distinguishes it from copies. It does not depend on the
+        file name."""
         return await self._read(lambda _: str(self._path.stat().st_ino))
 
     async def now_us(self) -> int:
@@ -250,7 +252,7 @@ class SqliteStore(Searching):
     # Journal
 
     def commit(self, claim: Claim, commit: Commit) -> Awaitable[None]:
-        """As `Journal.commit`; a future that completes even if it is not awaited."""
+        """Like `Journal.commit`. Returns a future that completes even if it is not awaited."""
         if self._parts is None:
             return self._commit_once_open(claim, commit)
         prepared = journal.PreparedCommit(claim, commit, self._clock.now_us())

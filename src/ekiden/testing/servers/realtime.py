@@ -57,10 +57,10 @@ class RealtimeServer:
             ...
         assert server.kinds[:2] == ["session.update", "conversation.item.create"]
 
-    Steps are those of `ScriptedModel`, `heard`, `complain` and `fail_turn`, and `cut` and `garbled`
-    of `ekiden.testing.servers.openai`. Frames are checked as the real API checks them: refused
-    frames are in `complaints`, not in `frames`. Leaving the block raises an error for unused steps,
-    and for requests without a step.
+    You can use all steps of `ScriptedModel`; the steps `heard`, `complain` and `fail_turn`; and the
+    steps `cut` and `garbled` of `ekiden.testing.servers.openai`. The server checks frames like the
+    real API. Refused frames are in `complaints`, not in `frames`. Leaving the block raises an error
+    for unused steps, and for requests without a step.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class RealtimeServer:
         api_key: str | None = None,
         usage: Usage = _USAGE,
     ) -> None:
-        """`api_key` is what is accepted; `None` accepts anything."""
+        """The server accepts only the key `api_key`; `None` accepts any key."""
         self.frames: list[Frame] = []
         """What clients sent, in order."""
         self.complaints: list[str] = []
@@ -90,7 +90,7 @@ class RealtimeServer:
 
     @property
     def url(self) -> str:
-        """Such as ``ws://127.0.0.1:40123/v1/realtime``."""
+        """The address of the server, such as ``ws://127.0.0.1:40123/v1/realtime``."""
         assert self._server is not None, "the server runs only inside `async with`"
         host, port = next(iter(self._server.sockets)).getsockname()[:2]
         return f"ws://{host}:{port}/v1/realtime"

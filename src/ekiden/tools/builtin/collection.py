@@ -27,8 +27,9 @@ BUILTIN_NAMES = (
 def builtin_tools(root: Path, settings: ToolSettings) -> Mapping[str, FunctionTool]:
     """The tools of `BUILTIN_NAMES` for the project in the folder `root`.
 
-    Each obeys `settings`, and needs human approval unless ``settings.ask`` is off. The model gets
-    every failure as text. A tool is created at its first lookup, so unused tools cost nothing::
+    Each tool follows `settings`, and needs human approval unless ``settings.ask`` is off. The model
+    gets every failure as text. A tool is created at its first lookup, so unused tools cost
+    nothing::
 
         agent = Agent("clerk", tools=[builtin_tools(Path("shop"), ToolSettings())["read_file"]])
     """

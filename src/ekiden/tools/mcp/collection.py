@@ -126,14 +126,14 @@ class McpTools:
 
     @property
     def failures(self) -> Mapping[str, McpUnavailable]:
-        """By name, the servers that could not be connected, and why."""
+        """The servers that could not be connected: the reason by name."""
         return dict(self._failures)
 
     async def open(self, names: Iterable[str] | None = None) -> None:
         """Connect the servers that `names` need, or all of them, at the same time.
 
-        Failed ones are in `failures` afterwards; earlier failures are tried again. `UnknownTool`
-        for a name that no server has.
+        Servers that fail are in `failures` afterwards. Servers that failed earlier are tried again.
+        Raises `UnknownTool` for a name that no server has.
         """
         if names is None:
             wanted = set(self._connections)
@@ -146,9 +146,9 @@ class McpTools:
         """The tools with these `names`, each once.
 
         A name is ``mcp:server/tool``, ``mcp:server/*`` or ``mcp:server``, or in the form of other
-        programs ``mcp__server__tool``. The needed servers are connected concurrently; a failed one
-        is not tried again here. A `disabled` server has no tools. Raises `McpUnavailable` for the
-        first that cannot be connected, and `UnknownTool`.
+        programs ``mcp__server__tool``. The needed servers are connected concurrently. A server that
+        already failed is not tried again here. A `disabled` server has no tools. Raises
+        `McpUnavailable` for the first server that cannot be connected, and `UnknownTool`.
         """
         wishes = [(name, read_name(name, self._servers)) for name in names]
         needed = {wish.server for _, wish in wishes}

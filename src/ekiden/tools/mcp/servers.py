@@ -37,8 +37,8 @@ _TIMEOUT_S = 60.0
 class McpServer(Checked):
     """An MCP server: a program to start, or an address.
 
-    ``${NAME}`` and ``${NAME:-default}`` in `command`, `args`, `env`, `url` and `headers` stand for
-    variables of the environment; they are filled in when the server is connected.
+    ``${NAME}`` and ``${NAME:-default}`` in `command`, `args`, `env`, `url` and `headers` are
+    replaced by environment variables when the server is connected.
     """
 
     name: str
@@ -46,19 +46,21 @@ class McpServer(Checked):
     command: str = ""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """In addition to a few harmless variables: a server does not see the whole environment."""
+    """Environment variables for the server. It also gets a few harmless variables, but not the
+    whole environment."""
     cwd: str | None = None
-    """Relative to the project's folder; by default that folder."""
+    """The working folder, relative to the folder of the project; by default the folder of the
+    project."""
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     disabled: bool = False
-    """Its tools are left out wherever they are named."""
+    """`True`: agents do not get the tools of this server, even if they name them."""
     timeout: Seconds = _TIMEOUT_S
-    """The timeout of connecting, and of each call."""
+    """The timeout of the connection, and of each call, in seconds."""
 
     def filled_in(self, environment: Mapping[str, str] = os.environ) -> McpServer:
-        """The server with variables filled in; `McpUnavailable` if one is not set, or gives an
-        invalid header or address."""
+        """A copy with all variables replaced. Raises `McpUnavailable` if a variable is not set, or
+        if it gives an invalid header or address."""
         missing: dict[str, None] = {}
 
         def value(text: str) -> str:

@@ -176,7 +176,7 @@ class Beside:
 
 
 class Batches(Role):
-    """Writes over all roles."""
+    """Batches of writes to all parts of the store."""
 
     async def write(self, batch: Batch) -> Written:
         for event in batch.events:
