@@ -30,13 +30,13 @@ class ApiKey(Value):
     """A key without its secret."""
 
     id: str
-    """Its public part."""
+    """The public part of the key."""
     name: str
-    """Its owner."""
+    """The owner of the key."""
     tenant: str
     """The tenant whose sessions it sees."""
     scopes: Sequence[Scope]
-    """What it may do."""
+    """The scopes of the key."""
     status: KeyStatus
     created_at: float
     """Seconds since 1970."""
@@ -72,9 +72,13 @@ class Keys(Protocol):
     @endpoint("POST", "/keys", scope="admin", status=201, problems=(409, 413), is_secret=True)
     async def create(
         self,
-        name: Annotated[str, Told("Its owner.", min_length=1, max_length=100, pattern=KEY_NAME)],
+        name: Annotated[
+            str, Told("The owner of the key.", min_length=1, max_length=100, pattern=KEY_NAME)
+        ],
         *,
-        scopes: Annotated[Sequence[Scope], Told("What it may do.", min_length=1, max_length=5)],
+        scopes: Annotated[
+            Sequence[Scope], Told("The scopes of the key.", min_length=1, max_length=5)
+        ],
         tenant: Annotated[
             str,
             Told("The tenant whose sessions it sees.", min_length=1, max_length=32, pattern=TENANT),

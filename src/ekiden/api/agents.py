@@ -67,7 +67,8 @@ class AgentDetails(AgentFacts):
     runs_on: Sequence[str]
     """Labels that a worker must have to run it."""
     durability: Durability | None
-    """For an agent of another framework: the most that is repeated after a crash."""
+    """For an agent of another framework: the largest unit of work that can be repeated after a
+    crash."""
     instructions: str | None
 
 
@@ -109,7 +110,7 @@ class RouteMatch(Value):
     text: str
     """The keyword or pattern; empty for a match by meaning."""
     points: float | None
-    """Its weight: points of the rules, or the probability by meaning."""
+    """The weight of the evidence: points of a rule, or the probability of a semantic match."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +140,7 @@ class RouteStage(Value):
 
     method: Method
     agent: str | None
-    """Its choice, even if uncertain."""
+    """The choice of the stage, even if it is uncertain."""
     confidence: int
     sure: bool
     """Whether the choice needs no further stage."""
@@ -170,7 +171,7 @@ class RouteAnalysis(Value):
     stages: Sequence[RouteStage]
     """The verdict of every stage, in order; also why a stage was not available."""
     context: str | None = left_out()
-    """What a deciding model passes on to the agent. A model wrote it: treat it as data."""
+    """Data from the routing model for the agent. A model wrote it: treat it as data."""
     usage: Mapping[str, Any] | None = left_out()
     """The tokens of model calls."""
     fallback: str | None = left_out()
@@ -191,7 +192,7 @@ class Agents(Protocol):
         *,
         idle: Annotated[
             bool,
-            Told("Also count idle sessions; without them it is much faster in a large store."),
+            Told("Also count idle sessions; this is much slower in a large store."),
         ] = True,
     ) -> Pages[AgentPresence]:
         """Show each agent's sessions, the processes that run them, and what each waits for.

@@ -78,7 +78,7 @@ class AuditVerification(Value):
     uncovered: int
     """Events without a digest."""
     decisions: int
-    """Closed inbox items that are unaltered."""
+    """The number of closed inbox items that were not altered."""
     compared: int
     broken: int
     checked: Sequence[str]

@@ -76,7 +76,8 @@ class HandoffSummary(Value):
     request: str | None = left_out()
     """The id of the request, if a person or a program made it while the session was running."""
     filter: str | None = left_out()
-    """The step with what the target saw, if that was not everything."""
+    """The stored step that contains the view of the target, if the target did not see
+    everything."""
     evaluation: Mapping[str, Any] | None = left_out()
     """How an unmet condition was evaluated."""
     priority: int | None = left_out()
@@ -113,7 +114,8 @@ class HandoffDetails(HandoffSummary):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownItem(Value):
-    """One item of the conversation that was handed over, or that a filter added."""
+    """One item of the conversation that the target got: an original item, or an item that a filter
+    added."""
 
     text: str
     """The first 300 characters; empty if its content is hidden."""
@@ -122,7 +124,7 @@ class ShownItem(Value):
     """The agent that said or did it; `null`: a person, or unknown."""
     fate: Literal["kept", "summarised", "dropped", "added"]
     changed: bool
-    """Kept, but cut or partly masked."""
+    """Whether the item was kept, but shortened or partly masked."""
     seq: int | None
     """The event that said it; `null` for items that a filter added."""
 
@@ -137,7 +139,7 @@ class ShownToTarget(Value):
     entries: Sequence[ShownItem]
     """The first 200, in order."""
     more: int
-    """How many are not among `entries`."""
+    """The number of items that are not in `entries`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,13 +147,14 @@ class HandoffView(HandoffSummary):
     """A handoff of a session, with what the target saw."""
 
     duration_ms: float | None
-    """Until it was settled; `null` before."""
+    """The time until the handoff was settled; `null` before."""
     summary: str | None
     """The source's summary of its work for the target."""
     view: ShownToTarget | None
     """`null` if it was not requested."""
     rewound: bool
-    """The session was rewound to before it; its status is then `rolled_back`."""
+    """Whether the session was rewound to a point before the handoff; its status is then
+    `rolled_back`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,7 +84,7 @@ class FoundMemories(Value):
     next_cursor: str | None = None
     """There is one page: `null`."""
     notes: Sequence[str]
-    """What could not be searched, for people."""
+    """Texts for people about memories that could not be searched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +193,8 @@ class Memory(Protocol):
             bool, Told("Also search by meaning, with the setting `memory.embedding_model`.")
         ] = False,
         limit: Annotated[
-            int | None, Told("How many; `memory.top_k` by default.", ge=1, le=MAX_TOP_K)
+            int | None,
+            Told("The maximum number of results; by default `memory.top_k`.", ge=1, le=MAX_TOP_K),
         ] = None,
         threshold: Annotated[
             float | None, Told("The lowest similarity; by default as in the settings.", ge=0, le=1)

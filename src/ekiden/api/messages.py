@@ -38,7 +38,7 @@ class MessageContent(Value):
     """Seconds since 1970."""
     task: str | None
     depth: int | None = left_out()
-    """How many messages led to it, one after the other; missing for the first."""
+    """The number of messages before it in the chain; left out for the first message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ class Messages(Protocol):
         "/messages",
         scope="run",
         problems=(404, 413),
-        pending="It is stored, and not answered yet.",
+        pending="The message is stored, but not answered yet.",
         location="get",
     )
     async def send(

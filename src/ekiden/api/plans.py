@@ -68,7 +68,7 @@ class Decomposition(Value):
     requires_aggregation: bool
     """Whether several results must be combined into an answer."""
     notes: Sequence[str]
-    """Corrections of what the model or the rules proposed."""
+    """Corrections of the proposal of the model or the rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -291,7 +291,7 @@ class Runs(Protocol):
         scope="run",
         problems=(404, 409),
         body="ResumeRun",
-        pending="It continues.",
+        pending="The run continues.",
     )
     async def resume_and_wait(
         self,
@@ -300,7 +300,7 @@ class Runs(Protocol):
         timeout_s: _Timeout = None,
         **limits: Unpack[LimitOptions],
     ) -> Run:
-        """Resume a run that was stopped, failed, or ran out of budget, e.g. with higher limits.
+        """Resume a run that was stopped, failed, or ran out of budget; you can set higher limits.
 
         A run that waits for people resumes by itself when they have answered.
         """

@@ -41,7 +41,7 @@ class SessionSummary(Value):
 
     session_id: str
     agent: str
-    """The agent that has it."""
+    """The active agent of the session."""
     status: SessionStatus
     outcome: OutcomeName | None
     """How its last run ended."""
@@ -268,7 +268,10 @@ class Sessions(Protocol):
         ] = None,
         status: Annotated[
             Sequence[SessionStatus],
-            Told("Also sessions in this state; only idle ones by default.", max_length=3),
+            Told(
+                "Also delete sessions in this state; by default only idle sessions are deleted.",
+                max_length=3,
+            ),
         ] = (),
         dry_run: Annotated[bool, Told("Only report what would be deleted.")] = False,
     ) -> Pruned:
@@ -371,7 +374,7 @@ class Sessions(Protocol):
     ) -> Rewind:
         """Rewind a session to an earlier event; its history is kept, with a note of the rewind.
 
-        Open questions to people and agents are withdrawn. Effects of tools outside are not rolled
+        Open questions to people and agents are withdrawn. Side effects of tools are not rolled
         back.
         """
         ...

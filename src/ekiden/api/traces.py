@@ -56,7 +56,7 @@ class TraceSpan(Value):
     depth: int | None = left_out()
     """Its depth in the tree."""
     total_tokens: Mapping[str, int] | None = left_out()
-    """The tokens of it and all spans below."""
+    """The tokens of this span and all spans below it."""
     total_cost: float | None = left_out()
     unpriced_requests: int | None = left_out()
 
@@ -216,7 +216,7 @@ class Costs(Protocol):
         session: Annotated[
             str | None,
             Told(
-                "A session with all that answered it; by default all sessions.",
+                "Only this session and the sessions that answered it; by default all sessions.",
                 min_length=1,
                 max_length=128,
                 pattern=SESSION_ID,

@@ -104,8 +104,8 @@ async def audit_records(
 
     This order also applies to the records of one event. Raises `UserError` for a malformed cursor
     and for a limit below 1. Filters by type, session and time use an index; other filters read the
-    events. A call reads about `most` events. So a page can be short or empty; the next page
-    continues there. For example::
+    events. A call reads at most about `most` events, so a page can be short or empty. The next page
+    continues after these events. For example::
 
         page = await audit_records(store, AuditQuery(agent="billing"), limit=20)
         for record in page.records:

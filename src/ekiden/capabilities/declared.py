@@ -108,14 +108,14 @@ class Fit(Value):
     """
 
     required: str
-    """As requested."""
+    """The requested capability."""
     capability: str
     """The name of the agent's capability that meets it."""
     proficiency: float
-    """Of the agent in that capability."""
+    """The proficiency of the agent in that capability."""
     by: By
     similarity: float | None = None
-    """By meaning: the similarity of the two, up to 1."""
+    """For a match by meaning: the similarity of the two capabilities, up to 1."""
 
     @property
     def score(self) -> float:
@@ -141,7 +141,7 @@ class Match(Value):
     missing: tuple[str, ...] = ()
     """The required names that it lacks, in the requested order."""
     by: By = "name"
-    """The least certain method by which one of them was found."""
+    """The least certain method among the methods of all matches."""
     fits: tuple[Fit, ...] = ()
     """The fits, in the requested order."""
     available: bool = True

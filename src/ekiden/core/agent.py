@@ -188,7 +188,7 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     """An async function with a `CodeContext` parameter. The agent runs this code and needs no
     model."""
     title: str | None = None
-    """Shown to people."""
+    """A title for people."""
     description: str | None = None
     """The purpose of the agent in one sentence. People see it, and `semantic` routing uses it."""
     scope: Scope = "project"

@@ -119,15 +119,16 @@ class RunContextWrapper(Generic[TContext]):
     def on_rollback(
         self, function: Callable[..., Any], *, key: str, arguments: Any = None
     ) -> Awaitable[None]:
-        """Register `function` as the compensation if the current handoff is rolled back.
+        """Register `function` as a compensation: it is called if the current handoff is rolled
+        back.
 
-        It is called with a `Rollback` (or without arguments, if it takes no parameter), sync or
-        async, in the reverse order of registration. For each `key` it is called once. It is called
-        again only if the process died before its success was stored. `arguments` is JSON, available
-        in ``rollback.arguments``. After a restart Ekiden finds a module-level function again. It
-        cannot find a lambda or an inner function; that rollback then waits for a person. Register
-        the compensation before you act. With ``await`` it is stored at once, otherwise with the
-        step::
+        The function may be sync or async. It gets a `Rollback`, or no argument if it takes no
+        parameter. Compensations are called in the reverse order of registration. For each `key` it
+        is called once. It is called again only if the process died before its success was stored.
+        `arguments` is JSON, available in ``rollback.arguments``. After a restart Ekiden finds a
+        module-level function again. It cannot find a lambda or an inner function; that rollback
+        then waits for a person. Register the compensation before you act. With ``await`` it is
+        stored at once, otherwise with the step::
 
             await ctx.on_rollback(refund, key=ctx.idempotency_key, arguments={"order": order_id})
             await ctx.context.bank.pay(order_id, key=ctx.idempotency_key)
@@ -209,7 +210,7 @@ class RunContextWrapper(Generic[TContext]):
         budget: Budget | None = None,
         max_turns: int | None = None,
     ) -> Any:
-        """Call an agent of the team with `input`, which it reads as a message to itself.
+        """Call an agent of the team with the message `input`.
 
         Like `ask`, but the called agent does not see the name of the caller. `Agent.as_tool` uses
         it.
@@ -279,12 +280,12 @@ class RunContextWrapper(Generic[TContext]):
         """Ask a person to decide: ``answer.choice`` is one of `options`, or ``answer.text`` is free
         text.
 
-        The question appears in the inbox. The session is suspended until a person answers; there is
-        no time limit. Without an answer within `deadline_s`, `default` becomes the answer, recorded
-        as given by ``nobody``. An option is a text, or a mapping with a ``label``. `role` is the
-        role of the people to ask; by default the operator. After the answer the code runs again, as
-        with `ask`. Raises `InboxItemClosed` if the question was withdrawn or expired without a
-        default::
+        The question appears in the inbox. The session is suspended until a person answers. By
+        default there is no time limit. If there is no answer within `deadline_s` seconds, `default`
+        becomes the answer; it is recorded as the answer of ``nobody``. An option is a text, or a
+        mapping with a ``label``. `role` is the role of the people to ask; by default the operator.
+        After the answer the code runs again, as with `ask`. Raises `InboxItemClosed` if the
+        question was withdrawn or expired without a default::
 
             answer = await ctx.request_approval("15 % discount for customer 42?")
             if answer.choice == "approve": ...

@@ -118,7 +118,8 @@ class InboxItem(Value):
     chain: tuple[EscalationStep, ...] = ()
     """The next roles to ask without an answer, in order."""
     escalate_at_us: int | None = None
-    """When it goes to the first of `chain`; `None` in a new item: as that step says."""
+    """The time of the escalation to the first step of `chain`. `None` in a new item: the step
+    defines it."""
     snoozed_until_us: int | None = None
     status: InboxStatus = "open"
     answer: InboxAnswer | None = None
@@ -132,16 +133,16 @@ class InboxItem(Value):
     """The waiting session, which the answer resumes."""
     task_id: str | None = None
     correlation_id: str | None = None
-    """Its subject, for the audit; `None`: the session's id."""
+    """The subject of the item, for the audit; `None`: the id of the session."""
     message_id: str | None = None
     """The waiting message on the bus, which the answer settles."""
     tool: str | None = None
     arguments: str | None = None
     """For an approval: the tool's arguments, as JSON text. The answer is for exactly these."""
     notice: bool = False
-    """No session waits for the answer: it only has to be seen."""
+    """Whether the item is only a notification: no session waits for an answer."""
     version: int = 0
-    """The version that was read; raised with every change."""
+    """The version of the item; every change increases it."""
 
     @property
     def etag(self) -> str:

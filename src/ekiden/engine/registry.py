@@ -85,11 +85,11 @@ _WRITE_EVERY = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRecord(Value):
-    """Who works on sessions of the store."""
+    """A process that runs sessions of the store."""
 
     id: str
     owner: str
-    """What it is called as the owner of sessions."""
+    """Its name as the owner of sessions."""
     host: str
     pid: int
     version: str
@@ -97,13 +97,13 @@ class WorkerRecord(Value):
     """`worker`, `server`, or another."""
     tenant: str
     agents: tuple[str, ...]
-    """Those that it runs."""
+    """The agents that it runs."""
     needs: Mapping[str, Sequence[str]]
-    """The labels that agents of its team need which it does not run."""
+    """For each agent of its team that it does not run: the labels that the agent needs."""
     labels: tuple[str, ...]
     concurrency: int
     running: int
-    """Sessions of this store under way."""
+    """The sessions of this store that it is running."""
     finished: int
     started_at: float
     seen_at: float
@@ -121,9 +121,9 @@ class Unserved(Value):
 
     agent: str
     sessions: int
-    """Of the latest thousand that are ready."""
+    """The number among the latest thousand ready sessions."""
     needs: tuple[str, ...]
-    """The labels that it needs, as far as any worker knows."""
+    """The labels that the agent needs, if a worker knows them."""
 
     def __str__(self) -> str:
         labels = f" (it needs a worker with the label {', '.join(self.needs)})"

@@ -13,7 +13,7 @@ _LONGEST_ID = 200
 
 
 class EventHub:
-    """Shows the events of a store to all subscribers as they happen.
+    """Streams the events of a store to all subscribers.
 
     One task reads new events for all subscribers. A subscriber that is behind reads pages from the
     store until it has caught up. Every subscriber gets every event of its filter once, in the same

@@ -51,12 +51,12 @@ _OPEN = InboxQuery()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkAnswer(Value):
-    """What became of an answer to all items that ask the same."""
+    """The result of one answer to all identical items."""
 
     answered: tuple[str, ...]
-    """The ids of those that it answered."""
+    """The ids of the answered items."""
     closed: int
-    """How many were closed meanwhile."""
+    """The number of identical items that were closed before the answer."""
 
 
 class Inbox:

@@ -32,7 +32,7 @@ class PlannedTask(Value):
     agent: str
     description: str
     parameters: Mapping[str, Any]
-    """JSON that goes along."""
+    """Additional JSON for the agent."""
     depends_on: Sequence[str]
     """Ids of tasks whose results this one needs."""
 
@@ -43,16 +43,17 @@ class PlanPreview(Value):
 
     reasoning: str
     requires_aggregation: bool
-    """Whether there is more than one result to make an answer of."""
+    """Whether several results must be combined into an answer."""
     method: PlanMethod
-    """Who split it: a model, the agents' keywords and patterns, or the supervisor's own code."""
+    """How the request was split: by a model, by the agents' keywords and patterns, or by the
+    supervisor's own code."""
     tasks: Sequence[PlannedTask]
     notes: Sequence[str]
-    """What was changed in what the model or the rules said."""
+    """Corrections of the proposal of the model or the rules."""
     supervisor: str | None
     """The supervisor of the plan; `null`: a plan over all agents that can get requests."""
     model: str | None = left_out()
-    """Which one was asked."""
+    """The model that split the request."""
 
 
 async def plan_request(

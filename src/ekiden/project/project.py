@@ -130,15 +130,16 @@ def load_project(
     files: LoadedAgents | None = None,
     home: Path | None = None,
 ) -> Project:
-    """The team of the folder `root`, the current one by default.
+    """Load the team of the folder `root`, by default the current folder.
 
-    It is, in this order: the team in `team` or in the setting `team`, as ``module:attribute``; the
-    agents of the files; the demo team. `overrides` are settings by their dotted names. Raises
-    `AgentFilesInvalid` with every error of every file; with `keep_going` such files are skipped
-    instead. With `inert` no code that the files name is imported. You can inspect the project and
-    route requests, but not call its own tools. A team named by `team` is still imported. `files`
-    are agent files that were already read, for example by an `AgentWatcher`. Raises
-    `SettingsInvalid` for invalid settings, and `UserError` if no agent can get requests.
+    The first match is used: the team that `team` or the setting `team` names, as
+    ``module:attribute``; the agents in agent files; the demo team. `overrides` are settings by
+    their dotted names. Raises `AgentFilesInvalid` with every error of every file; with `keep_going`
+    such files are skipped instead. With `inert` no code that the files name is imported. You can
+    inspect the project and route requests, but not call its own tools. A team named by `team` is
+    still imported. `files` are agent files that were already read, for example by an
+    `AgentWatcher`. Raises `SettingsInvalid` for invalid settings, and `UserError` if no agent can
+    get requests.
     """
     root = Path.cwd() if root is None else root
     loaded = load_settings(root, overrides=overrides, home=home)

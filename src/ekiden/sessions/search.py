@@ -54,7 +54,7 @@ class SessionHit(Value):
     agent: str | None
     """The speaking agent; `None`: a person, or the title."""
     excerpt: str
-    """The words around it, on one line."""
+    """The text around the match, on one line."""
     score: float
     """0 to 1, higher is better."""
 

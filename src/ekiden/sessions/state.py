@@ -44,7 +44,7 @@ _OWN = frozenset({STATE, "hash", "undoes", "keeps", "moves"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action(Value):
-    """The last thing that happened."""
+    """The last action in the session."""
 
     type: str
     timestamp: float
@@ -53,7 +53,7 @@ class Action(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionState(Value):
-    """A session's state, now or after one of its events; a copy, which changes nothing.
+    """A copy of a session's state, now or after one of its events.
 
     For example::
 

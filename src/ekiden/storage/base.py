@@ -122,7 +122,7 @@ class SessionStore(Protocol):
 
 
 class LeaseStore(Protocol):
-    """Who may write to a session."""
+    """Leases of sessions: only the owner of a lease may write to the session."""
 
     async def claim(
         self, session_id: str, *, owner: str, lease_s: float, create: NewSession | None = None
@@ -176,7 +176,7 @@ class LeaseStore(Protocol):
 
 
 class Journal(Protocol):
-    """What happened in a session."""
+    """The events and steps of a session."""
 
     def commit(self, claim: Claim, commit: Commit) -> Awaitable[None]:
         """Store one step. Raises `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull`, and

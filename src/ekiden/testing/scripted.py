@@ -303,7 +303,8 @@ class ScriptedModel:
 
 @contextmanager
 def check_unused(*models: ScriptedModel) -> Iterator[None]:
-    """A ``with`` block that checks at its end that each of `models` played its whole script."""
+    """A context manager. At the end of the ``with`` block it checks that each of `models` played
+    its whole script."""
     yield
     for model in models:
         model.assert_done()

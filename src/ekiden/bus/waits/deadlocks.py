@@ -34,7 +34,7 @@ _LONGEST = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadlockAsk(Value):
-    """One question of a circle."""
+    """One query of a deadlock."""
 
     source: str = named("from")
     """The agent that asked."""
@@ -44,12 +44,12 @@ class DeadlockAsk(Value):
     text: str | None = None
     """The question, in at most 300 characters; `None` if unknown."""
     given_up: bool = False
-    """It failed, so that the others could go on."""
+    """Whether this query was cancelled, so that the other agents could continue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadlock(Value):
-    """Agents that waited, or wait, for each other in a circle."""
+    """A deadlock: agents that wait, or waited, for each other."""
 
     id: str = ""
     """Later deadlocks have a higher id; empty if it is not recorded."""

@@ -91,8 +91,8 @@ async def session_rewind(
 ) -> None:
     """Rewind a session to an earlier event; its history is kept, with a note of the rewind.
 
-    Open questions to people and agents are withdrawn. Effects of tools outside are not rolled back.
-    A rewind to before an earlier rewind undoes that one.
+    Open questions to people and agents are withdrawn. Side effects of tools are not rolled back. A
+    rewind to before an earlier rewind undoes that one.
     """
     from ekiden.core.documents import to_json
 

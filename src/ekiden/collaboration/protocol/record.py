@@ -130,7 +130,7 @@ class AgreedTerms(Value):
 
     terms: Terms
     by: tuple[str, ...]
-    """Who accepted, in the order in which they did."""
+    """The participants that accepted, in order."""
     at_us: int
 
 
@@ -142,7 +142,7 @@ class Bid(Value):
     score: float
     """0 to 1: how well it can do it."""
     offer: Any
-    """On what terms it would; JSON."""
+    """The terms of the bid; JSON."""
     state: BidState
     at_us: int
     message_id: str
@@ -157,7 +157,7 @@ class CollaborationOutcome(Value):
     """The agent that ended it; ``ekiden`` for the system."""
     reason: str = ""
     result: Any = None
-    """What the execution gave; JSON."""
+    """The result of the execution; JSON."""
 
     @property
     def ok(self) -> bool:

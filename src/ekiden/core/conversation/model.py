@@ -213,7 +213,7 @@ class Usage:
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     cost: float = 0.0
-    """In the currency of `RunConfig.prices`; 0 if no prices are known."""
+    """The cost in the currency of `RunConfig.prices`; 0 if no prices are known."""
 
     @property
     def tokens(self) -> int:
@@ -303,7 +303,7 @@ class ModelSettings(Checked):
     parallel_tool_calls: bool | None = None
     reasoning_effort: Name | None = None
     extra: dict[str, Any] | None = None
-    """Passed to the provider as it is."""
+    """Additional settings; they are passed to the provider unchanged."""
 
     def resolve(self, override: ModelSettings | None) -> ModelSettings:
         """A copy of these settings; values of `override` that are not `None` win."""

@@ -75,7 +75,7 @@ def error_names(exc: BaseException) -> list[str]:
 
 
 class UserError(EkidenError):
-    """The caller's code or configuration is wrong; the message says what."""
+    """The code or the configuration of the caller is wrong; the message names the error."""
 
     code = "user.error"
 

@@ -31,7 +31,7 @@ class CollaborationError(EkidenError):
 
 
 class CollaborationNotFound(CollaborationError):
-    """No collaboration has this id; closed ones are removed after a while."""
+    """No collaboration has this id; closed collaborations are removed after some time."""
 
     code = "collaboration.not_found"
 
@@ -50,7 +50,7 @@ class CollaborationUnreadable(CollaborationError):
 
 
 class CollaborationBusy(CollaborationError):
-    """Too many concurrent moves in one collaboration; nothing was changed, try again."""
+    """There were too many concurrent moves in one collaboration. Nothing was changed; try again."""
 
     code = "collaboration.busy"
 
@@ -63,7 +63,7 @@ class CollaborationBusy(CollaborationError):
 
 
 class ProtocolError(CollaborationError):
-    """The move does not fit the phase; `fits` lists the phases that do."""
+    """The move is not allowed in this phase; `fits` lists the phases that allow it."""
 
     code = "collaboration.phase"
 
@@ -80,7 +80,7 @@ class ProtocolError(CollaborationError):
 
 
 class NotAParticipant(CollaborationError):
-    """The agent does not take part in the collaboration, or not in this role."""
+    """The agent does not take part in the collaboration, or it has another role."""
 
     code = "collaboration.not_participant"
 
@@ -103,7 +103,7 @@ class NotYourTurn(CollaborationError):
 
 
 class AnsweredAlready(CollaborationError):
-    """The agent already gave this answer; it counts once."""
+    """The agent already gave this answer; an answer counts once."""
 
     code = "collaboration.answered"
 
@@ -128,7 +128,7 @@ class TermsSuperseded(CollaborationError):
 
 
 class RoundsExhausted(CollaborationError):
-    """No more counter-proposals; accept, reject or cancel."""
+    """The limit of counter-proposals is reached; accept, reject or cancel."""
 
     code = "collaboration.rounds"
 
@@ -147,7 +147,7 @@ class MessageRefused(CollaborationError):
 
 
 class MessageMalformed(MessageRefused):
-    """It is not a message of the protocol; the message says what is wrong."""
+    """The data is not a message of the protocol; the error text says what is wrong."""
 
     code = "collaboration.malformed"
 
@@ -166,7 +166,7 @@ class SignatureInvalid(MessageRefused):
 
 
 class MessageReplayed(MessageRefused):
-    """The message was already sent, and counted then."""
+    """The message was already received; it counts only once."""
 
     code = "collaboration.replayed"
 

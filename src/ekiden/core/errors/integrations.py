@@ -17,7 +17,7 @@ from ekiden.core.errors import EkidenError, UserError
 
 
 class RemoteAgentError(EkidenError):
-    """A remote agent did not do its task; the handoff to it is rolled back."""
+    """A remote agent did not complete its task; the handoff to it is rolled back."""
 
     code = "a2a.error"
 
@@ -34,7 +34,7 @@ class RemoteAgentUnavailable(RemoteAgentError):
 
 
 class RemoteAgentFailed(RemoteAgentError):
-    """The remote task failed or was cancelled there."""
+    """The task failed or was cancelled on the side of the remote agent."""
 
     code = "a2a.failed"
 
@@ -46,8 +46,8 @@ class RemoteAgentInvalid(RemoteAgentError):
 
 
 class ForeignAgentError(EkidenError):
-    """An agent of another framework raised an exception (the cause of this one) or broke the
-    contract; a handoff to it is rolled back."""
+    """An agent of another framework raised an exception (see `__cause__`), or broke the contract; a
+    handoff to it is rolled back."""
 
     code = "agent.foreign_failed"
 

@@ -26,19 +26,20 @@ class MemoryFailed(EkidenError):
 
 
 class NoMemory(MemoryFailed):
-    """There is no user, or the agent has no memory; the message names the setting."""
+    """The session has no user, or the agent has no memory; the message names the setting."""
 
     code = "memory.none"
 
 
 class MemoryInvalid(MemoryFailed):
-    """A key, a content or its metadata is invalid; nothing was stored."""
+    """A key, the content or the metadata is invalid; nothing was stored."""
 
     code = "memory.invalid"
 
 
 class MemoryTooLarge(MemoryFailed):
-    """A key, a content or its metadata is too long; see `size` and `limit`. Nothing was stored."""
+    """A key, the content or the metadata is too long; see `size` and `limit`. Nothing was
+    stored."""
 
     code = "memory.too_large"
 
@@ -78,10 +79,10 @@ class UnknownBackend(MemoryFailed):
 
 
 class BackendUnavailable(MemoryFailed):
-    """A back end was unavailable, slow, or refused. Runs are not affected: writes are queued, and
-    the store answers.
+    """A back end was unavailable or slow, or it refused a request. Runs are not affected: writes
+    are queued, and the store answers.
 
-    Runs never see it: changes wait in the store, and searches use the store.
+    Runs do not get this error: changes wait in the store, and searches use the store.
     """
 
     code = "memory.backend_unavailable"

@@ -24,14 +24,15 @@ from ekiden.core.errors import EkidenError
 
 
 class BusError(EkidenError):
-    """Base class of bus errors; also: the bus was closed, or a chain of questions is longer than
-    `Limits.depth`."""
+    """Base class of bus errors. It is also raised if the bus was closed, or if a chain of questions
+    is longer than `Limits.depth`."""
 
     code = "bus.failed"
 
 
 class AgentUnavailableError(BusError):
-    """No process serves the agent; start its program, or send a message, which waits."""
+    """No process serves the agent; start its program, or send a message, which waits in the
+    mailbox."""
 
     code = "bus.agent_unavailable"
 
@@ -69,8 +70,8 @@ class QueryFailed(BusError):
 
 
 class DeadlockError(BusError):
-    """Agents wait for each other in the circle `cycle`, and this wait was broken; ask in another
-    order, or send a message instead.
+    """Agents wait for each other (see `cycle`), and this query was cancelled to end the deadlock;
+    ask in another order, or send a message instead.
 
     `cycle` begins and ends with the same agent: ``["a", "b", "c", "a"]``.
     """
@@ -100,7 +101,7 @@ class MailboxFull(BusError):
 
 
 class MessageNotFound(BusError):
-    """No message has this id, or it ended long ago."""
+    """No message has this id, or the message was removed some time after its end."""
 
     code = "bus.not_found"
 
@@ -110,7 +111,7 @@ class MessageNotFound(BusError):
 
 
 class SenderForged(BusError):
-    """Code of one agent tried to send as another one."""
+    """The code of one agent tried to send a message as another agent."""
 
     code = "bus.sender_forged"
 
@@ -138,8 +139,8 @@ class InboxItemNotFound(InboxError):
 
 
 class InboxItemClosed(InboxError):
-    """The item was already answered, expired or withdrawn; see `status` and `by`. Raised for late
-    answers, and where code waits for the answer."""
+    """The item was already answered, expired or withdrawn; see `status` and `by`. It is raised for
+    late answers, and in code that waits for the answer."""
 
     code = "inbox.closed"
 
@@ -155,12 +156,12 @@ class InboxItemClosed(InboxError):
 
 
 class InboxAnswerInvalid(InboxError):
-    """The answer does not fit the question; the message shows what does."""
+    """The answer does not fit the question; the message lists the valid answers."""
 
     code = "inbox.answer_invalid"
 
 
 class InboxForbidden(InboxError):
-    """An agent tried to do what only people may do, such as answering an item."""
+    """An agent tried an action that only people may do, such as answering an item."""
 
     code = "inbox.forbidden"

@@ -74,8 +74,8 @@ class BadOrigin(ServerError):
 
 
 class CsrfFailed(ServerError):
-    """A change with the console's cookie needs its token: send `csrf_token` of `GET /api/v1/me` as
-    `X-CSRF-Token`, or the key in a header."""
+    """A request with the cookie of the console changes something but has no CSRF token; send the
+    `csrf_token` of `GET /api/v1/me` as `X-CSRF-Token`, or send the key in a header."""
 
     code = "auth.csrf"
 
@@ -88,8 +88,8 @@ class CsrfFailed(ServerError):
 
 
 class KeyNotFound(ServerError):
-    """No API key has this id; see `ekiden keys list`. The message does not repeat it, since it may
-    be a whole key."""
+    """No API key has this id; see `ekiden keys list`. The message does not repeat the id, because
+    it may be a complete key."""
 
     code = "auth.unknown_key"
 
@@ -98,13 +98,13 @@ class KeyNotFound(ServerError):
 
 
 class NotServed(ServerError):
-    """There is nothing at this address."""
+    """The server serves nothing at this address."""
 
     code = "request.not_found"
 
 
 class MethodNotAllowed(ServerError):
-    """The address does not serve this method; `allowed` has the methods that it serves."""
+    """The address does not support this method; `allowed` lists the supported methods."""
 
     code = "request.method_not_allowed"
 
@@ -149,8 +149,8 @@ class RequestTooLarge(ServerError):
 
 
 class TooManyRequests(ServerError):
-    """The caller is too fast, or has too many concurrent requests; try again after `retry_after_s`
-    seconds (`Retry-After`)."""
+    """The caller sends too many requests; try again after `retry_after_s` seconds
+    (`Retry-After`)."""
 
     code = "request.too_many"
 
@@ -160,8 +160,8 @@ class TooManyRequests(ServerError):
 
 
 class IdempotencyConflict(ServerError):
-    """The `Idempotency-Key` was used for another request, or the first is in progress; then see
-    `retry_after_s`."""
+    """The `Idempotency-Key` was used for a different request, or the first request is still in
+    progress; in that case see `retry_after_s`."""
 
     code = "request.idempotency"
 
@@ -172,13 +172,13 @@ class IdempotencyConflict(ServerError):
 
 
 class PreconditionFailed(ServerError):
-    """It has changed since it was read; read it again, and decide again."""
+    """The object has changed since it was read; read it again, and decide again."""
 
     code = "request.stale"
 
 
 class AuditRecordNotFound(ServerError):
-    """The audit has no such record, and no handoff with that id."""
+    """The audit trail has no record and no handoff with this id."""
 
     code = "audit.not_found"
 

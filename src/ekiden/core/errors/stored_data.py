@@ -49,7 +49,7 @@ class CopyDiffers(StoreError):
 
 
 class SourceInUse(StoreError):
-    """A copy with `--final` found the source still in use; stop servers and workers first."""
+    """A copy with `--final` needs a source that is not in use; stop servers and workers first."""
 
     code = "store.in_use"
 
@@ -61,7 +61,7 @@ class SourceInUse(StoreError):
 
 
 class StoreNotEmpty(UserError):
-    """The target of a copy, backup or restore has data; name another."""
+    """The target of a copy, backup or restore is not empty; name another target."""
 
     code = "store.not_empty"
 
@@ -72,7 +72,7 @@ class StoreNotEmpty(UserError):
 
 
 class NotCopyable(UserError):
-    """Something in the source is missing or unreadable, or does not fit into the target."""
+    """Data in the source is missing, unreadable, or not supported by the target."""
 
     code = "store.not_copyable"
 
@@ -96,7 +96,7 @@ class ToolMissing(UserError):
 
 
 class ReplicaFailed(EkidenError):
-    """A mirror did not accept an event. Runs never see it: the event waits."""
+    """A replica did not accept an event. Runs do not get this error: the event waits."""
 
     code = "mirror.failed"
 
@@ -106,7 +106,7 @@ class ReplicaFailed(EkidenError):
 
 
 class ReplicaUnavailable(ReplicaFailed):
-    """The mirror is unavailable, slow, busy or denies access; it is retried."""
+    """The replica is unavailable, slow or busy, or it denies access; Ekiden tries again."""
 
     code = "mirror.unavailable"
 
@@ -117,16 +117,16 @@ class ReplicaUnavailable(ReplicaFailed):
 
 
 class ReplicaRefused(ReplicaFailed):
-    """The mirror will never accept this event, which is set aside."""
+    """The replica will never accept this event; the event is set aside."""
 
     code = "mirror.refused"
 
 
 class SessionImportInvalid(UserError):
     """The document was not written by `export_session` or `ekiden session export`; `place` is the
-    fault. Nothing was stored.
+    position of the error. Nothing was stored.
 
-    `place` is where in it: ``events[3].seq``.
+    An example of a `place` is ``events[3].seq``.
     """
 
     code = "session.import_invalid"
@@ -140,7 +140,7 @@ class SessionImportInvalid(UserError):
 
 
 class StaleState(EkidenError):
-    """The state was changed since it was read; nothing was written; see `expected` and `found`."""
+    """The state has changed since it was read. Nothing was written; see `expected` and `found`."""
 
     code = "state.stale"
 
@@ -153,7 +153,8 @@ class StaleState(EkidenError):
 
 
 class StateRefused(EkidenError):
-    """An agent's code used the outside interface; use `ctx.get`, `ctx.set` and `ctx.delete`."""
+    """The code of an agent used the interface for programs outside of runs; use `ctx.get`,
+    `ctx.set` and `ctx.delete`."""
 
     code = "state.refused"
 

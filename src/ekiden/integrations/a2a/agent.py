@@ -74,10 +74,10 @@ def a2a_agent(
     timeout_s: float = 300.0,
     **fields: Any,
 ) -> Agent[Any]:
-    """A remote agent that speaks A2A, by the address of its agent card.
+    """A remote agent that speaks A2A. `card` is the address of its agent card.
 
     `token_env` names the environment variable with its token; use `RemoteA2A` for more options.
-    `fields` are those of `Agent` (`description`, `triggers`, `handoffs` …)::
+    `fields` are fields of `Agent`, such as `description`, `triggers` and `handoffs`::
 
         partner = a2a_agent("https://partner.example", name="partner", token_env="PARTNER_TOKEN")
         triage = Agent("triage", model="…", handoffs=[partner])

@@ -34,7 +34,7 @@ _MOST_SHOWN = 4_000
 
 
 class ResumeEntry(BaseModel):
-    """What somebody decided about one interrupt."""
+    """The decision of a person about one interrupt."""
 
     interruptId: str = Field(min_length=1, max_length=200)
     status: Literal["resolved", "cancelled"]

@@ -81,14 +81,14 @@ def _part(part: Any, where: str) -> dict[str, Any]:
 
 
 class AguiContext(BaseModel):
-    """Something that the page knows."""
+    """A fact from the web page."""
 
     description: str = Field(max_length=10_000)
     value: str = Field(max_length=1_000_000)
 
 
 class AguiInput(BaseModel):
-    """AG-UI's `RunAgentInput`; what it has beyond this is ignored."""
+    """AG-UI's `RunAgentInput`; other fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -108,7 +108,8 @@ class AguiInput(BaseModel):
     )
     state: Annotated[Any, Field(description="Has no effect: the session has its own.")] = None
     forwardedProps: Annotated[
-        Any, Field(description="`agent`: who gets the message, instead of who has the session.")
+        Any,
+        Field(description="`agent`: the recipient of the message; by default the active agent."),
     ] = None
     resume: list[ResumeEntry] | None = Field(default=None, max_length=100)
 
@@ -122,12 +123,13 @@ class AguiInput(BaseModel):
     },
 )
 async def run_agui(desk: Starts, caller: TheCaller, body: AguiInput, request: Request) -> Response:
-    """Say something to the team, or resolve what it asked, and see what happens as AG-UI events.
+    """Send a message to the team, or answer its questions, and stream the run as AG-UI events.
 
-    The session keeps what was said: only the last message counts, unless the session is new. What
-    waits for people ends the run with the outcome `interrupt`; an entry in `resume` for each
-    answers, if the key may answer, and the run goes on. Without a message and without `resume` the
-    run that is under way is shown from its beginning.
+    The session stores the conversation. So only the last message of the request counts, unless the
+    session is new. If the run has questions to people, it ends with the outcome `interrupt`. Send
+    an entry in `resume` for each question to continue the run; the key must have the right to
+    answer. A request without a message and without `resume` streams the current run from its
+    beginning.
     """
     streams: Streams = request.app.state.streams
     streams.check_room()

@@ -56,7 +56,7 @@ SessionHeader: TypeAlias = Annotated[
         min_length=1,
         max_length=128,
         pattern=SESSION_ID,
-        description="The session to go on with, or to begin; without it, a new one.",
+        description="The session to continue or to start; by default a new one.",
     ),
 ]
 ShowHeader: TypeAlias = Annotated[
@@ -64,7 +64,7 @@ ShowHeader: TypeAlias = Annotated[
     Header(
         alias="X-Ekiden-Show",
         max_length=100,
-        description="What else the answer includes: `handoffs`, `tools`, or both with a comma.",
+        description="Additional parts of the answer: `handoffs`, `tools`, or `handoffs,tools`.",
     ),
 ]
 
@@ -80,14 +80,14 @@ class _Lenient(BaseModel):
     )
     stream: bool | None = None
     metadata: dict[str, Any] | None = Field(
-        default=None, description="`session_id`: the session to go on with, or to begin."
+        default=None, description="`session_id`: the session to continue or to start."
     )
-    user: str | None = Field(default=None, max_length=500, description="Whose a new session is.")
+    user: str | None = Field(default=None, max_length=500, description="The user of a new session.")
     safety_identifier: str | None = Field(default=None, max_length=500)
 
     @property
     def user_id(self) -> str | None:
-        """Whose a new session is."""
+        """The user of a new session."""
         return self.user or self.safety_identifier or None
 
     def sent(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class _Lenient(BaseModel):
 
 
 class StreamOptions(BaseModel):
-    """How it is streamed."""
+    """Options of the stream."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -109,23 +109,23 @@ class StreamOptions(BaseModel):
 
 
 class ChatRequest(_Lenient):
-    """A chat: all that was said so far."""
+    """The messages of a chat so far."""
 
     messages: list[dict[str, Any]] = Field(min_length=1, max_length=20_000)
     stream_options: StreamOptions | None = None
 
 
 class ResponseRequest(_Lenient):
-    """A message for the team, or answers to what was asked."""
+    """A message for the team, or answers to its questions."""
 
     input: (
         Annotated[str, Field(min_length=1, max_length=1_000_000)]
         | Annotated[list[dict[str, Any]], Field(min_length=1, max_length=20_000)]
-    ) = Field(description="A text, or items: messages, and answers to what was asked.")
+    ) = Field(description="A text, or items: messages, and answers to questions.")
     instructions: str | None = Field(
         default=None,
         max_length=200_000,
-        description="Facts for the agents besides their own instructions; kept in the session.",
+        description="Additional facts for the agents; they are stored in the session.",
     )
     previous_response_id: str | None = Field(default=None, min_length=1, max_length=200)
     conversation: Annotated[
@@ -139,7 +139,7 @@ class ResponseRequest(_Lenient):
                 ]
             }
         ),
-    ] = Field(default=None, description="The session to go on with, or to begin: `{id}` or the id.")
+    ] = Field(default=None, description="The session to continue or to start: `{id}`, or the id.")
     background: bool | None = None
 
 

@@ -41,7 +41,7 @@ from ekiden.sessions import is_transfer
 
 
 class ChatMessage(BaseModel):
-    """What the team says."""
+    """The answer of the team."""
 
     role: Literal["assistant"] = "assistant"
     content: str | None
@@ -49,7 +49,7 @@ class ChatMessage(BaseModel):
 
 
 class ChatChoice(BaseModel):
-    """The one answer."""
+    """The only answer."""
 
     index: int = 0
     message: ChatMessage
@@ -58,7 +58,7 @@ class ChatChoice(BaseModel):
 
 
 class ChatUsage(BaseModel):
-    """What all models of the run used."""
+    """The usage of all model calls of the run."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -147,18 +147,18 @@ async def create_chat_completion(
     x_ekiden_session: SessionHeader = None,
     x_ekiden_show: ShowHeader = None,
 ) -> Response:
-    """Say something to the team, or to one agent, and get the answer.
+    """Send a message to the team, or to one agent, and get the answer.
 
-    Tools and handoffs of the team run on the server; `X-Ekiden-Show` tells of them. A new session
-    is begun with all `messages`, unless `metadata.session_id` or `X-Ekiden-Session` names one to go
-    on with: then only the last message counts. Where a person has to decide first, the answer says
-    so, with what can be done; `metadata` of the answer has `session_id`, `run_id`, `status`, and
+    Tools and handoffs of the team run on the server; `X-Ekiden-Show` includes them in the answer. A
+    new session starts with all `messages`. If `metadata.session_id` or `X-Ekiden-Session` names an
+    existing session, only the last message counts. If a person has to decide first, the answer says
+    so and lists the options. The `metadata` of the answer has `session_id`, `run_id`, `status`, and
     the ids of the `questions`.
 
-    Messages that are not the user's are quoted as data, or with the scope `history` stored as they
-    are. Tools of the client, several answers and forms of the answer are refused. Settings of a
-    model, such as `temperature`, have no effect: agents have their own; `X-Ekiden-Ignored` names
-    them.
+    Messages that are not user messages are quoted as data; with the scope `history` they are stored
+    unchanged. Client-side tools, several answers and response formats are refused. Model settings,
+    such as `temperature`, have no effect, because agents have their own; `X-Ekiden-Ignored` names
+    the ignored ones.
     """
     refuse(body.sent(), CHAT_REFUSED)
     named = (body.metadata or {}).get("session_id")

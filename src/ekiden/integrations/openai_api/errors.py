@@ -35,8 +35,10 @@ class OpenAIErrorDetail(BaseModel):
 
     message: str
     type: str
-    param: str | None = Field(default=None, description="Which part of the request it is about.")
-    code: str | None = Field(default=None, description="Stable; ours where the error is ours.")
+    param: str | None = Field(default=None, description="The part of the request with the error.")
+    code: str | None = Field(
+        default=None, description="A stable code; Ekiden's own code for errors of Ekiden."
+    )
 
 
 class OpenAIError(BaseModel):

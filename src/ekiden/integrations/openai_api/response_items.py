@@ -181,7 +181,7 @@ class OpenAIResponse(BaseModel):
 
 
 class DeletedResponse(BaseModel):
-    """A response that is gone."""
+    """A deleted response."""
 
     id: str
     object: Literal["response"] = "response"

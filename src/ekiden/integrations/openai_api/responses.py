@@ -57,7 +57,7 @@ from ekiden.sessions.progress import run_number
 router = APIRouter(prefix="/responses", tags=["openai"], route_class=OpenAIRoute)
 
 Id: TypeAlias = Annotated[
-    str, Path(min_length=6, max_length=200, description="As a response has it.")
+    str, Path(min_length=6, max_length=200, description="The id of a response.")
 ]
 
 _ENDS = {"completed": "completed", "failed": "failed"}
@@ -82,17 +82,18 @@ async def create_response(
     x_ekiden_session: SessionHeader = None,
     x_ekiden_show: ShowHeader = None,
 ) -> Response:
-    """Say something to the team, or answer what it asked, and get what it says.
+    """Send a message to the team, or answer its questions, and get the response.
 
-    `previous_response_id`, `conversation`, `metadata.session_id` or `X-Ekiden-Session` go on in a
-    session; only its last response can be gone on with. With `background` the answer comes at once,
-    and `GET` tells how it stands. A new message in a session that waits for people withdraws what
-    they were asked; to answer it, send items `mcp_approval_response`.
+    `previous_response_id`, `conversation`, `metadata.session_id` or `X-Ekiden-Session` continue a
+    session; you can continue only from its last response. With `background` the response comes at
+    once; use `GET` to read its status. A new message in a session that waits for people withdraws
+    the open questions. To answer a question, send an item of the type `mcp_approval_response`.
 
-    Everything is stored, so `store: false` is refused, as are tools of the client and forms of the
-    answer. `instructions` stay in the session: as data of the user, or with the scope `history` as
-    a developer message, like all items that are not the user's. Settings of a model have no effect:
-    agents have their own; `X-Ekiden-Ignored` names them.
+    Everything is stored, so `store: false` is refused. Client-side tools and response formats are
+    refused too. `instructions` stay in the session as quoted data of the user; with the scope
+    `history` they are stored as a developer message. The same holds for all items that are not user
+    messages. Model settings have no effect, because agents have their own; `X-Ekiden-Ignored` names
+    the ignored ones.
     """
     refuse(body.sent(), RESPONSE_REFUSED)
     refuse_form(body.sent())
@@ -152,7 +153,7 @@ async def cancel_response(desk: Starts, response_id: Id) -> Any:
 
 @router.delete("/{response_id}", response_model=DeletedResponse, responses=errors(404))
 async def delete_response(desk: Administers, response_id: Id) -> DeletedResponse:
-    """Remove the session of a response that is all there is of it."""
+    """Delete the session of a response, if the session contains only this response."""
     found = ResponseId.parse(response_id)
     last = await desk.runs.read(found.run_id)
     row = await desk.store.get(found.session_id)

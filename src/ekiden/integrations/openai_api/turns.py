@@ -43,7 +43,7 @@ AUTO: Final = "auto"
 
 
 class OpenAIModel(BaseModel):
-    """Somebody to talk to."""
+    """A model: the team, or one of its agents."""
 
     id: str
     object: str = "model"
@@ -52,7 +52,7 @@ class OpenAIModel(BaseModel):
 
 
 class OpenAIModelList(BaseModel):
-    """Everybody."""
+    """The team and all its agents."""
 
     object: str = "list"
     data: list[OpenAIModel]
@@ -88,16 +88,18 @@ def addressee_of(desk: TenantService, model: str) -> str | None:
 
 @router.get("/models", response_model=OpenAIModelList)
 async def list_models(desk: Reads) -> OpenAIModelList:
-    """The team and its agents."""
+    """List the models: the team and its agents."""
     return OpenAIModelList(data=[OpenAIModel(id=name) for name in model_ids(desk.team)])
 
 
 @router.get("/models/{model}", response_model=OpenAIModel, responses=errors(404))
 async def retrieve_model(
     desk: Reads,
-    model: Annotated[str, Path(max_length=200, description="As the list has it.")],
+    model: Annotated[
+        str, Path(max_length=200, description="The name of the model, as in the list of models.")
+    ],
 ) -> OpenAIModel:
-    """One of them."""
+    """Get one model: the team, or one of its agents."""
     addressee_of(desk, model)
     return OpenAIModel(id=model)
 

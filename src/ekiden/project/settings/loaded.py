@@ -27,7 +27,7 @@ class SettingOrigin(Value):
     where: str | None = None
     """The file, or the environment variable."""
     line: int | None = None
-    """In the file."""
+    """The line in the file."""
 
     def __str__(self) -> str:
         where = self.where if self.line is None else f"{self.where}:{self.line}"
@@ -36,11 +36,11 @@ class SettingOrigin(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingEntry(Value):
-    """A setting as it stands."""
+    """A setting with its current value."""
 
     key: str
     value: Any
-    """As JSON has it; servers mask the secrets in it."""
+    """The value as JSON; servers mask secrets in it."""
     origin: SettingOrigin
 
 

@@ -169,11 +169,11 @@ def _word(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
 
 def _what_is(response: dict[str, Any], schemas: dict[str, Any]) -> str | None:
     if "content" not in response:
-        return "Done; there is no content."
+        return "Done; the response has no content."
     for content in response["content"].values():
         name = content.get("schema", {}).get("$ref", "").rpartition("/")[2]
         if name.startswith("Page_"):
-            return "A page of the list, and the cursor of the next."
+            return "A page of the list, and the cursor of the next page."
         if name:
             text: str = schemas[name]["description"]
             return text.split("\n\n")[0].replace("\n", " ")

@@ -9,17 +9,18 @@ from typing import Any, Final
 TITLE: Final = "Ekiden"
 ABOUT: Final = """Agents hand work to each other and never drop it.
 
-What is asked for is stored before it is answered, so a run goes on whatever becomes of the
-connection. Every request needs an API key, but for a server on the loopback address that has none
-yet; a key has scopes, and an operation says in `x-ekiden-scope` which one it needs.
+A request is stored before it is answered, so a run survives a lost connection. Every request needs
+an API key, except on a server that listens on the loopback address and has no key yet. A key has
+scopes; `x-ekiden-scope` of an operation names the scope that it needs.
 
-Lists come in pages: `limit` says how many, `next_cursor` where the next page begins. Errors are
-`application/problem+json` with a stable `code`; under `/v1` they have the shape that clients of
-OpenAI's interfaces know. A POST with an `Idempotency-Key` is done once, however often it is sent.
-Every answer has an `X-Request-ID`. Times are seconds since 1970, unless their name ends in `_us`.
+Lists come in pages: `limit` is the maximum number of entries, and `next_cursor` is the cursor of
+the next page. Errors are `application/problem+json` with a stable `code`; under `/v1` they have the
+format of OpenAI's errors. With an `Idempotency-Key` a POST that is sent several times is executed
+once. Every response has an `X-Request-ID`. Times are seconds since 1970, unless their name ends in
+`_us`: then they are microseconds.
 
-Beside what stands here there are the WebSocket `/api/v1/events`, A2A under `/a2a` and MCP under
-`/mcp`, which have descriptions of their own."""
+The WebSocket `/api/v1/events`, A2A under `/a2a` and MCP under `/mcp` are not part of this document;
+they have descriptions of their own."""
 
 TAGS: Final[Mapping[str, str]] = {
     "runs": "Send messages to the team, and follow the work.",
@@ -38,7 +39,7 @@ TAGS: Final[Mapping[str, str]] = {
     "mirror": "The progress of session replicas.",
     "settings": "The configuration of the server.",
     "workers": "The processes that run sessions.",
-    "keys": "Callers of the server.",
+    "keys": "API keys: the callers of the server.",
     "console": "The console's login: a token that the browser keeps in a cookie.",
     "agui": "The team over AG-UI, for web pages.",
     "openai": "The team over OpenAI's interfaces, for any chat client.",

@@ -39,7 +39,7 @@ class MeModel(BaseModel):
         description="The value of `X-CSRF-Token` for requests with the cookie that change "
         "something; null without a cookie."
     )
-    version: str = Field(description="Of Ekiden.")
+    version: str = Field(description="The version of Ekiden.")
     console: bool = Field(description="Whether this server has the console at `/`.")
 
 

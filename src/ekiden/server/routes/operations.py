@@ -29,10 +29,10 @@ _PATIENCE_S: Final = 5.0
 
 
 class Health(BaseModel):
-    """A sign of life."""
+    """A heartbeat."""
 
     status: Literal["ok"]
-    version: str = Field(description="Of Ekiden.")
+    version: str = Field(description="The version of Ekiden.")
 
 
 @router.get("/healthz", response_model=Health, responses=problems(422))

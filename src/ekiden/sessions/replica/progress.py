@@ -70,7 +70,7 @@ class ReplicaProgress:
         self.cursor: str | None = None
         """The mirror's place in the feed."""
         self.sent = 0
-        """Events that it ever got."""
+        """The number of events that it has received."""
         self.set_aside = 0
         self.problem: str | None = None
 
@@ -264,7 +264,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside(Value):
-    """An event that a mirror does not get."""
+    """An event that is not sent to a replica."""
 
     event_id: str
     problem: str
@@ -273,22 +273,22 @@ class SetAside(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaStatus(Value):
-    """How a replica of the sessions stands: a copy of them elsewhere."""
+    """The progress of a replica: a copy of the sessions in another system."""
 
     name: str
     fed: bool
-    """Whether a process feeds it now."""
+    """Whether a process sends events to it now."""
     sent: int
-    """Events that it ever got."""
+    """The number of events that it has received."""
     waiting: int
-    """Sessions that have something to be sent."""
+    """The number of sessions with events to send."""
     up_to_date: bool
-    """Whether nothing is stored that it has not had."""
+    """Whether the replica has all stored events."""
     problem: str | None
-    """Why nothing was taken, when it was last asked."""
+    """Why the replica accepted no event in the last attempt."""
     set_aside: int
     aside: Sequence[SetAside]
-    """Some of those that were set aside."""
+    """Some of the events that were set aside."""
 
 
 async def replica_status(store: Store, name: str) -> ReplicaStatus:

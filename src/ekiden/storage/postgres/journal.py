@@ -238,7 +238,7 @@ where session = (select num from sessions where id = $1)
 
 
 class Journal(Role):
-    """What happened in a session."""
+    """The events and steps of a session."""
 
     _gathering: Gathering
 

@@ -336,7 +336,8 @@ class Claiming:
 
 
 class Leases(Role):
-    """Who may write to a session. All times come from the clock of the database server."""
+    """Leases of sessions: only the owner of a lease may write to the session. All times come from
+    the clock of the database server."""
 
     _claiming: Claiming
 
