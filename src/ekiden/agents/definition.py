@@ -253,7 +253,7 @@ class AgentDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Problem:
-    """A fault in a file, for its author to fix.
+    """An error in a file, for its author to fix.
 
     For example::
 
@@ -267,9 +267,9 @@ class Problem:
     column: int
     """1 is the line's first character."""
     code: str
-    """Stable: `agent.unknown_key`, `agent.wrong_type` …"""
+    """A stable code, such as `agent.unknown_key` or `agent.wrong_type`."""
     message: str
-    """What is wrong and what to write instead."""
+    """The error, and a suggestion for the correct text."""
     severity: Literal["error", "warning"] = "error"
 
     def __str__(self) -> str:

@@ -54,30 +54,31 @@ class Verification:
     """The checked and the broken records; updated during the verification."""
 
     sessions: int = 0
-    """Sessions that were looked at."""
+    """The number of checked sessions."""
     chained: int = 0
-    """Those of them that have a chain."""
+    """The number of checked sessions that have a hash chain."""
     not_chained: int = 0
-    """Those whose audited events have no hashes: an earlier version wrote them, or events were
-    switched off."""
+    """The number of sessions whose audited events have no hashes, because an earlier version wrote
+    them or events were switched off."""
     events: int = 0
-    """Audited events whose hash was computed again."""
+    """The number of audited events whose hash was computed again."""
     unhashed: int = 0
-    """Audited events without a hash: there is no saying whether they changed."""
+    """The number of audited events without a hash; changes of these cannot be detected."""
     covered: int = 0
-    """Events of all types that a digest covers: what is stored of them is what was written."""
+    """The number of events of all types that match the digest of their commit; their stored data is
+    unchanged."""
     uncovered: int = 0
-    """Events that no digest covers, because an earlier version wrote them."""
+    """The number of events without a digest, because an earlier version wrote them."""
     decisions: int = 0
-    """Closed inbox items that are as the event of their end says."""
+    """The number of closed inbox items that match the event that closed them."""
     compared: int = 0
-    """Records of an earlier export that were looked for."""
+    """The number of compared records of an earlier export."""
     broken: int = 0
-    """Sessions of which something is broken, and exports that are damaged."""
+    """The number of sessions with a broken link, and of damaged exports."""
     checked: Sequence[str] = ()
-    """What the verification looks at, in words."""
+    """A description of the checked data, for people."""
     not_checked: Sequence[str] = ()
-    """What it does not check."""
+    """A description of the data that is not checked, for people."""
     _kept: list[tuple[int, int, BrokenLink]] = field(default_factory=list, repr=False)
     _sessions: set[str] = field(default_factory=set, repr=False)
 

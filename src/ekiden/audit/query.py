@@ -28,7 +28,7 @@ _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditQuery(Checked):
-    """Which records to read; `None` does not restrict.
+    """A filter for audit records; `None` matches all.
 
     For example::
 
@@ -36,23 +36,23 @@ class AuditQuery(Checked):
     """
 
     agent: str | None = None
-    """It had the work, got it or was to get it, or is who acted."""
+    """The source, the target or the actor of the record."""
     task: str | None = None
     correlation_id: str | None = None
     status: str | None = None
-    """What a handoff moved to."""
+    """The new status of a handoff."""
     handoff_id: str | None = None
     session_id: str | None = None
     type: EventType | None = None
-    """One of `AUDITED`, or with a task or a correlation `message` for what agents asked each other;
-    another has no records."""
+    """One of `AUDITED`. With a task or a correlation id it may also be `message`: queries between
+    agents. Other types have no records."""
     since: datetime | None = None
-    """From then on; without a time zone it is the machine's own."""
+    """Only records from this time on. Without a time zone, the zone of the machine applies."""
     until: datetime | None = None
-    """Before then."""
+    """Only records before this time."""
     text: str = ""
-    """Stands in what the record tells: who and whom, reason, error, code, ids or facts; whatever
-    the case."""
+    """A text in the agents, reason, error, code, ids or facts of the record; case does not
+    matter."""
     newest_first: bool = True
 
     def matches(self, record: AuditRecord) -> bool:

@@ -63,13 +63,14 @@ class AuditRecord:
     correlation_id: str
     reason: str | None
     code: str | None
-    """Why a handoff was refused or undone, for programs."""
+    """The code of a refused or rolled-back handoff, for programs."""
     error: str | None
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What else the event tells: the tool that was asked about, the answer, the rule that fit."""
+    """Additional facts of the event, such as the tool of an approval, the answer, or the matching
+    rule."""
     hash: str | None
-    """Over the event and the audited one before it in its session; `None` in what an earlier
-    version wrote."""
+    """The hash of this event and the previous audited event of the session; `None` in records of an
+    earlier version."""
     previous: str | None = None
     """The hash of the audited event before it; empty for the session's first one."""
 

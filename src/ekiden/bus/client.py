@@ -45,8 +45,9 @@ class BusClient:
         correlation_id: str | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> str:
-        """Store a message for an agent and return its id. It waits until a process serves the
-        agent, or for `ttl` seconds. As `Bus.send`; `timeout_s` is for waiting for room."""
+        """Store a message for an agent and return its id. The message waits until a process serves
+        the agent, at most `ttl` seconds. `timeout_s` is the time to wait for space in a full
+        mailbox. See `Bus.send`."""
         exchange = self._exchange()
         message = AgentMessage(
             type=type,
@@ -71,7 +72,8 @@ class BusClient:
         timeout_s: float = DEFAULT_TIMEOUT_S,
         priority: Priority | int = "normal",
     ) -> Any:
-        """Query another agent; returns its answer as JSON. Raises as `Bus.query` does."""
+        """Query another agent; returns its answer as JSON. Raises the same errors as
+        `Bus.query`."""
         exchange = self._exchange()
         message = AgentMessage(
             type="query",
@@ -89,8 +91,8 @@ class BusClient:
     async def ask_all(self, questions: Sequence[Ask]) -> list[Any]:
         """Ask several questions at the same time; returns the answers in their order.
 
-        `AgentUnavailableError` at once, before any query is sent, if one of the agents is not
-        served. The first failure is raised when all have answered.
+        Raises `AgentUnavailableError` at once, without sending a query, if no process serves one of
+        the agents. Any other first failure is raised after all agents have answered.
         """
         if not questions:
             return []
@@ -101,8 +103,7 @@ class BusClient:
         """Ask several agents; returns the first good answer and its agent, and cancels the other
         queries.
 
-        Agents that are not served are left out. If there is no good answer the last failure is
-        raised.
+        Agents that no process serves are skipped. If all queries fail, the last failure is raised.
         """
         if not questions:
             raise UserError("`ask_any` needs at least one question")

@@ -32,27 +32,28 @@ class BusSettings(BusLimits):
     visibility_s: Seconds = 30.0
     """A message whose process was killed is delivered again after this time at the latest."""
     max_attempts: Count = 5
-    """After this many deliveries with a failing handler, a message is dead."""
+    """After this many deliveries with a failing handler, a message becomes a dead letter."""
     max_deliveries: Count = 20
-    """After this many deliveries without an end, because processes were killed or services closed,
-    a message is dead."""
+    """After this many unfinished deliveries, because processes were killed or services were closed,
+    a message becomes a dead letter."""
     retry_s: Seconds = 1.0
-    """How long a message waits for its retry after the handler raised; doubled with every try."""
+    """The delay before a retry after the handler raised an exception. The delay doubles with every
+    retry."""
     retry_max_s: Seconds = 60.0
     on_full: WhenFull = "wait"
-    """Whether senders to a full mailbox wait, up to the message's `timeout_seconds`, or are refused
-    at once."""
+    """Whether a sender waits for space in a full mailbox, up to `timeout_seconds` of the message,
+    or is refused at once."""
     oldest_every: Count = 8
-    """One in this many deliveries is the oldest message, whatever its priority, so that none
-    starves; 1: always the oldest."""
+    """Every n-th delivery takes the oldest message regardless of its priority, so that no message
+    starves. 1: always the oldest message."""
     handler_timeout_s: Seconds | None = 3600.0
     """A handler is cancelled after this time and counts as failed; `None`: no limit."""
     keep_s: Seconds = 86_400.0
     """How long a message is kept after its end. Its id is recognised until then."""
     keep_most: Count = 10_000
-    """How many such messages are kept in memory, by a bus on a `MemoryStore`."""
+    """The maximum number of finished messages that a bus on a `MemoryStore` keeps."""
     role: Name = DEFAULT_ROLE
-    """The role for an escalation that names none."""
+    """The role of escalations that name no role."""
 
     @classmethod
     def within(cls, limits: BusLimits) -> Self:
@@ -60,7 +61,7 @@ class BusSettings(BusLimits):
         return cls(**{each.name: getattr(limits, each.name) for each in fields(BusLimits)})
 
     def retry_delay_s(self, attempts: int) -> float:
-        """The delay before the next try after this many failed ones."""
+        """The delay before the next attempt after this many failed attempts."""
         return float(min(self.retry_s * 2.0 ** min(attempts - 1, 60), self.retry_max_s))
 
 

@@ -244,11 +244,11 @@ def _drop(index: dict[str, dict[str, Held]], agent: str, keys: Iterable[str]) ->
 def missing_capabilities(
     required: Iterable[str], capabilities: Iterable[Capability]
 ) -> tuple[str, ...]:
-    """The names in `required` that none of `capabilities` has as its name or among its tags.
+    """The names in `required` that match no name and no tag of `capabilities`.
 
-    They are returned as given, in order and each once; ``tag:name`` is met by a tag only.
-    Proficiency does not count, and meaning is not compared. `UserError` for an empty name, and for
-    one text instead of several::
+    They are returned unchanged, in order, each once. ``tag:name`` matches only tags. The
+    proficiency does not matter, and names are not compared by meaning. Raises `UserError` for an
+    empty name, and for a text instead of a list::
 
         missing_capabilities(["refunds", "tag:money", "visa"], billing.capabilities)  # ("visa",)
     """

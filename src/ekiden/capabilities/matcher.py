@@ -34,10 +34,10 @@ that mean the same are nearer than this, and one in thirty of those that do not.
 class CapabilityMatcher:
     """Finds agents by the capabilities that a task requires.
 
-    A required name is met by a capability of that name, or else by the best capability with that
-    tag; ``tag:name`` matches tags only. A name that no registered agent has as name or tag is
-    compared by meaning if there is an `embedder`: a similarity above `min_similarity` counts as
-    proficiency times similarity. Case, width, spaces, underscores and hyphens do not count.
+    A required name matches a capability with that name; otherwise it matches the best capability
+    with that tag; ``tag:name`` matches tags only. If no registered agent has the name or tag, an
+    `embedder` compares it by meaning. A match above `min_similarity` counts as proficiency times
+    similarity. Case, width, spaces, underscores and hyphens do not count.
 
     `availability` and `load` are called with an agent's name during a search, and override the
     registered values. Use it from one thread::
@@ -80,8 +80,8 @@ class CapabilityMatcher:
     ) -> Self:
         """A matcher for `agents`, such as a team.
 
-        Routers and agents of scope `system` are left out, as in routing. `UserError` for two agents
-        of one name.
+        Routers and agents of scope `system` are left out, as in routing. Raises `UserError` for two
+        agents with the same name.
         """
         made = cls(
             embedder=embedder,
@@ -111,8 +111,9 @@ class CapabilityMatcher:
     ) -> None:
         """Register the capabilities of `agent`, replacing earlier ones.
 
-        If two capabilities have the same name, the higher proficiency counts. `UserError`, without
-        any change, for a proficiency outside 0 to 1, an empty name, or a negative or invalid load.
+        If two capabilities have the same name, the higher proficiency counts. Raises `UserError`
+        for a proficiency outside 0 to 1, an empty name, or a negative or invalid load; then nothing
+        is changed.
         """
         if not isinstance(agent, str) or not agent.strip():
             raise UserError(f"an agent's name is a text that is not empty, not {agent!r:.80}")
@@ -122,7 +123,7 @@ class CapabilityMatcher:
         self._changed()
 
     def unregister(self, agent: str) -> None:
-        """Remove an agent; `UnknownAgent` if there is none of that name."""
+        """Remove an agent. Raises `UnknownAgent`."""
         self._check_known(agent)
         self._holdings.remove(agent)
         del self._available[agent], self._load[agent]
@@ -133,7 +134,7 @@ class CapabilityMatcher:
     ) -> None:
         """Set whether an agent can take work, and its load; `None` leaves a value unchanged.
 
-        `UnknownAgent`, and `UserError` for a negative or invalid load.
+        Raises `UnknownAgent`, and `UserError` for a negative or invalid load.
         """
         self._check_known(agent)
         if load is not None:
@@ -143,7 +144,7 @@ class CapabilityMatcher:
             self._available[agent] = bool(available)
 
     def capabilities_of(self, agent: str) -> tuple[Capability, ...]:
-        """The registered capabilities of an agent; `UnknownAgent` if there are none."""
+        """The registered capabilities of an agent. Raises `UnknownAgent`."""
         self._check_known(agent)
         return self._holdings.capabilities[agent]
 
@@ -162,9 +163,9 @@ class CapabilityMatcher:
         one counts 0. Ties are ordered by availability, then lower load, then name. Without
         requirements every agent has a score of 1. `exclude` are names of agents, registered or not.
 
-        With an embedder this blocks while it computes missing vectors; `prepare` does that in a
-        thread beforehand. `UserError` for an empty name, one text instead of several, or a
-        `min_score` outside 0 to 1.
+        With an embedder this call blocks while it computes missing vectors; call `prepare` before
+        to compute them in a thread. Raises `UserError` for an empty name, a text instead of a list,
+        or a `min_score` outside 0 to 1.
         """
         _check_share("min_score", min_score)
         if limit is not None and limit < 1:

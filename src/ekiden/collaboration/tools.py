@@ -26,9 +26,10 @@ def negotiation_tools(
 ) -> list[FunctionTool]:
     """`propose`, `counter`, `accept`, `reject`, `request_handoff` and `show_negotiation`.
 
-    They work only with `with_agents`. The session in which a model proposes or requests something
-    is noted in the collaboration's context as ``session_id``, for the executor. The other side's
-    messages are shown as quoted JSON. For example::
+    The tools can be used only with the agents in `with_agents`. If a model proposes or requests
+    something, the id of its session is stored as ``session_id`` in the context of the
+    collaboration, for the executor. The other side's messages are shown as quoted JSON. For
+    example::
 
         Agent("sales", tools=negotiation_tools(collaborations, with_agents=["purchasing"]))
     """

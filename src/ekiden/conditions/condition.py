@@ -133,14 +133,14 @@ class Evaluation:
     def trace(self) -> tuple[Trace, ...]:
         """One entry for every part that was evaluated, in the order of the text.
 
-        A whole comes before its parts; literals have no entry, and neither have skipped parts, such
-        as the second in ``false and x``.
+        A whole comes before its parts. Literals and skipped parts have no entry; for example, ``x``
+        in ``false and x`` is skipped.
         """
         return tuple(self._entries())
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The dotted names that were needed but are not among the facts."""
+        """The dotted names that were needed but are missing in the facts."""
         names = {
             seen.name: None
             for part, seen in zip(self._source.parts, self._seen, strict=True)
@@ -310,7 +310,7 @@ class Condition:
 def compile_condition(text: str) -> Condition:
     """The condition in `text`; the same text is parsed only once.
 
-    `ConditionError`, with the place and what to write instead, if it is invalid. For example::
+    Raises `ConditionError` for an invalid text, with the position and a suggestion. For example::
 
         condition = compile_condition("confidence < 0.5 and error_count > 3")
         condition.evaluate({"confidence": 0.3, "error_count": 5}).value  # True

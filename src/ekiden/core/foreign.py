@@ -81,7 +81,7 @@ class TurnUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCheckpoint:
-    """JSON to continue from: stored in one transaction with the parts before it.
+    """The state of the turn as JSON. It is stored in one transaction with the parts before it.
 
     For example::
 
@@ -94,11 +94,11 @@ class TurnCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointDelta:
-    """A checkpoint that says only what it adds to the one before: a long conversation is not stored
-    anew in each turn.
+    """A checkpoint that contains only the additions to the previous checkpoint. So a long
+    conversation is not stored again in each turn.
 
-    Both are lists, or mappings: lists in a mapping are appended, its other values replaced. It
-    stands where data of a checkpoint may stand::
+    Both are lists, or mappings: lists in a mapping are appended, its other values replaced. Use it
+    instead of the data of a checkpoint::
 
         TurnAnswer(output="Done.", checkpoint=CheckpointDelta({"messages": new_messages}))
     """
@@ -107,7 +107,8 @@ class CheckpointDelta:
 
     @classmethod
     def between(cls, before: Any, after: list[Any]) -> Any:
-        """What `after` adds to `before`; `after` itself if it does not begin with it."""
+        """The additions of `after` to `before`. If `after` does not begin with `before`, the result
+        is `after` itself."""
         count = len(before or ())
         return cls(after[count:]) if count and after[:count] == before else after
 
@@ -140,14 +141,14 @@ class TurnQuestion:
     tool: str | None = None
     """The inner tool that needs approval; `None`: a question in words."""
     arguments: Any = None
-    """Of the tool: JSON text, or JSON."""
+    """The arguments of the tool: JSON text, or JSON."""
     subject: str = ""
     body: str = ""
     options: tuple[str, ...] = ()
     context: Any = None
     """JSON that helps to decide."""
     checkpoint: Any = None
-    """Stored before the question: where the turn resumes."""
+    """The state that is stored before the question; the turn resumes from it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +247,8 @@ class ForeignTurn:
     """
 
     key: str
-    """The same when the turn is repeated after a crash; new after a rewind and in a fork."""
+    """The key of the turn. A repeated turn after a crash has the same key. After a rewind and in a
+    fork the key is new."""
     agent: str
     session_id: str
     items: Sequence[Item] = ()
@@ -256,15 +258,15 @@ class ForeignTurn:
     briefing: str = ""
     """The content of the handoff to this agent, as a text for a model; data, not instructions."""
     checkpoint: Any = None
-    """Where to continue; `None` in the agent's first turn."""
+    """The state to continue from; `None` in the first turn of the agent."""
     resumes: bool = False
-    """Whether `checkpoint` belongs to this very turn: then it already includes `items`."""
+    """Whether `checkpoint` was stored in this turn; then it already includes `items`."""
     answers: Mapping[str, PersonAnswer] = field(default_factory=dict)
     """People's answers to the questions after the checkpoint, by the id of the question."""
     handoffs: Mapping[str, str] = field(default_factory=dict)
     """The names of agents that the turn may hand to, each with a description."""
     is_streamed: bool = False
-    """Whether somebody reads the deltas: a model need not stream otherwise."""
+    """Whether a client reads the deltas. If not, the model does not have to stream."""
     traceparent: str = ""
     """The W3C trace context of the agent's span: spans of the framework go below it."""
     link: TurnLink
@@ -282,9 +284,9 @@ class ForeignTurn:
 
         `fn` is called with an idempotency key. When the turn is repeated, the stored result of the
         same name and arguments is returned instead. Only the effect that was in progress when the
-        process died is repeated, with the same key. It is identified by its place after the last
-        checkpoint; if checkpoints are stored during effects, `scope` names the place instead. With
-        `is_tool` it is recorded as a call of that tool.
+        process died is repeated, with the same key. An effect is identified by its position after
+        the last checkpoint. If checkpoints are stored during effects, use `scope` to identify it.
+        With `is_tool` the effect is recorded as a tool call.
         """
         return await self.link.step(name, args, fn, scope, is_tool)
 
@@ -315,7 +317,7 @@ class ForeignTurn:
 
 
 class ForeignAdapter(Protocol):
-    """Makes an object of another framework take turns.
+    """Runs the turns of an agent of another framework.
 
     For example::
 
@@ -327,7 +329,7 @@ class ForeignAdapter(Protocol):
     """
 
     framework: str
-    """Its name, which is the agent's kind."""
+    """The name of the framework; it is the `kind` of the agent."""
     durability: Durability
 
     def take_turn(self, turn: ForeignTurn) -> AsyncGenerator[TurnPart, None]:

@@ -26,7 +26,7 @@ _LONGEST_PATH = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One fault that a guardrail found.
+    """One violation that a guardrail found.
 
     For example::
 
@@ -145,8 +145,8 @@ class OutputGuardrail(Generic[TContext]):
 class HandoffGuardrail(Generic[TContext]):
     """Checks the content of a handoff; `handoff_guardrail` makes one from a function.
 
-    `reject` ends the run, `repair` refuses the handoff and tells the model why, `warn` allows it
-    and marks it.
+    `reject` ends the run. `repair` refuses the handoff and gives the model the reason. `warn`
+    allows the handoff and marks it.
     """
 
     guardrail_function: HandoffGuardrailFunction
@@ -317,14 +317,14 @@ class GuardrailError(EkidenError):
 
     code = "guardrail.error"
     violations: tuple[Violation, ...] = ()
-    """All faults, each with its path."""
+    """All violations, each with its path."""
     outside = "a guardrail blocked it"
-    """The message for other agents: which guardrail blocked and where, without values."""
+    """The message for other agents: the name of the guardrail and the path, without values."""
 
 
 class GuardrailFailed(GuardrailError):
-    """The guardrail raised, returned nothing usable or exceeded `tool_timeout_s`; see `__cause__`,
-    correct it and resume.
+    """The guardrail raised an exception, returned an unusable value, or exceeded `tool_timeout_s`;
+    see `__cause__`, correct the guardrail and resume.
 
     Guardrails fail closed; `__cause__` is the original exception.
     """
@@ -387,7 +387,7 @@ class OutputGuardrailTripwireTriggered(GuardrailError):
 
 
 class HandoffGuardrailTripwireTriggered(GuardrailError):
-    """A handoff guardrail rejected the data of a handoff, which was not made.
+    """A handoff guardrail rejected the data of a handoff; the handoff was not made.
 
     `guardrail_result` has the request and the guardrail's result; `violations` are those of all
     guardrails that failed.
@@ -408,7 +408,7 @@ class HandoffGuardrailTripwireTriggered(GuardrailError):
 
 
 class ToolInputGuardrailTripwireTriggered(GuardrailError):
-    """A guardrail rejected a tool call, which was not made; see `output.output_info`."""
+    """A guardrail rejected a tool call; the tool did not run. See `output.output_info`."""
 
     code = "guardrail.tool_input"
 
@@ -424,7 +424,7 @@ class ToolInputGuardrailTripwireTriggered(GuardrailError):
 
 
 class ToolOutputGuardrailTripwireTriggered(GuardrailError):
-    """A guardrail rejected the output of a tool, which has had its effect."""
+    """A guardrail rejected the output of a tool; the tool has already run."""
 
     code = "guardrail.tool_output"
 

@@ -126,7 +126,7 @@ class HandoffRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffFailure:
-    """Why it failed, for programs (`code`) and for people (`message`)."""
+    """The reason of a failed handoff: `code` for programs, and `message` for people."""
 
     code: RefusalCode
     message: str
@@ -164,7 +164,7 @@ class HandoffResult:
 
 @dataclass(frozen=True, slots=True)
 class Decline:
-    """Returned by an agent's `accepts` to refuse, with the reason.
+    """A refusal with its reason. The `accepts` function of an agent returns it.
 
     For example::
 

@@ -26,8 +26,9 @@ class MemoryRecord:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """JSON, as it was stored."""
     score: float | None = None
-    """The similarity to the question, 0 to 1: the cosine of the embeddings or the share of the
-    question's words, weighted by rarity, whichever is higher; `None` without a question."""
+    """The similarity to the query, from 0 to 1. It is the higher of two values: the cosine of the
+    embeddings, and the share of the words of the query, weighted by rarity. `None` without a
+    query."""
     found_by: FoundBy | None = None
     stored_at_us: int = 0
     """Microseconds since 1970."""

@@ -111,8 +111,7 @@ class AgentResult(Value):
 class TaskDecomposition:
     """A request split into one or more tasks.
 
-    Every id in `depends_on` is that of a task here, and there are no cycles: `UserError`
-    otherwise::
+    Raises `UserError` if an id in `depends_on` is not a task of this plan, or if there is a cycle::
 
         weather = AgentTask(agent="weather", description="Kyoto on Monday", task_id="t1")
         hotel = AgentTask(agent="hotels", description="A hotel that suits it", depends_on=("t1",))
@@ -122,7 +121,7 @@ class TaskDecomposition:
     tasks: tuple[AgentTask, ...]
     reasoning: str = ""
     notes: tuple[str, ...] = ()
-    """Corrections of what the model or the rules proposed, such as a task for the fallback."""
+    """Corrections of the proposal of the model or the rules, such as a task for the fallback."""
 
     def __post_init__(self) -> None:
         if not self.tasks:
@@ -225,7 +224,7 @@ class Decomposer(Protocol):
         fallback: str | None,
         ask: AskModel | None,
     ) -> TaskDecomposition:
-        """The tasks, each for a member. `ask` is `None` if there is no model.
+        """Return the tasks, each for one member. `ask` is `None` if there is no model.
 
         Raises `ModelBehaviorError` if the model's output is unusable, after one repair.
         """
@@ -245,8 +244,8 @@ class Aggregator(Protocol):
     """
 
     async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
-        """The answer, which names missing results. Called with two or more tasks, of which at least
-        one succeeded."""
+        """Return the answer; it also names missing results. This is called with at least two tasks,
+        if at least one succeeded."""
         ...
 
 
@@ -289,21 +288,21 @@ class PlanSettings:
     fallback: str | None = None
     """The member that gets tasks for agents that do not exist; `None`: the last member."""
     decomposer: Decomposer | DecomposeFunction | None = None
-    """`None`: the model splits the request with a schema, or rules do if there is no model."""
+    """`None`: the model splits the request with a schema. Without a model, rules split it."""
     aggregator: Aggregator | AggregateFunction | None = None
-    """`None`: the model combines them, or they are listed if there is no model."""
+    """`None`: the model combines the results. Without a model the results are listed."""
     concurrency: Count = 8
-    """Concurrent tasks."""
+    """The maximum number of concurrent tasks."""
     timeout_s: Seconds = 60.0
-    """For each attempt of a task; waiting for people does not count."""
+    """The timeout of each attempt of a task; time spent waiting for people does not count."""
     retries: WholeAmount = 1
-    """Further attempts of a task that failed."""
+    """The maximum number of retries of a failed task."""
     backoff_s: Amount = 0.5
-    """Seconds before the first retry; doubled for each further one."""
+    """Seconds before the first retry. The delay doubles with each retry."""
     budget: Budget | None = None
     """The budget of each task."""
     max_tasks: Count = 20
-    """A plan with more is refused."""
+    """The maximum number of tasks; a plan with more tasks is refused."""
 
     def __post_init__(self) -> None:
         check_fields(self, "a supervisor")
@@ -324,7 +323,7 @@ class PlanSettings:
 
     @property
     def fallback_name(self) -> str:
-        """The member that gets tasks that no other can do."""
+        """The name of the member that gets tasks without a matching member."""
         return self.fallback or str(self.members[-1].name)
 
 

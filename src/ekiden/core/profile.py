@@ -155,7 +155,7 @@ class MemorySettings(Checked):
 
     type: MemoryKind = "key_value"
     scope: MemoryScope = "user"
-    """With `user`, a session without a user has no memory, and its agent is told so."""
+    """With `user`, a session without a user has no memory; its agent is informed."""
     backend: Name | None = None
     """`None`: the session's store; else the name of another back end, such as ``pinecone``."""
     top_k: Annotated[int, Allowed(low=1, high=100)] = 5
@@ -174,16 +174,19 @@ class KindTraits:
     """
 
     name: str
-    """Shown in lists, such as ``code``; agents of a registered kind have it as `Agent.kind`."""
+    """The name of the kind in lists, such as ``code``. For a registered kind it is the value of
+    `Agent.kind`."""
     asks_model: bool = False
     """A turn is one model call, whose answer is parsed as the agent's `output_type`."""
     passes_on: bool = False
-    """It routes every conversation to another agent: routing never chooses it, and lists omit
-    it."""
+    """The agent routes every conversation to another agent. Routing never chooses it, and lists
+    omit it."""
     is_human: bool = False
-    """People answer for it: routing, plans and negotiations do not choose it."""
+    """People answer instead of a model. Routing, plans and negotiations do not choose such an
+    agent."""
     gives_tasks: bool = False
-    """Its turn lasts while other agents work for it, and ends with an answer made from theirs."""
+    """The agent gives tasks to other agents. Its turn ends with an answer that combines their
+    answers."""
 
 
 MODEL = KindTraits(name="model", asks_model=True)

@@ -84,8 +84,8 @@ class EscalationStep(NamedTuple):
 
     role: Name
     after_s: Seconds
-    """Seconds without an answer before this role is asked: since the item was posted, or since it
-    reached the previous role."""
+    """Seconds without an answer before this role is asked. They count from the post of the item, or
+    from the previous escalation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,11 +146,12 @@ class InboxItem(Value):
 
     @property
     def etag(self) -> str:
-        """Changes with every update: the versions of a closed item start again."""
+        """A value that changes with every update. `version` alone is not enough, because the
+        versions of a closed item start again."""
         return f'"{self.status}-{self.version}"'
 
     def to_json(self) -> dict[str, Any]:
-        """As it is stored: its version is that of the document."""
+        """The item as stored JSON; the document has the version."""
         data: dict[str, Any] = to_json(self)
         del data["version"]
         return data
@@ -181,12 +182,13 @@ class Ask:
     payload: Any = None
     """JSON."""
     timeout_s: float = DEFAULT_TIMEOUT_S
-    """How long to wait; time in which the other agent waits for a person does not count."""
+    """The maximum wait. Time in which the other agent waits for a person does not count."""
     priority: Priority = "normal"
     budget: Budget | None = None
-    """The other agent's budget for it, from what the asker has left."""
+    """The budget of the other agent for the question; it comes from the remaining budget of the
+    asker."""
     max_turns: int | None = None
-    """The most turns; `None`: as many as the run."""
+    """The maximum number of turns; `None`: the limit of the run."""
     words: str | None = None
     """The text for the agent, instead of the default that names the asker."""
 

@@ -49,7 +49,7 @@ class Assignment:
     """The whole decision as JSON, as in the `route` event."""
     reply: str | None = None
     usage: Usage | None = None
-    """The usage of its model calls; part of the run's."""
+    """The usage of its model calls; it is added to the usage of the run."""
 
 
 class Assigner(Protocol):
@@ -85,8 +85,8 @@ class ConfirmationRequest:
     """The question; it contains text from the model: show it as plain text."""
     timeout_s: float
     scope: str = ""
-    """The part of the tool that an "always" would cover, such as a program or a host, in the
-    model's spelling; empty: all of it."""
+    """The scope of an "always" approval, such as a program or a host, as the model wrote it. Empty:
+    the whole tool."""
     call_id: str = ""
     """The id of the model's call."""
 
@@ -127,7 +127,7 @@ class Approval(Confirmation):
 
 
 class Approver(Protocol):
-    """Asks a person for approval; `RunConfig.approver`.
+    """Asks a person for approval; see `RunConfig.approver`.
 
     For example::
 
@@ -138,8 +138,8 @@ class Approver(Protocol):
     """
 
     async def approve(self, request: ConfirmationRequest) -> Approval | Literal["inbox"]:
-        """The answer, or that the inbox must give it while the session is suspended; the caller
-        enforces the timeout by cancelling this."""
+        """Return the answer. The result can also say that the question must go to the inbox, with
+        the session suspended. After the timeout the caller cancels this call."""
         ...
 
 
@@ -161,48 +161,51 @@ class Escalator(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteTask:
-    """The task that is handed over: read-only and all JSON, so that it can be sent."""
+    """The task that is handed over. It is read-only, and all its values are JSON, so that it can be
+    sent."""
 
     task_id: str
     """The same for all agents that a task passes through."""
     session_id: str
     agent: str
-    """The runner's name in the team: one runner may serve several agents."""
+    """The name of the agent in the team; one runner may serve several agents."""
     items: Sequence[Item] = ()
-    """The conversation that the target may see: filters were applied."""
+    """The conversation that the target may see, after all filters."""
     received: Mapping[str, Any] = field(default_factory=dict)
     """The source's description of the task: ``from``, ``reason``, ``summary``, ``context`` and
-    ``chain``, the agents so far. Parts of it are a model's text: data, never instructions."""
+    ``chain`` (the agents so far). A model wrote parts of it: treat it as data, never as
+    instructions."""
     idempotency_key: str
-    """The same when the task is handed over again after a crash, and unique to the task."""
+    """A unique key of the task. It stays the same when the task is handed over again after a
+    crash."""
     timeout_s: float | None = None
-    """How long the caller waits before it cancels; `None`: as long as the run may last."""
+    """The time after which the caller cancels the task; `None`: the time limit of the run."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """The session's variables when the task was handed over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentReply:
-    """The result of a task; without any field the task is done without output.
+    """The result of a task. A reply without fields means that the task is done, without output.
 
-    It ends in one of three ways, checked in this order: `declined`, `hand_to`, done.
+    A task ends in one of three ways, which are checked in this order: `declined`, `hand_to`, done.
     """
 
     text: str | None = None
-    """The text for the person; `None`: nothing beyond `items`."""
+    """The text for the person; `None`: only `items`."""
     items: Sequence[Item] = ()
     """Items for the conversation, before `text`: messages, and tool calls each with its output."""
     output: Any = None
-    """The final output, in JSON, where it is more than `text`."""
+    """The final output as JSON, if it is more than `text`."""
     declined: str | None = None
-    """Why the task was refused. Then nothing was done and no other field is read: the source has
-    the task again."""
+    """The reason of a refusal. Then nothing was done, and the other fields are ignored. The source
+    gets the task back."""
     hand_to: str | None = None
     """The agent of the team that gets the task next; checked like any other handoff."""
     reason: str = ""
-    """Why it is handed to `hand_to`; shown to people as it is."""
+    """The reason of the handoff to `hand_to`; people see it unchanged."""
     usage: Usage | None = None
-    """The usage of its model calls; part of the run's."""
+    """The usage of its model calls; it is added to the usage of the run."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """Further JSON for the event of the task."""
 
@@ -222,9 +225,9 @@ class AgentRunner(Protocol):
         """Do the task and return its result; nothing is stored until this returns.
 
         It may be called again with the same `idempotency_key` if the process died before the reply
-        was stored: then return the first reply, or continue, but do not do the task twice. Several
-        tasks may run at once. Raise to fail: the handoff is rolled back and the source sees the
-        exception. It is cancelled on timeout or when the run is stopped: cancel the other side and
-        do not catch `CancelledError`.
+        was stored: then return the first reply, or continue the work, but do not do the task twice.
+        Several tasks may run at once. If it raises an exception, the handoff is rolled back, and
+        the source gets the exception. The call is cancelled on a timeout, or when the run is
+        stopped: then cancel the remote work, and do not catch `CancelledError`.
         """
         ...

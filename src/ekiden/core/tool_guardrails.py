@@ -45,7 +45,7 @@ class ToolGuardrailFunctionOutput:
     """A guardrail's decision; `allow`, `reject_content` and `raise_exception` make it."""
 
     output_info: Any = None
-    """What the guardrail found; recorded as JSON, for people and programs."""
+    """Facts from the guardrail for people and programs; recorded as JSON."""
     behavior: ToolGuardrailBehavior = field(default_factory=_allowed)
 
     @classmethod
@@ -55,12 +55,14 @@ class ToolGuardrailFunctionOutput:
 
     @classmethod
     def reject_content(cls, message: str, output_info: Any = None) -> ToolGuardrailFunctionOutput:
-        """Continue, but the model reads `message`: the tool is not run, or its output not shown."""
+        """Continue, but the model gets `message`. The tool does not run, or the model does not see
+        its output."""
         return cls(output_info, {"type": "reject_content", "message": message})
 
     @classmethod
     def raise_exception(cls, output_info: Any = None) -> ToolGuardrailFunctionOutput:
-        """End the run with `ToolInputGuardrailTripwireTriggered`, or the one of outputs."""
+        """End the run with `ToolInputGuardrailTripwireTriggered` or
+        `ToolOutputGuardrailTripwireTriggered`."""
         return cls(output_info, {"type": "raise_exception"})
 
 
@@ -69,7 +71,8 @@ class ToolInputGuardrailData:
     """The input of an input guardrail."""
 
     context: ToolContext[Any]
-    """The call: ``context.tool_arguments`` is the JSON text, which may be malformed."""
+    """The context of the call. ``context.tool_arguments`` is the JSON text of the arguments, which
+    may be malformed."""
     agent: Any
     """The calling agent."""
 
@@ -79,7 +82,7 @@ class ToolOutputGuardrailData(ToolInputGuardrailData):
     """The input of an output guardrail."""
 
     output: Any
-    """What the tool returned; if it failed, the text for the model."""
+    """The result of the tool. If the tool failed: the error text for the model."""
 
 
 ToolInputGuardrailFunction: TypeAlias = Callable[
@@ -95,18 +98,19 @@ class ToolInputGuardrail(Generic[TContext]):
     """Checks a call before it is made; `tool_input_guardrail` makes one from a function."""
 
     guardrail_function: ToolInputGuardrailFunction
-    """Sync or async; a sync one runs on the event loop and must be fast."""
+    """Sync or async. A sync function runs on the event loop and must be fast."""
     name: Name | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     def get_name(self) -> str:
-        """The recorded name: its own, or that of the function."""
+        """The recorded name: `name`, or the name of the function."""
         return self.name or _name_of(self.guardrail_function)
 
     async def run(self, data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
-        """Its decision; raises the function's exceptions, and `UserError` for an invalid result."""
+        """Call the function and return its decision. Raises the exceptions of the function, and
+        `UserError` for an invalid result."""
         return await _decision(self.get_name(), self.guardrail_function(data))
 
 
@@ -115,18 +119,19 @@ class ToolOutputGuardrail(Generic[TContext]):
     """Checks a tool's output before the model sees it; `tool_output_guardrail` makes one."""
 
     guardrail_function: ToolOutputGuardrailFunction
-    """Sync or async; a sync one runs on the event loop and must be fast."""
+    """Sync or async. A sync function runs on the event loop and must be fast."""
     name: Name | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     def get_name(self) -> str:
-        """The recorded name: its own, or that of the function."""
+        """The recorded name: `name`, or the name of the function."""
         return self.name or _name_of(self.guardrail_function)
 
     async def run(self, data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
-        """Its decision; raises the function's exceptions, and `UserError` for an invalid result."""
+        """Call the function and return its decision. Raises the exceptions of the function, and
+        `UserError` for an invalid result."""
         return await _decision(self.get_name(), self.guardrail_function(data))
 
 
@@ -210,7 +215,7 @@ def tool_input_guardrail(
 def tool_input_guardrail(
     func: ToolInputGuardrailFunction | None = None, /, *, name: str | None = None
 ) -> Any:
-    """Make a guardrail of a function; a decorator, with or without arguments::
+    """Turn a function into a guardrail. Use it as a decorator, with or without arguments::
 
         @tool_input_guardrail
         def small_sums(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
@@ -238,7 +243,8 @@ def tool_output_guardrail(
 def tool_output_guardrail(
     func: ToolOutputGuardrailFunction | None = None, /, *, name: str | None = None
 ) -> Any:
-    """The same for a tool's output, failures included; the tool has already run::
+    """Turn a function into a guardrail for tool outputs, including failures. The tool has already
+    run::
 
         @tool_output_guardrail(name="no keys")
         async def no_keys(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:

@@ -29,9 +29,10 @@ def embedder_for(
 ) -> Embedder:
     """The embedder with this `name`.
 
-    ``local`` computes in this process (the extra ``local``), and ``hashing`` does so without
-    language knowledge; ``openai:text-embedding-3-small`` and ``gemini:gemini-embedding-001`` call a
-    vendor. Your own server is ``openai:model@http://host/v1``, or `base_url`. For example::
+    ``local`` computes in this process and needs the extra ``local``. ``hashing`` also computes in
+    this process, without a language model. ``openai:text-embedding-3-small`` and
+    ``gemini:gemini-embedding-001`` call a vendor. Your own server is
+    ``openai:model@http://host/v1``, or `base_url`. For example::
 
         embedder_for("openai:text-embedding-3-small", dimension=512)
 

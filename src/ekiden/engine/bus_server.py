@@ -104,8 +104,8 @@ class BusServer:
     """Serves the agents of a team on the bus of a store.
 
     A message becomes a new `ready` session of its agent: a `Worker` of the same store runs it. The
-    agent's output is its answer on the bus, however long it takes, even if this process has ended
-    by then::
+    output of the agent becomes its answer on the bus, without a time limit, even if this process
+    has ended by then::
 
         async with Bus(store) as bus, BusServer(bus, store, team):
             await Worker(store, team).run()
@@ -122,11 +122,11 @@ class BusServer:
         answers: bool = False,
         serves: Collection[str] | None = None,
     ) -> None:
-        """With `collaborations` the agents take part in those: a request or a proposal that is what
-        it seems is a session too, in which the agent answers with its `negotiation_tools`; to calls
-        for bids they answer by their capabilities. With `answers` those who have no such tools
-        answer by themselves, and bids count load and availability: see `own_answers`. `serves`:
-        only these agents."""
+        """With `collaborations` the agents take part in collaborations. A verified request or
+        proposal creates a session, in which the agent answers with its `negotiation_tools`. Agents
+        answer calls for bids by their capabilities. With `answers`, agents without these tools
+        answer automatically, and bids include load and availability: see `own_answers`. With
+        `serves`, only these agents are served."""
         self._bus = bus
         self._collaborations = collaborations
         self._answers: OwnAnswers | None = None

@@ -99,8 +99,8 @@ class HubEvent:
     """An event, with its position among all events of the store."""
 
     id: str
-    """A subscription after this id gets exactly the later events; opaque, and valid in every
-    process that uses the store."""
+    """A subscription with this id as `after` gets exactly the later events. The id is opaque, and
+    valid in every process that uses the store."""
     event: Event
 
     def to_json(self) -> dict[str, Any]:

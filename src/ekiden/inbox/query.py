@@ -35,7 +35,7 @@ _MAX_LIMIT = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxQuery(Checked):
-    """A filter of items; `None` does not restrict."""
+    """A filter for items; `None` matches all."""
 
     status: StatusFilter = "open"
     role: str | None = None
@@ -43,14 +43,14 @@ class InboxQuery(Checked):
     """The assigned person; empty: only unassigned items."""
     kind: InboxKind | None = None
     agent: str | None = None
-    """Who asks."""
+    """The agent that asks."""
     session_id: str | None = None
     priority: int | None = None
-    """Of this priority."""
+    """Only items with this priority."""
     snoozed: bool = False
-    """Also those that are snoozed."""
+    """Include snoozed items."""
     text: str | None = None
-    """Only those that say this somewhere, in whatever case."""
+    """Only items that contain this text; case does not matter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

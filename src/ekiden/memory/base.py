@@ -45,7 +45,7 @@ class RemoteHit:
 
 
 class MemoryBackend(Protocol):
-    """Copies of memories by space and key, found by vector.
+    """Holds copies of memories by space and key, and searches them by vector.
 
     A space is ASCII: letters, digits, ``.`` and ``-``, at most 80 characters; it does not reveal
     its owner. Every call stays inside one space. Every failure is `BackendUnavailable`, never a
@@ -67,7 +67,7 @@ class MemoryBackend(Protocol):
         ...
 
     async def delete(self, space: str, keys: Sequence[str]) -> None:
-        """Delete these, at most 100; missing ones are ignored."""
+        """Delete the entries with these keys, at most 100; missing entries are ignored."""
         ...
 
     async def clear(self, space: str) -> None:
@@ -112,7 +112,7 @@ _absent: dict[tuple[str, int], _Absent] = {}
 
 
 def register_backend(name: str, factory: BackendFactory) -> None:
-    """Register a back end under its name; replaces one of the same name.
+    """Register a back end under its name. It replaces a back end with the same name.
 
     For example::
 

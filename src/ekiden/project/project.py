@@ -55,27 +55,28 @@ class Project:
     router: Router
     loaded: LoadedSettings
     definitions: Sequence[AgentDefinition] = ()
-    """Of the agents that come from files."""
+    """The definitions of the agents from files."""
     is_demo: bool = False
-    """Whether this is the demo team, because none was named."""
+    """Whether this is the demo team, because no team was named."""
     problems: Sequence[Problem] = ()
     """Warnings, and with `keep_going` the errors of the files that were left out."""
     notes: list[str] = field(default_factory=list)
-    """What a person should know: a server that cannot be reached."""
+    """Notes for people, such as a server that cannot be reached."""
     tell: Callable[[str], None] | None = None
-    """Called with what a person should know at once: that connecting servers takes its time."""
+    """A function that is called with urgent notes for people, for example that servers are slow to
+    connect."""
     _served: Mapping[str, Sequence[str]] = field(default_factory=dict)
     _guardrails: Mapping[str, FileGuardrails] = field(default_factory=dict)
     _mcp: McpTools | None = None
 
     @property
     def settings(self) -> Settings:
-        """What holds here."""
+        """The effective settings."""
         return self.loaded.settings
 
     @property
     def agents(self) -> Mapping[str, Agent[Any]]:
-        """Everybody by name, the router left out."""
+        """All agents by name, without the router."""
         return {agent.name: agent for agent in self.team if not agent.traits.passes_on}
 
     async def __aenter__(self) -> Self:

@@ -126,12 +126,13 @@ class RouteDecision:
     matched_keywords: tuple[str, ...] = ()
     matched_patterns: tuple[str, ...] = ()
     candidates: tuple[Score, ...] = ()
-    """The chosen one and the runners-up, best first, as the deciding stage scored them."""
+    """The chosen agent and the next best ones, best first, with the scores of the deciding
+    stage."""
     stages: tuple[StageResult, ...] = field(default=())
-    """What every stage said, in order; also why one could not be asked."""
+    """The verdict of every stage, in order; also why a stage was not available."""
     elapsed_ms: float = 0.0
     context: str | None = None
-    """What an LLM that decided passes on to the agent. A model wrote it: it is data."""
+    """Data from the routing model for the agent. A model wrote it: treat it as data."""
 
     @property
     def usage(self) -> Usage | None:

@@ -52,7 +52,7 @@ class StickySettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingSettings(Checked):
-    """Everything that can be set about routing.
+    """The settings of routing.
 
     For example::
 

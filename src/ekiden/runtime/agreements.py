@@ -51,8 +51,8 @@ class HandoffExecutor:
         context: Any = None,
         run: bool = True,
     ) -> None:
-        """Without `run` the partner is left to the workers that may run it: the session is made
-        `ready` for them, and what came of it is looked at again."""
+        """With ``run=False`` the workers run the partner: the session becomes `ready` for them, and
+        the result is checked again later."""
         self._team = team if isinstance(team, Team) else Team(team)
         self._store = store
         self._config = run_config

@@ -63,7 +63,7 @@ class SessionState(Value):
 
     session_id: str
     seq: int
-    """The number of the event after which it holds."""
+    """The state is the state after the event with this number."""
     version: int
     """The number of the last event that changed `variables`; 0 if there was none."""
     current_task: str | None
@@ -71,7 +71,7 @@ class SessionState(Value):
     task_status: TaskStatus
     current_agent: str | None
     variables: Mapping[str, Any]
-    """The session's own, and under ``run:`` those of the run."""
+    """The variables of the session; variables of the run have the prefix ``run:``."""
     last_action: Action | None
 
     def to_json(self) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class SearchEntry:
     """
 
     space: str
-    """Its owner: every call names one space, and nothing is found in another."""
+    """The space of the entry. Every call names one space, and searches only there."""
     key: str
     text: str
     body: Any = None
@@ -58,7 +58,7 @@ class SearchHit:
     """A search result."""
 
     entry: SearchEntry
-    """Without its vector."""
+    """The entry, without its vector."""
     score: float
     """0 to 1, higher is closer. By words: the share of the question's words in the text, weighted
     by rarity in the space. By meaning: the cosine, 0 if it is negative."""

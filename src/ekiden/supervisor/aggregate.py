@@ -150,7 +150,7 @@ class JoinAggregator:
     """
 
     titles: Mapping[str, str] = field(default_factory=dict)
-    """By the agents' names; the name itself for those that are not there."""
+    """Titles by agent name; the default is the name itself."""
 
     async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
         """The results and the missing ones; `ask` is not used."""

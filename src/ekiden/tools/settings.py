@@ -66,7 +66,7 @@ class WebSearchSettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSettings(Checked):
-    """Everything that can be set about built-in tools."""
+    """The settings of built-in tools."""
 
     ask: Annotated[bool, Allowed(risk="runs tools without approval")] = True
     """Whether built-in tools and tools of MCP servers need human approval."""

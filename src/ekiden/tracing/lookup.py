@@ -58,7 +58,7 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """A session, and those that answered it, as spans.
+    """A session and the sessions that answered it, as spans.
 
     For example::
 
@@ -69,9 +69,9 @@ class Trace:
 
     trace_id: str
     session_id: str
-    """The session of the trace; those that answered it are below it."""
+    """The session of the trace; the sessions that answered it are below it."""
     spans: Sequence[Span]
-    """That of the session first."""
+    """All spans; the span of the session comes first."""
 
     @cached_property
     def root(self) -> Node:

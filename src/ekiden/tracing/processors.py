@@ -291,7 +291,7 @@ def add_trace_processor(processor: TracingProcessor, *, include_content: bool = 
 def set_trace_processors(
     processors: Iterable[TracingProcessor], *, include_content: bool = False
 ) -> None:
-    """Show runs to these processors only; earlier ones are shut down.
+    """Use only these processors. Earlier processors are shut down.
 
     For example::
 
@@ -311,7 +311,7 @@ def trace_processors() -> tuple[TracingProcessor, ...]:
 
 
 def set_tracing_disabled(disabled: bool) -> None:
-    """Whether processors are switched off; stored events can be read as a trace either way.
+    """Switch processors off or on. You can always read stored events as a trace.
 
     For example::
 

@@ -118,9 +118,9 @@ class Span:
     """Content: `input`, `output`, `arguments`, `result`, and texts such as `reason`. Empty for runs
     with `trace_include_sensitive_data=False`."""
     tokens: Tokens = NO_TOKENS
-    """Its own, without spans below it."""
+    """The tokens of this span, without the spans below it."""
     cost: float | None = None
-    """Its own; `None`: no cost, or an unknown price."""
+    """The cost of this span, without the spans below it. `None`: no cost, or an unknown price."""
     links: tuple[str, ...] = ()
     """Ids of related spans: the stay that a handoff led to, the session that answers a question."""
     first_seq: int = 0
@@ -146,7 +146,7 @@ class Span:
         details: Mapping[str, Any],
         content: Mapping[str, Any],
     ) -> Span:
-        """The same span with other content: like `replace`, ten times as fast."""
+        """A copy of the span with other content; faster than `replace`."""
         return Span(
             trace_id=self.trace_id,
             span_id=self.span_id,

@@ -66,15 +66,16 @@ class Deadlock(Value):
     """Seconds since 1970."""
     resolved: bool = False
     asks: tuple[DeadlockAsk, ...] = ()
-    """Who asked whom what, in the order of the cycle; unknown for records of earlier versions."""
+    """The queries of the deadlock, in the order of the cycle; unknown in records of earlier
+    versions."""
 
     def with_texts(self, texts: Mapping[str | None, str]) -> Deadlock:
-        """The same with the questions, by message; missing ones are unknown."""
+        """A copy with the texts of the questions, by message id; other questions stay unknown."""
         asks = (replace(ask, text=texts.get(ask.message_id) or None) for ask in self.asks)
         return replace(self, asks=tuple(asks))
 
     def giving_up(self, messages: Collection[str]) -> Deadlock:
-        """The same with these failed queries of the victim."""
+        """A copy with these failed queries of the victim."""
         asks = (replace(ask, given_up=ask.message_id in messages) for ask in self.asks)
         return replace(self, given_up=tuple(messages), asks=tuple(asks))
 
@@ -119,7 +120,8 @@ async def find_present(store: Store) -> list[Deadlock]:
 async def deadlocks(store: Store, *, limit: int = 50, after: str = "") -> list[Deadlock]:
     """Current deadlocks, then past ones, newest first.
 
-    For the next page, pass the `id` of the last one as `after`; then only past ones follow::
+    For the next page, pass the `id` of the last deadlock as `after`; this page has only past
+    deadlocks::
 
         for each in await deadlocks(store):
             print(each.found_at, " waits for ".join(each.cycle), each.victim)

@@ -42,7 +42,8 @@ def check_policy(policy: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusLimits(Checked):
-    """`bus`: the limits of messages between agents, and the victim of a deadlock.
+    """The section `bus` of the settings: limits of messages between agents, and the choice of the
+    agent that gives up in a deadlock.
 
     For example::
 
@@ -56,8 +57,8 @@ class BusLimits(Checked):
     max_payload: Annotated[int, Allowed(low=1)] = 1_000_000
     """The largest payload or answer, in bytes of JSON."""
     victim: VictimPolicy = "longest"
-    """Which agent gives up when agents wait for each other in a circle: the longest wait, the
-    shortest wait, or the query of the lowest priority."""
+    """The query that is cancelled in a deadlock: the one with the longest wait, the shortest wait,
+    or the lowest priority."""
 
 
 DEFAULT_LIMITS = BusLimits()
@@ -94,12 +95,13 @@ class AgentMessage:
     redelivered: bool = False
     """Whether it may have been delivered before."""
     task: str | None = None
-    """The task that it is for: waits within one task form one chain."""
+    """The task of the message; waits within one task form one chain."""
     depth: int = 0
-    """How many messages led to it, one after the other; the first has 0, or 1 from a session."""
+    """The number of messages before it in the chain. The first message has 0, or 1 if a session
+    sent it."""
 
     def to_json(self) -> dict[str, Any]:
-        """As it is stored and shown."""
+        """The message as JSON, as it is stored and shown."""
         data = {
             "id": self.id,
             "type": self.type,
@@ -130,7 +132,7 @@ BlockingStatus: TypeAlias = Literal["none", "internal", "user"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockingContext(Value):
-    """Whether an agent waits, for whom and why."""
+    """The wait of an agent: for which agents or people, and why."""
 
     agent: str = ""
     status: BlockingStatus = "none"

@@ -321,7 +321,7 @@ class ModelRequest:
     input: Sequence[Item]
     """The conversation as the agent sees it; read-only."""
     tools: Sequence[ToolSpec] = ()
-    """Tools and transfers alike."""
+    """The tools of the agent, and its transfer tools."""
     settings: ModelSettings = field(default_factory=ModelSettings)
     output: OutputSpec | None = None
     stream: bool = False
@@ -329,19 +329,19 @@ class ModelRequest:
     agent: str = ""
     session_id: str = ""
     step: str = ""
-    """The step's key: the same when an interrupted call is repeated."""
+    """The key of the step. A repeated call after an interruption has the same key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDelta:
-    """A piece of a current step, which is not stored: of an answer, or progress that code
-    published."""
+    """A piece of the current step: a part of an answer, or progress that code published. It is not
+    stored."""
 
     kind: Literal["text", "reasoning", "arguments", "published"]
     text: str
     """With `published`: the name of the event."""
     index: int = 0
-    """Which output item it belongs to."""
+    """The index of its output item."""
     data: Any = None
     """With `published`: the published data."""
     session_id: str | None = None

@@ -95,7 +95,7 @@ class Chain(HandoffFilter):
 
 
 def compose(*filters: HandoffInputFilter) -> HandoffFilter:
-    """One filter that applies all in order; without any it changes nothing.
+    """Combine filters: they are applied in order. Without filters nothing changes.
 
     For example::
 
@@ -111,7 +111,7 @@ def compose(*filters: HandoffInputFilter) -> HandoffFilter:
 
 @checked_arguments
 def keep_last(count: int) -> SyncFilter:
-    """Keep the last `count` entries; a call with its output counts as one.
+    """Keep the last `count` entries. A tool call and its output count as one entry.
 
     For example::
 

@@ -293,10 +293,11 @@ class FilterReport:
 def filter_report(before: Sequence[Item], after: Sequence[Item]) -> FilterReport:
     """The difference between two versions of a conversation, both as plain items.
 
-    Items are the same if they have the same content. They are changed if they have the same id or
-    call id, or the same place and one follows from the other by masking or cutting. A missing item
-    was summarised if a nested history or a summary in `after` covers it; otherwise it was dropped.
-    The time is linear in the number of items. For example::
+    Items are the same if they have the same content. Items are changed versions of each other if
+    they have the same id or call id. The same holds if they have the same position, and one results
+    from masking or shortening the other. A missing item was summarised if a nested history or a
+    summary in `after` covers it; otherwise it was dropped. The time is linear in the number of
+    items. For example::
 
         report = filter_report(what_the_source_saw, what_the_target_sees)
         print(report.counts)

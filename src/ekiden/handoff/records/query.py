@@ -38,7 +38,8 @@ class HandoffQuery(Checked):
     source: str | None = None
     target: str | None = None
     task: str | None = None
-    """Of sessions about this task; a session is its own task unless it was made for another."""
+    """The task of the session. A session is its own task, unless it was created for another
+    task."""
     correlation_id: str | None = None
     status: StatusName | None = None
     """The current status of the handoff."""
@@ -47,7 +48,7 @@ class HandoffQuery(Checked):
     by: str | None = None
     """The origin: a kind (``model``, ``trigger``, ``person``, ``program``), or a name."""
     since: datetime | None = None
-    """Recorded at this time or later; without a time zone it is the machine's own."""
+    """Recorded at this time or later. Without a time zone, the zone of the machine applies."""
     until: datetime | None = None
     """Recorded before this time."""
 
@@ -61,7 +62,7 @@ class HandoffQuery(Checked):
         )
 
     def matches_beginning(self, record: HandoffRecord) -> bool:
-        """The part of the query that the first event of a handoff answers."""
+        """Whether the first event of a handoff matches its part of the query."""
         return (
             (self.agent is None or self.agent in (record.source, record.target))
             and (self.source is None or record.source == self.source)
@@ -72,7 +73,7 @@ class HandoffQuery(Checked):
 
     @property
     def asks_about_sessions(self) -> bool:
-        """Whether the session's row is needed to answer it."""
+        """Whether the query needs the row of the session."""
         return self.task is not None or self.correlation_id is not None
 
     def matches_session(self, row: SessionRow) -> bool:

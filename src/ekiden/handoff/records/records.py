@@ -52,7 +52,8 @@ class HandoffRecord:
     request: str | None = None
     """The id of the request, if a person or a program made it while the session was running."""
     filter: str | None = None
-    """The step with what the target saw, if that was not everything."""
+    """The stored step that contains the view of the target, if the target did not see
+    everything."""
     evaluation: Mapping[str, Any] | None = None
     """How an unmet condition was evaluated."""
     compensated: tuple[str, ...] = ()

@@ -94,8 +94,8 @@ class ProcessAgent:
         durability: Durability = "turn",
         stays: bool = False,
     ) -> None:
-        """`env` is added to the environment; `stays`: the process takes one turn after the other
-        until its input is closed. Else it ends after its answer."""
+        """`env` is added to the environment. With `stays` the process takes one turn after the
+        other until its input is closed. Otherwise it ends after its answer."""
         if isinstance(command, str) or not command:
             raise UserError("`command` is a list: the program and its arguments")
         self.durability: Durability = durability

@@ -83,11 +83,12 @@ class RealtimeAgent(Agent[TContext]):
         return f"<RealtimeAgent {self.name!r}>"
 
     def clone(self, **changes: Any) -> RealtimeAgent[TContext]:
-        """A copy with some fields changed; lists that are not given are shared."""
+        """A copy with some fields changed. Lists that you do not pass are shared with the
+        original."""
         return RealtimeAgent(**{**{name: getattr(self, name) for name in _FIELDS}, **changes})
 
     async def get_system_prompt(self, run_context: RunContextWrapper[Any]) -> str | None:
-        """The current instructions; `UserError` if a function returns anything but text."""
+        """The current instructions. Raises `UserError` if a function does not return a text."""
         given: Any = self.instructions
         if callable(given):
             given = given(run_context, self)

@@ -25,7 +25,8 @@ from ekiden.runtime import Limits, RunConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeModelSettings(Checked):
-    """Settings of how the model listens and speaks; `None` leaves it to the provider.
+    """Settings for audio input and output of the model; with `None` the default of the provider
+    applies.
 
     For example::
 
@@ -39,7 +40,7 @@ class RealtimeModelSettings(Checked):
     """``pcm16``, ``g711_ulaw``, ``g711_alaw``, or the provider's own object."""
     output_audio_format: str | Mapping[str, Any] | None = None
     input_audio_transcription: Mapping[str, Any] | None = None
-    """Required if speech is to be in the history as text."""
+    """Transcription of the input; without it the history does not contain speech as text."""
     input_audio_noise_reduction: Mapping[str, Any] | None = None
     turn_detection: Mapping[str, Any] | Literal["off"] | None = None
     """``off``: the caller signals the end of speech, with ``send_audio(…, commit=True)``."""
@@ -52,7 +53,7 @@ class RealtimeModelSettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeRunConfig(Checked):
-    """Settings of a live session; everything has a default that works.
+    """Settings of a live session; you can use all defaults.
 
     For example::
 
@@ -64,20 +65,22 @@ class RealtimeRunConfig(Checked):
     hooks: RunHooks[Any] | None = None
     """Called for every agent of the session."""
     tool_timeout_s: Seconds | None = 60.0
-    """The timeout of tools without their own: a person is waiting."""
+    """The timeout of tools that have no timeout of their own. It is short, because a person is
+    waiting."""
     max_calls: Count = 64
-    """The most tool calls of one turn; the model is told about further ones."""
+    """The maximum number of tool calls in one turn. Further calls are not executed, and the model
+    is informed."""
     max_handoffs: WholeAmount = 5
     """The most handoffs in a row without a message from the person; further ones are refused."""
     returns: Literal["declared", "always"] = "declared"
     """Whether handoffs may lead back to an agent that had the task: as in `RunConfig.returns`."""
     handoff_guardrails: Sequence[HandoffGuardrail[Any]] = ()
-    """For every agent of the session, before its own."""
+    """Handoff guardrails for every agent; they run before the guardrails of the agent."""
     approver: Approver | Literal["inbox"] | None = None
     """Asked for approval of a handoff with `confirm`; ``"inbox"``: people answer in the inbox,
     while the conversation continues; `None`: such a handoff is never made."""
     max_waiting_events: Count = 10_000
-    """The most events that wait to be read; beyond it, reading from the model pauses. A provider
+    """The maximum number of unread events. At this limit, reading from the model pauses. A provider
     disconnects a session that is not read."""
     history_items: WholeAmount = 50
     """How many messages of a stored session the model gets when the session continues."""

@@ -149,7 +149,7 @@ class RealtimeSession:
             await self._clean_up()  # a task that was cancelled before it began did not
 
     def show(self, event: Any) -> None:
-        """Add an event of your own to those that the session shows."""
+        """Add your own event to the events of the session."""
         self._events.put(event)
 
     async def send_message(self, message: str | Mapping[str, Any]) -> None:
@@ -183,7 +183,8 @@ class RealtimeSession:
             await live.answer()
 
     async def interrupt(self, *, played_ms: int | None = None) -> None:
-        """Stop the current answer; the model forgets what was not heard after `played_ms`."""
+        """Stop the current answer. The model forgets the part of the answer after `played_ms`,
+        because the person did not hear it."""
         live = self._open()
         speaking = self._listener_of().silence()
         if not live.gate.is_busy and (speaking is None or played_ms is None):
@@ -341,7 +342,8 @@ class RealtimeRunner:
         model: RealtimeModel | None = None,
         config: RealtimeRunConfig | None = None,
     ) -> None:
-        """Without a model it is OpenAI's; `UserError` for what is no agent, model or config."""
+        """Without a model, the model of OpenAI is used. Raises `UserError` for an invalid agent,
+        model or config."""
         if not isinstance(starting_agent, RealtimeAgent):
             raise UserError(
                 f"a realtime session begins with a RealtimeAgent, not {starting_agent!r:.80} "

@@ -215,9 +215,9 @@ def load_settings(
 
     The first source that has a setting wins: `overrides` (dotted names with values; `None` counts
     as missing), the environment, the project's file, the user's, the default. MCP servers are
-    merged one by one. All faults, in both files and in the environment, are one `SettingsInvalid`,
-    and so are settings that contradict each other. An unknown name in `overrides` is
-    `UnknownSetting`::
+    merged one by one. Raises one `SettingsInvalid` with all errors in both files and in the
+    environment, including contradictory settings. Raises `UnknownSetting` for an unknown name in
+    `overrides`::
 
         loaded = load_settings(overrides={"agents.routing.strategy": "rule"})
         loaded.settings.agents.routing.strategy  # "rule"

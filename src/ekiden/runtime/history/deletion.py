@@ -39,12 +39,12 @@ async def delete_session(
 ) -> bool:
     """Delete the session, including its questions and waits.
 
-    Its questions to people and agents are withdrawn, the asker of the session is told, and no
-    search finds it. Sessions that it queried are deleted too, unless they are running; a session
-    that only got a notice is deleted if it is finished. With `only_if`, nothing happens and the
-    result is `False` if that function refuses the session, called once no other process can change
-    it. A crash leaves a session that can be deleted again. Raises `SessionNotFound`, and
-    `SessionBusy` while it is running::
+    Its questions to people and agents are withdrawn. An agent that waits for the answer of the
+    session is informed. Searches no longer find the session. Sessions that it queried are deleted
+    too, unless they are running; a session that only got a notice is deleted if it is finished.
+    `only_if` is called when no other process can change the session. If it refuses the session,
+    nothing is deleted, and the result is `False`. A crash leaves a session that can be deleted
+    again. Raises `SessionNotFound`, and `SessionBusy` while it is running::
 
         await delete_session(store, "customer-42")
     """

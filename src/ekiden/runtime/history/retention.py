@@ -32,14 +32,14 @@ _IDLE: tuple[SessionStatus, ...] = ("idle",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned(Value):
-    """What was deleted, or would be."""
+    """The numbers of deleted objects; in a dry run, of objects that would be deleted."""
 
     sessions: int = 0
     messages: int = 0
     questions: int = 0
     """Closed inbox items."""
     busy: int = 0
-    """Running sessions: they are left for the next time."""
+    """The number of running sessions; they were not deleted."""
     dry_run: bool = False
 
     def counts(self) -> str:
@@ -70,13 +70,13 @@ async def prune_sessions(
     """Delete sessions without an event for `older_than_s` seconds, and all except the `keep_last`
     most recent ones; with both, a session is deleted for either reason.
 
-    A session that another one queried does not count: it is deleted with that one, and events in
-    either keep both. A session that is ready, waits, or was interrupted is kept unless `status`
-    names its state: an interrupted one counts as `ready`. A running session is never deleted. Each
-    is deleted like with `delete_session`, unless it has new events. By age, settled messages and
-    closed inbox items are also deleted, unless a session still needs the answer, or only one user's
-    sessions are selected. `progress` is called with each session's id. After a crash, call it
-    again. `UserError` without any rule. For example::
+    A session that another session queried is not counted. It is deleted with the other session, and
+    new events in one of them keep both. A session that is ready, waits, or was interrupted is kept
+    unless `status` names its state: an interrupted one counts as `ready`. A running session is
+    never deleted. Each is deleted like with `delete_session`, unless it has new events. By age,
+    settled messages and closed inbox items are also deleted, unless a session still needs the
+    answer, or only one user's sessions are selected. `progress` is called with each session's id.
+    After a crash, call it again. `UserError` without any rule. For example::
 
         print(await prune_sessions(store, older_than_s=30 * 86400, keep_last=1000))
     """

@@ -65,12 +65,12 @@ async def update_state(
 ) -> int:
     """Set and delete variables of a session, as one change; returns the new version.
 
-    Names are as in ``ctx.set``; for users and apps use `update_shared_state`. With
-    `expected_version`, the `SessionState.version` that was read, any other version is `StaleState`,
-    and nothing is written. An event records the change and its author (`by`). Equal values are no
-    change. Raises `SessionNotFound`; `SessionBusy` if the session is running, at once or after
-    `busy_timeout_s` depending on `on_busy`; `UserError` for invalid values; `StateRefused` in the
-    code of agents. For example::
+    Names are as in ``ctx.set``; for users and apps use `update_shared_state`. `expected_version` is
+    the `SessionState.version` that was read. If the version is now different, `StaleState` is
+    raised, and nothing is written. An event records the change and its author (`by`). Equal values
+    are no change. Raises `SessionNotFound`; `SessionBusy` if the session is running, at once or
+    after `busy_timeout_s` depending on `on_busy`; `UserError` for invalid values; `StateRefused` in
+    the code of agents. For example::
 
         state = await session.state()
         await update_state(store, session.session_id, {"tier": "gold"},
@@ -158,7 +158,7 @@ async def _kept_under_handoffs(
 
 
 async def shared_state(store: Store, scope: SharedScope, owner: str) -> dict[str, SharedVariable]:
-    """The variables of a user or an app, by name; `StateRefused` in the code of agents.
+    """The variables of a user or an app, by name. Raises `StateRefused` in the code of agents.
 
     For example::
 
@@ -191,9 +191,9 @@ async def update_shared_state(
 ) -> dict[str, int]:
     """Set and delete variables of a user or an app, as one change; returns their new versions.
 
-    Names have no prefix. `expected` are the versions that were read, 0 for a missing variable: any
-    other is `StaleState`, and nothing is written. Current runs see the change when they resume;
-    their own later writes win. For example::
+    Names have no prefix. `expected` are the versions that were read; 0 for a missing variable. If a
+    version is now different, `StaleState` is raised, and nothing is written. Current runs see the
+    change when they resume; their own later writes win. For example::
 
         await update_shared_state(store, "user", "u7", {"language": "fr"}, by="ada")
     """

@@ -55,7 +55,7 @@ class ReplicatedEvent:
 
 
 class SessionReplica(Protocol):
-    """The target of a session replica; another address is another mirror, with its own position.
+    """The target of a session replica. Each address is a separate replica with its own position.
 
     For example::
 
@@ -77,8 +77,8 @@ class SessionReplica(Protocol):
     async def send(self, session: ReplicatedSession, event: ReplicatedEvent, *, again: bool) -> Any:
         """Append the event to the session, which is created if necessary.
 
-        `again`: the event, or a part of it, may have been sent before. Returns JSON that comes with
-        the next event as `ReplicatedSession.kept`. Raises `ReplicaUnavailable` if a retry may help,
+        With `again` the event, or a part of it, may have been sent before. Returns JSON; the next
+        call gets it as `ReplicatedSession.kept`. Raises `ReplicaUnavailable` if a retry may help,
         `ReplicaRefused` for an event that is never accepted. Events of one session come in order,
         those of several sessions concurrently.
         """

@@ -99,7 +99,7 @@ class McpServer(Checked):
 def parse_mcp_servers(
     entries: Mapping[str, Any],
 ) -> tuple[dict[str, McpServer], tuple[str, ...]]:
-    """The servers by name, and the faults of the others, one sentence each.
+    """Return the valid servers by name, and one error sentence for each invalid entry.
 
     Entries have the common form: ``{"command": …, "args": …, "env": …, "cwd": …}`` or ``{"type":
     "http" | "sse", "url": …, "headers": …}``, with `disabled` and `timeout` (seconds). Keys of
