@@ -97,8 +97,8 @@ class CheckpointDelta:
     """A checkpoint that contains only the additions to the previous checkpoint. So a long
     conversation is not stored again in each turn.
 
-    Both are lists, or mappings: lists in a mapping are appended, its other values replaced. Use it
-    instead of the data of a checkpoint::
+    Both checkpoints are lists, or both are mappings. Lists in a mapping are appended; other values
+    are replaced. Use it instead of the data of a checkpoint::
 
         TurnAnswer(output="Done.", checkpoint=CheckpointDelta({"messages": new_messages}))
     """

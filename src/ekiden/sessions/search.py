@@ -64,9 +64,10 @@ async def search_sessions(
 ) -> list[SessionHit]:
     """Places that contain words of `text`, best match first; none for an empty text.
 
-    With `user_id` only in sessions of that user; without it in all, so omit it only for callers who
-    may see all. Undone and deleted content is not found. `UserError` for an invalid text, an empty
-    user and a limit below 1. For example::
+    With `user_id` only the sessions of that user are searched; without it all sessions. So omit
+    `user_id` only for callers who may see all sessions. The search does not find undone and deleted
+    content. Raises `UserError` for an invalid text, an empty user and a limit below 1. For
+    example::
 
         for hit in await search_sessions(store, "refund", user_id="u42"):
             print(hit.session_id, hit.excerpt)

@@ -170,8 +170,8 @@ class ModelAggregator:
     titles: Mapping[str, str] = field(default_factory=dict)
 
     async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
-        """The model's answer and the missing results; `ModelBehaviorError` if the answer is
-        empty."""
+        """The answer of the model and the missing results. Raises `ModelBehaviorError` if the
+        answer is empty."""
         if ask is None:
             return joined(state, self.titles)
         request = ModelRequest(instructions=_INSTRUCTIONS, input=[_item(state)])

@@ -180,10 +180,10 @@ class ModelDecomposer:
 
     A model without structured output may answer with JSON as text, alone or in one fence. If the
     answer is not a valid plan, the model gets the error and one more try; then `ModelBehaviorError`
-    is raised. Invalid are: JSON of another form, no tasks or more than `max_tasks`, an empty
-    description, a duplicate or unknown id, and circular dependencies. A task for an unknown agent
-    goes to the fallback, with an entry in `notes`. It is the default of a supervisor with a model;
-    to create one::
+    is raised. A plan is invalid if its JSON has another form, if it has no tasks or more than
+    `max_tasks`, an empty description, a duplicate or unknown id, or circular dependencies. A task
+    for an unknown agent goes to the fallback, with an entry in `notes`. It is the default of a
+    supervisor with a model; to create one::
 
         plan = await ModelDecomposer(max_tasks=5).decompose(
             "The weather, and a hotel", members=members, fallback="general", ask=ask
@@ -200,7 +200,7 @@ class ModelDecomposer:
         fallback: str | None,
         ask: AskModel | None,
     ) -> TaskDecomposition:
-        """The model's plan; `UserError` without a model."""
+        """The plan of the model. Raises `UserError` without a model."""
         if ask is None:
             raise UserError("the plan needs a model, and there is none")
         last = fallback_of(members, fallback)

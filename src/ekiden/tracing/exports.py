@@ -160,10 +160,11 @@ async def trace_events(
     include_content: bool = False,
     kinds: Collection[str] = KEYS,
 ) -> list[dict[str, Any]]:
-    """The events of a session, and of those that answered it, each with its place in the trace.
+    """The events of a session and of the sessions that answered it, each with its place in the
+    trace.
 
-    As `Event.to_json`, and with `correlation_id`, `trace_id`, `span_id` and `parent_id`. Without
-    `include_content` there are no items, and only factual details; runs with
+    The format is that of `Event.to_json`, plus `correlation_id`, `trace_id`, `span_id` and
+    `parent_id`. Without `include_content` there are no items, and only factual details; runs with
     `trace_include_sensitive_data=False` never show content. Raises `SessionNotFound`::
 
         for event in await trace_events(store, "customer-42"):

@@ -77,8 +77,9 @@ class RealtimeRunConfig(Checked):
     handoff_guardrails: Sequence[HandoffGuardrail[Any]] = ()
     """Handoff guardrails for every agent; they run before the guardrails of the agent."""
     approver: Approver | Literal["inbox"] | None = None
-    """Asked for approval of a handoff with `confirm`; ``"inbox"``: people answer in the inbox,
-    while the conversation continues; `None`: such a handoff is never made."""
+    """The `Approver` that is asked before a handoff with `confirm`. ``"inbox"``: people answer in
+    the inbox, and the conversation continues meanwhile. `None`: a handoff with `confirm` is never
+    made."""
     max_waiting_events: Count = 10_000
     """The maximum number of unread events. At this limit, reading from the model pauses. A provider
     disconnects a session that is not read."""

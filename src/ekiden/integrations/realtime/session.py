@@ -155,8 +155,8 @@ class RealtimeSession:
     async def send_message(self, message: str | Mapping[str, Any]) -> None:
         """Send a text message from the person; the agent answers.
 
-        A text, or a message in the provider's shape with ``content`` parts. `UserError` for an
-        empty one, `RealtimeClosed` and `RealtimeDisconnected` when the session is over.
+        A text, or a message in the provider's shape with ``content`` parts. Raises `UserError` for
+        an empty message, and `RealtimeClosed` or `RealtimeDisconnected` when the session is over.
         """
         live = self._open()
         content = _content(message)
@@ -197,10 +197,10 @@ class RealtimeSession:
     async def update_agent(self, agent: RealtimeAgent[Any]) -> None:
         """Give the conversation to `agent` without a request of the model.
 
-        It is a handoff like any other: the active agent must have it among its `handoffs`, and it
-        is checked, stored, told to the model and shown as an event. Raises `HandoffRefused`, or the
-        exceptions of the agents' own functions; then nothing has changed. If it needs approval, it
-        returns after that.
+        This is a normal handoff: `agent` must be in the `handoffs` of the active agent. The handoff
+        is checked and stored; the model is informed, and the session has an event. Raises
+        `HandoffRefused`, or the exceptions of the agents' own functions; then nothing is changed.
+        If the handoff needs approval, the call returns after the approval.
         """
         live = self._open()
         if not isinstance(agent, RealtimeAgent):

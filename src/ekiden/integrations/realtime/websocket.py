@@ -41,15 +41,15 @@ _CLOSE_TIMEOUT_S = 2.0
 class RealtimeWebSocketModel:
     """`RealtimeModel` for OpenAI's Realtime API and for servers that speak like it.
 
-    The key is `api_key`, or for OpenAI's own address ``OPENAI_API_KEY`` of the environment, which
-    is never sent to other hosts. A frame above `max_frame_bytes` ends the connection. It needs the
-    package ``websockets`` (``pip install 'ekiden[realtime]'``)::
+    The key is `api_key`. For the address of OpenAI the default is the environment variable
+    ``OPENAI_API_KEY``; it is never sent to other hosts. A frame above `max_frame_bytes` ends the
+    connection. It needs the package ``websockets`` (``pip install 'ekiden[realtime]'``)::
 
         model = RealtimeWebSocketModel("gpt-realtime")
         async with await RealtimeRunner(triage, model=model).run() as session:
             await session.send_message("Where is my parcel?")
 
-    `UserError` for an invalid address.
+    Raises `UserError` for an invalid address.
     """
 
     def __init__(

@@ -72,11 +72,11 @@ async def prune_sessions(
 
     A session that another session queried is not counted. It is deleted with the other session, and
     new events in one of them keep both. A session that is ready, waits, or was interrupted is kept
-    unless `status` names its state: an interrupted one counts as `ready`. A running session is
-    never deleted. Each is deleted like with `delete_session`, unless it has new events. By age,
-    settled messages and closed inbox items are also deleted, unless a session still needs the
+    unless `status` names its state: an interrupted session counts as `ready`. A running session is
+    never deleted. Each session is deleted as with `delete_session`, unless it has new events. By
+    age, settled messages and closed inbox items are also deleted, unless a session still needs the
     answer, or only one user's sessions are selected. `progress` is called with each session's id.
-    After a crash, call it again. `UserError` without any rule. For example::
+    After a crash, call it again. Raises `UserError` if there is no rule. For example::
 
         print(await prune_sessions(store, older_than_s=30 * 86400, keep_last=1000))
     """

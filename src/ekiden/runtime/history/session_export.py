@@ -28,7 +28,7 @@ async def export_session(store: Store, session_id: str) -> dict[str, Any]:
     """The session as a document for `import_session`, even while it is running.
 
     It holds all messages, the variables, and the state of an unfinished run: protect it like the
-    store itself. Variables of its user and its app are not included. `SessionNotFound`. For
+    store itself. Variables of its user and its app are not included. Raises `SessionNotFound`. For
     example::
 
         document = await export_session(store, "customer-42")

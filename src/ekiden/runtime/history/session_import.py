@@ -135,10 +135,10 @@ async def import_session(
     """Store the session from a document of `export_session` or `ekiden session export`.
 
     `data` is the document, or its JSON as text or bytes. With `new_id` the session gets another id,
-    and its audit is chained again; under its own id the document's chain must be intact. An
-    unfinished run can be resumed. Some state is not imported: open questions, which are asked
-    again; compensations of an unconfirmed handoff, which counts as confirmed; and approvals, single
-    or "always", which are asked for again.
+    and its audit chain is computed again. Without `new_id` the audit chain of the document must be
+    intact. An unfinished run can be resumed. Some state is not imported. Open questions are asked
+    again. An unconfirmed handoff counts as confirmed, and its compensations are dropped. Approvals,
+    single or "always", are asked for again.
 
     The session belongs to `user_id`, or to the user in the document, and uses that user's
     variables. Pass it if the document comes from a caller who may not act for all users.

@@ -75,7 +75,7 @@ def foreign_agent(obj: Any, name: str, *, description: str | None = None, **fiel
     """An agent of another framework as a member of a team; see docs/frameworks.md.
 
     `obj` is an object of a framework that Ekiden knows (a graph of LangGraph, an agent of
-    PydanticAI, …), or your own `ForeignAdapter`. Further fields are those of `Agent`::
+    PydanticAI, …), or your own `ForeignAdapter`. You can also pass fields of `Agent`::
 
         billing = foreign_agent(graph, "billing", description="Invoices.", handoffs=[support])
 

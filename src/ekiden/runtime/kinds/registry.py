@@ -319,8 +319,8 @@ def register_agent_kind(kind: AgentKind) -> None:
         register_agent_kind(GraphKind())
         research = Agent("research", kind="graph", implementation=graph)
 
-    Every process that runs such agents registers it before creating them. A second one of the same
-    name replaces the first; `UserError` for the name of a built-in kind.
+    Every process that runs such agents registers it before creating them. A second kind with the
+    same name replaces the first. Raises `UserError` for the name of a built-in kind.
     """
     if not isinstance(getattr(kind, "traits", None), KindTraits):
         raise UserError(f"a kind of agents has `traits`, a KindTraits; {kind!r:.80} has none")

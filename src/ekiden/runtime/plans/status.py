@@ -25,7 +25,7 @@ _MOST_LIVES = 100
 async def plan_state(store: Store, session_id: str) -> MultiAgentState:
     """The plan of the last run of the session, with its progress. Raises `SessionNotFound`.
 
-    `UserError` if that run had no supervisor. For example::
+    Raises `UserError` if that run had no supervisor. For example::
 
         state = await plan_state(store, "customer-7")
         print(state.phase, [task.agent for task in state.pending_tasks])

@@ -103,13 +103,13 @@ class ReplicaPolicy:
     """If false, card numbers, telephones, e-mail addresses and keys are masked before anything is
     sent."""
     parallel: int = 8
-    """Sessions that are sent concurrently."""
+    """The maximum number of sessions that are sent concurrently."""
     lease_s: float = 60.0
     """After this long without a heartbeat another process may take over."""
     send_timeout_s: float = 30.0
-    """For one event; shorter than the lease."""
+    """The timeout of one event; it must be shorter than the lease."""
     first_pause_s: float = 1.0
-    """After a failure; doubled for each further one."""
+    """Seconds before the first retry after a failure. The delay doubles with each failure."""
     longest_pause_s: float = 300.0
 
 
@@ -124,7 +124,7 @@ class ReplicaReport:
     problem: str | None = None
     """The last failure, if the last attempt failed."""
     busy: bool = False
-    """Another process sends to the mirror."""
+    """Whether another process sends to the replica."""
 
 
 NAME: Final = r"[A-Za-z0-9][A-Za-z0-9:._-]{0,127}"

@@ -57,13 +57,13 @@ class OtlpReport:
 def export_otlp(
     spans: Iterable[Span], endpoint: str | None = None, *, content: bool | None = None
 ) -> OtlpReport:
-    """Send all finished spans, and wait for that; it blocks.
+    """Send all finished spans; the call blocks until they are sent.
 
-    `endpoint` is a collector's address, ``http://127.0.0.1:4318``, or that of its traces,
-    ``…/v1/traces``; by default from the environment. With `content` messages are included, with
-    keys and tokens masked; by default only if `CAPTURE` says so. Repeats are harmless: spans keep
-    their ids. `UserError` without the extra ``otel`` or for an invalid address; failures of the
-    collector are in the report::
+    `endpoint` is the address of a collector, such as ``http://127.0.0.1:4318``, or of its traces,
+    ``…/v1/traces``. The default comes from the environment. With `content` messages are included;
+    keys and tokens in them are masked. The default of `content` comes from `CAPTURE`. You can send
+    spans again, because they keep their ids. Raises `UserError` without the extra ``otel``, and for
+    an invalid address. The report contains failures of the collector::
 
         trace = await read_trace(store, "customer-42")
         report = await asyncio.to_thread(export_otlp, trace.spans)

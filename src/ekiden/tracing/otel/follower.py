@@ -198,9 +198,9 @@ class OtelFollower:
         from_start: bool = False,
         policy: FollowPolicy | None = None,
     ) -> None:
-        """`endpoint` and `content` as for `export_otlp`; `attributes` are put on every span, such
-        as a tenant; `name` tells followers of one store that send to different collectors apart.
-        `UserError` without the extra ``otel``."""
+        """`endpoint` and `content` work as in `export_otlp`. `attributes` are added to every span,
+        for example a tenant. If followers of one store send to different collectors, give each a
+        different `name`. Raises `UserError` without the extra ``otel``."""
         self._store = store
         self._policy = policy or FollowPolicy()
         self._from_start = from_start
@@ -214,7 +214,7 @@ class OtelFollower:
 
     @property
     def report(self) -> OtlpReport:
-        """The work of this follower, and what blocks it."""
+        """The work of this follower, and the problem that blocks it, if any."""
         return OtlpReport(sent=self._sent, refused=self._refused, problem=self._place.problem)
 
     def stop(self) -> None:
@@ -226,7 +226,7 @@ class OtelFollower:
         """Send until `stop`; with `once` until everything was sent, or a batch failed.
 
         Failures are never raised: each outage is logged once, and unsent spans wait. Only with
-        `once` the store's `StoreUnavailable` is raised.
+        `once` the call raises `StoreUnavailable` of the store.
         """
         self._once = once
         if is_disabled():
