@@ -126,8 +126,8 @@ class HandoffController:
     ) -> HandoffResult:
         """Hand over the task of `request`; the id of its session is the task id.
 
-        The transaction of the handoff appends the history of `request.context` to the conversation,
-        and sets the variables in its state. A refusal or a rollback restores both. A task without a
+        The transaction of the handoff appends `request.context.conversation_history` to the
+        conversation, and sets variables from `task_state`. A refusal or a rollback restores both. A task without a
         session gets a new one, with the source as its active agent. The handoff is refused if the
         source does not exist or does not have the task. `metadata["handoff_chain"]` names agents
         that had the task before; the checks for depth and cycles include them. The default of

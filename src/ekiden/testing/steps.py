@@ -141,7 +141,7 @@ def crash() -> Crash:
 def stream(step: StepLike, *, chunks: int | Sequence[str]) -> Streamed:
     """Stream the step: in this number of `chunks`, or in exactly these pieces.
 
-    With given pieces you can use any step: ``stream(fail(error), chunks=["half an ans"])`` fails in
+    If you give the pieces, the step need not be an answer: ``stream(fail(error), chunks=["half an ans"])`` fails in
     the middle of the answer.
     """
     if not isinstance(chunks, int):

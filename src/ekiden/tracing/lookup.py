@@ -87,12 +87,12 @@ class Trace:
             waiting.extend(reversed(node.children))
 
     def errors(self) -> list[Span]:
-        """The root causes of errors, in order: without spans that failed only because of others."""
+        """The failed spans in order, without those that failed because a span below them failed."""
         found = [each for each in self.nodes() if each.span.status == "error" and not each.errors]
         return sorted((each.span for each in found), key=lambda span: span.started_at_us)
 
     def waits(self) -> list[Span]:
-        """The root causes of current waits: without spans that wait only because of others."""
+        """The spans that wait now, without those that wait because a span below them waits."""
         waiting = {each.span_id: each for each in self.spans if each.status == "waiting"}
         above = {each.parent_id for each in waiting.values()}
         return [each for each in waiting.values() if each.span_id not in above]
@@ -190,8 +190,8 @@ async def read_trace(
     """The trace of a session. With `children` it includes all sessions that answered this session,
     at any depth.
 
-    `cost` computes the cost of model calls whose events have no cost. Raises `SessionNotFound`;
-    deleted sessions are left out::
+    `cost` computes the cost of model calls whose events have no cost. Deleted child
+    sessions are left out. Raises `SessionNotFound` if the session does not exist::
 
         trace = await read_trace(store, "customer-42")
         for node in trace.nodes():

@@ -49,8 +49,8 @@ class TracingProcessor:
     """Receives traces and spans as they happen.
 
     It is called in the task of the run, after the data was stored, and so must be fast: use a queue
-    for slow work. Its exceptions are logged once and do not affect runs. A span that started in a
-    process that died is shown only when it ends, with the same id. Every method does nothing unless
+    for slow work. Its exceptions are logged once and do not affect runs. If the
+    process of a span died, the processor gets the span only when it ends, with the same id. Every method does nothing unless
     it is overridden. For example::
 
         class Durations(TracingProcessor):

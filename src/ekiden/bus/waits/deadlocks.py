@@ -70,7 +70,7 @@ class Deadlock(Value):
     versions."""
 
     def with_texts(self, texts: Mapping[str | None, str]) -> Deadlock:
-        """A copy with the texts of the questions, by message id; other questions stay unknown."""
+        """A copy whose questions have these texts, by message id; others have no text."""
         asks = (replace(ask, text=texts.get(ask.message_id) or None) for ask in self.asks)
         return replace(self, asks=tuple(asks))
 

@@ -37,7 +37,10 @@ BidderOption: TypeAlias = Annotated[
 ]
 ContextOption: TypeAlias = Annotated[
     str | None,
-    Parameter(name="--context", help='JSON for the executor, such as {"session_id": "s1"}.'),
+    Parameter(
+        name="--context",
+        help='JSON for the agent that does the work, such as {"session_id": "s1"}.',
+    ),
 ]
 DeadlineOption: TypeAlias = Annotated[
     float | None,

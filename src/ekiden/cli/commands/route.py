@@ -57,8 +57,8 @@ async def plan(
 ) -> None:
     """Show how a request would be split into tasks and assigned; nothing is run or stored.
 
-    The model splits it; without a model, the agents' keywords and patterns do. @name at the
-    beginning of the text also names a supervisor.
+    The model splits it; without a model, the agents' keywords and patterns do. To
+    choose a supervisor, use --agent, or begin the text with @name.
     """
     from ekiden.cli.projects import read_addressed
     from ekiden.cli.views.plans import plan_lines

@@ -239,7 +239,8 @@ nest_handoff_history = _NestHistory()
 def nest_history(history_mapper: HistoryMapper | None = None) -> SyncFilter:
     """Show earlier turns as one message, and the last turn unchanged; a filter that can be chained.
 
-    `history_mapper` may return other items for the earlier turns. For example::
+    `history_mapper` gets the earlier turns and returns the items to show instead of that message.
+    For example::
 
         handoff(billing, input_filter=redact("card") | nest_history())
     """

@@ -155,8 +155,8 @@ class RealtimeSession:
     async def send_message(self, message: str | Mapping[str, Any]) -> None:
         """Send a text message from the person; the agent answers.
 
-        A text, or a message in the provider's shape with ``content`` parts. Raises `UserError` for
-        an empty message, and `RealtimeClosed` or `RealtimeDisconnected` when the session is over.
+        `message` is a text, or a message in the provider's format with ``content`` parts. Raises
+        `UserError` for an empty message, and `RealtimeClosed` or `RealtimeDisconnected` when the session is over.
         """
         live = self._open()
         content = _content(message)

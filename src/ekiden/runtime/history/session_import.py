@@ -141,7 +141,8 @@ async def import_session(
     single or "always", are asked for again.
 
     The session belongs to `user_id`, or to the user in the document, and uses that user's
-    variables. Pass it if the document comes from a caller who may not act for all users.
+    variables. Pass `user_id` if the document comes from a caller who may not act for all
+    users.
 
     Raises `SessionImportInvalid` with the place, and `SessionExists`; then nothing is stored. For
     example::

@@ -272,7 +272,7 @@ async def run_code(run: RunState, function: Callable[[CodeContext[Any]], Awaitab
 
         await run_code(run, answer)
 
-    It returns the answer of the run, or a handoff from `CodeContext.hand_off`.
+    The function returns the run's answer, or a handoff from `CodeContext.hand_off`.
     """
     if not run.cursor.progress.started:
         await start_agent(run)
