@@ -34,9 +34,8 @@ def test_the_page_lists_the_methods_of_the_interface(name: str) -> None:
     assert methods_on_page(name) == own
 
 
-@pytest.mark.parametrize("name", ["client.md", "cli.md"])
-def test_the_commands_that_are_not_for_servers_are_named(name: str) -> None:
-    text = page(name).text
+def test_the_commands_that_are_not_for_servers_are_named() -> None:
+    text = page("cli.md").text
     assert not [command for command in LOCAL_ONLY if f"`{command}`" not in text]
 
 

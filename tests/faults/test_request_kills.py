@@ -179,7 +179,6 @@ async def test_whoever_asked_sees_to_it_when_the_one_who_runs_the_session_dies(
             say(scene, GO_WHEN_ASKED)
             assert await ended(victim) == -signal.SIGKILL
             say(scene, GO)
-            await scene.left_by_the_dead()
             assert (await asked).status == "completed"
     ending, made = await finished(scene, rescuers)
     assert made is not None
@@ -234,7 +233,6 @@ async def test_whoever_cancels_sees_to_it_when_the_one_who_runs_the_session_dies
         wish = controller_of(scene, store).cancel(f"{scene.session_id}.h1")
         async with beside(wish) as cancelled:
             assert await ended(victim) == -signal.SIGKILL
-            await scene.left_by_the_dead()
             assert (await cancelled).status == "rolled_back"
     ending, made = await finished(scene, rescuers)
     check_cancelled(scene, ending, made)

@@ -127,10 +127,11 @@ class HandoffController:
         """Hand over the task of `request`; the id of its session is the task id.
 
         The transaction of the handoff appends `request.context.conversation_history` to the
-        conversation, and sets variables from `task_state`. A refusal or a rollback restores both. A task without a
-        session gets a new one, with the source as its active agent. The handoff is refused if the
-        source does not exist or does not have the task. `metadata["handoff_chain"]` names agents
-        that had the task before; the checks for depth and cycles include them. The default of
+        conversation, and sets variables from `task_state`. A refusal or a rollback restores both.
+        A task without a session gets a new one, with the source as its active agent. The handoff is
+        refused if the source does not exist or does not have the task. `metadata["handoff_chain"]`
+        names agents that had the task before; the checks for depth and cycles include them. The
+        default of
         `timeout` is the timeout of the handoff between the two agents. In all other respects the
         call works like `start`. The controller creates the id of the handoff: pass the `request_id`
         of the result to `get` and `cancel`.

@@ -141,8 +141,8 @@ def crash() -> Crash:
 def stream(step: StepLike, *, chunks: int | Sequence[str]) -> Streamed:
     """Stream the step: in this number of `chunks`, or in exactly these pieces.
 
-    If you give the pieces, the step need not be an answer: ``stream(fail(error), chunks=["half an ans"])`` fails in
-    the middle of the answer.
+    If you give the pieces, the step need not be an answer:
+    ``stream(fail(error), chunks=["half an ans"])`` fails in the middle of the answer.
     """
     if not isinstance(chunks, int):
         chunks = tuple(chunks)

@@ -49,9 +49,9 @@ class TracingProcessor:
     """Receives traces and spans as they happen.
 
     It is called in the task of the run, after the data was stored, and so must be fast: use a queue
-    for slow work. Its exceptions are logged once and do not affect runs. If the
-    process of a span died, the processor gets the span only when it ends, with the same id. Every method does nothing unless
-    it is overridden. For example::
+    for slow work. Its exceptions are logged once and do not affect runs. If the process of a span
+    died, the processor gets the span only when it ends, with the same id. Every method does nothing
+    unless it is overridden. For example::
 
         class Durations(TracingProcessor):
             def on_span_end(self, span: Span) -> None:

@@ -156,7 +156,8 @@ class RealtimeSession:
         """Send a text message from the person; the agent answers.
 
         `message` is a text, or a message in the provider's format with ``content`` parts. Raises
-        `UserError` for an empty message, and `RealtimeClosed` or `RealtimeDisconnected` when the session is over.
+        `UserError` for an empty message, and `RealtimeClosed` or `RealtimeDisconnected` when the
+        session is over.
         """
         live = self._open()
         content = _content(message)
