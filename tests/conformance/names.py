@@ -16,6 +16,7 @@ import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "src" / "ekiden" / "compat" / "agents" / "public_names.json"
@@ -74,11 +75,22 @@ def states() -> dict[str, tuple[list[str], list[str]]]:
     """For each module the names that work, and the ones that are not supported."""
     from ekiden.compat.agents.not_supported import Placeholder, public_names
 
+    public = public_names()
+    # Import all modules first: until then, the name of a module below may be a placeholder.
+    ours = {module: importlib.import_module(f"ekiden.compat.{module}") for module in public}
+
+    def works(module: str, name: str) -> bool:
+        value = getattr(ours[module], name)
+        if not isinstance(value, ModuleType):
+            return not isinstance(value, Placeholder)
+        below = f"{module}.{name}"
+        inside = [each for each in public if each == below or each.startswith(f"{below}.")]
+        return not inside or any(works(each, one) for each in inside for one in public[each])
+
     found = {}
-    for module, names in public_names().items():
-        ours = importlib.import_module(f"ekiden.compat.{module}")
-        works = [each for each in names if not isinstance(getattr(ours, each), Placeholder)]
-        found[module] = (works, [each for each in names if each not in works])
+    for module, names in public.items():
+        good = [name for name in names if works(module, name)]
+        found[module] = (good, [name for name in names if name not in good])
     return found
 
 

@@ -232,8 +232,8 @@ async def previous_of(
     """By the ids of the events, each audited, the hash before theirs; `GENESIS` for a first one.
 
     Most often that is the hash of another of `events`, which their own hash proves; for the
-    others the session is read backwards. Whoever asks again and again, from the oldest events to
-    the newest, passes `last`: it remembers the last hash of each session.
+    others the session is read backwards. A caller that reads many pages, from the oldest events to
+    the newest, passes the same `last` each time: it remembers the last hash of each session.
     """
     last = {} if last is None else last
     if len(last) > _MOST_REMEMBERED:

@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, TypeAlias
 
 from typing_extensions import TypedDict
 
+from ekiden.compat.agents.logger import logger
 from ekiden.compat.agents.model_settings import ModelSettings, coerce_settings
 from ekiden.compat.agents.not_supported import placeholders
 from ekiden.core.context import TContext
@@ -134,6 +135,7 @@ class RunConfig:
     tool_not_found_behavior: ToolNotFoundBehavior = "raise_error"
     tool_name_collision_policy: ToolNameCollisionPolicy = "warn"
     output_guardrail_blocked_message: str | Callable[..., Any] | None = None
+    """Checked, and without effect; a warning is logged."""
     sinks: list[Any] = field(default_factory=list, kw_only=True)
     """Ekiden's: shown every event after it is stored."""
 
@@ -147,6 +149,8 @@ class RunConfig:
             raise TypeError("output_guardrail_blocked_message must be a string, callable, or None")
         if inspect.iscoroutinefunction(blocked):
             raise TypeError("output_guardrail_blocked_message formatter must be synchronous")
+        if blocked is not None:
+            logger.warning("output_guardrail_blocked_message has no effect in Ekiden")
         if self.model_settings is not None:
             self.model_settings = coerce_settings(self.model_settings)
         if isinstance(self.tool_execution, dict):
