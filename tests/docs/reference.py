@@ -24,9 +24,9 @@ from ekiden.cli.help import EXAMPLES, FIELDS, plain, shown_name, shown_text
 from ekiden.cli.parser import COMMANDS, GROUPS, build
 from ekiden.core import errors as core_errors
 from ekiden.core.errors import EkidenError
-from ekiden.core.event_types import EVENT_TYPES
 from ekiden.core.values import dumps
 from ekiden.project.settings import SETTINGS
+from ekiden.server.openapi.event_types import EVENT_TYPES
 from tests.conformance.names import table as compat_table
 from tests.docs.api_page import document
 

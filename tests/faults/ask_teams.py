@@ -9,7 +9,7 @@ from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.profile import Confirmation
 from ekiden.core.questions import Ask
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.core.values import dumps
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.testing import call, say

@@ -8,7 +8,7 @@ from typing import Any
 from ekiden.core.agent import Agent, Team
 from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import ModelRequest
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.handoff import handoff
 from ekiden.testing import call, say, transfer
 from ekiden.testing.steps import StepLike

@@ -9,12 +9,12 @@ from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import ModelError
-from ekiden.core.handoff import PolicyName
-from ekiden.core.handoff_request import HandoffRequest
+from ekiden.core.handoffs.handoff import PolicyName
+from ekiden.core.handoffs.request import HandoffRequest
 from ekiden.core.hooks import AgentHooks
 from ekiden.core.profile import Capability
 from ekiden.core.roles import Approval, ConfirmationRequest
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.handoff import handoff, keep_last
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.testing import call, fail, say, transfer

@@ -19,7 +19,7 @@ from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import ModelRequest, is_message, text_of
 from ekiden.core.errors import ModelError
 from ekiden.core.profile import Confirmation
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.core.values import dumps
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, Rollback

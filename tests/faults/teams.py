@@ -11,9 +11,15 @@ from ekiden.core.agent import Agent, Team
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.errors import ModelError
-from ekiden.core.foreign import ForeignTurn, TurnAnswer, TurnCheckpoint, TurnHandoff, TurnPart
-from ekiden.core.handoff import HandoffInputData
+from ekiden.core.handoffs.handoff import HandoffInputData
 from ekiden.core.hooks import RunHooks
+from ekiden.core.integrations.foreign_agents import (
+    ForeignTurn,
+    TurnAnswer,
+    TurnCheckpoint,
+    TurnHandoff,
+    TurnPart,
+)
 from ekiden.core.roles import Assignment, RouteCause
 from ekiden.handoff import handoff, keep_first_and_last, keep_last, remove_all_tools
 from ekiden.runtime import CodeContext, RunConfig

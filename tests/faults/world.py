@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import ModelRequest, is_message, text_of
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.testing import ScriptedModel, hang
 from ekiden.testing.steps import StepLike
 from ekiden.tools import function_tool

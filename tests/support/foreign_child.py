@@ -16,7 +16,7 @@ from ekiden import (
     Usage,
     current_turn,
 )
-from ekiden.core.foreign import TurnPart, TurnUsage
+from ekiden.core.integrations.foreign_agents import TurnPart, TurnUsage
 
 
 class Child:

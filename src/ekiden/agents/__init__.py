@@ -11,7 +11,7 @@ from ekiden.agents.definition import (
     Peer,
     Problem,
 )
-from ekiden.core.lazy import lazy_names
+from ekiden.core.integrations.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ekiden.agents.agent_file import AgentFile, origin_of, read_agent_file, read_agent_text

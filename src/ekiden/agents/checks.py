@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from ekiden.agents.definition import Problem, WrittenCondition, printable
-from ekiden.core.agent_names import MAX_NAME, is_slug, slug_of
-from ekiden.core.aliases import INHERIT, full_model_name
+from ekiden.core.text.names import INHERIT, MAX_NAME, full_model_name, is_slug, slug_of
 
 PERSON = "person:"
 """Before a role, as the target of a handoff: people instead of an agent."""

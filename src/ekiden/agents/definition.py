@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.conversation.model import ModelSettings
-from ekiden.core.handoff import (
+from ekiden.core.handoffs.handoff import (
     DEFAULT_TIMEOUT_S,
     Completion,
     HandoffTrigger,

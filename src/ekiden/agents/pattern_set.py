@@ -20,7 +20,7 @@ from unicodedata import normalize
 import re2
 
 from ekiden.core.errors import UserError
-from ekiden.core.text import pattern_fault
+from ekiden.core.text.wording import pattern_fault
 
 _PROBE = "ekiden-probe-5f1c"
 _FILTER_BYTES = 30_000

@@ -15,8 +15,8 @@ from ekiden.agents.definition import (
     printable,
 )
 from ekiden.agents.keys.handoffs import BEST
-from ekiden.core.handoff import transfer_tool_name
-from ekiden.core.text import suggestion
+from ekiden.core.handoffs.handoff import transfer_tool_name
+from ekiden.core.text.wording import suggestion
 
 ROUTER = "router-agent"
 _MAX_SUGGESTIONS = 20

@@ -13,7 +13,7 @@ from ekiden.bus.waits.deadlocks import Deadlock
 from ekiden.capabilities.declared import Match
 from ekiden.core.conversation.messages import BlockingContext, BlockingStatus
 from ekiden.core.documents import Value, left_out
-from ekiden.core.foreign import Durability
+from ekiden.core.integrations.foreign_agents import Durability
 from ekiden.core.profile import Capability, Scope, Triggers
 from ekiden.core.roles import RouteCause
 from ekiden.routing.decision import Method, Strategy

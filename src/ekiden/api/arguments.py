@@ -19,7 +19,7 @@ from ekiden.api.endpoint import (
 )
 from ekiden.api.values import MOMENT, SAID, SESSION_ID, Page, Pages
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.core.text import is_unicode
+from ekiden.core.text.wording import is_unicode
 
 T = TypeVar("T")
 

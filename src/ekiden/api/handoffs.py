@@ -11,8 +11,8 @@ from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.runs import ITEM, LimitOptions
 from ekiden.api.values import EVENT_CURSOR, ONE_LINE, PERSON, PLAIN, SAID, SESSION_ID, Moment, Pages
 from ekiden.core.documents import Value, left_out
-from ekiden.core.handoff import PolicyName
-from ekiden.core.handoff_request import ActorKind, StatusName
+from ekiden.core.handoffs.handoff import PolicyName
+from ekiden.core.handoffs.request import ActorKind, StatusName
 from ekiden.core.runs import Run, RunError
 from ekiden.handoff.records.records import was_made
 

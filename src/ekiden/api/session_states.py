@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
-from ekiden.core.keywords import alike
+from ekiden.core.text.keywords import alike
 from ekiden.runtime.questions.questions import PAUSES
 from ekiden.runtime.state.cursor import OpenQuestion, open_questions
 from ekiden.storage.base import SessionFilter, SessionPage, SessionRow, SessionStatus, Store

@@ -12,7 +12,7 @@ from ekiden.audit.record import AuditRecord, hash_of, is_audited, previous_of, r
 from ekiden.core.checks.fields import Checked
 from ekiden.core.errors import UserError
 from ekiden.core.events import AUDITED, Event, EventType
-from ekiden.core.keywords import alike
+from ekiden.core.text.keywords import alike
 from ekiden.storage.base import EventFilter, Journal
 
 _PAGE = 200

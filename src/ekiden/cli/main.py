@@ -14,7 +14,7 @@ from ekiden.cli.exits import Exit, exit_for_error
 from ekiden.cli.output import complain, prepare_log, prepare_streams, say
 from ekiden.cli.parser import ABOUT, COMMANDS, GROUPS, HELP, build
 from ekiden.core.errors import EkidenError
-from ekiden.core.text import is_unicode
+from ekiden.core.text.wording import is_unicode
 
 if TYPE_CHECKING:
     pass

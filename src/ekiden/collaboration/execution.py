@@ -22,7 +22,7 @@ from ekiden.collaboration.protocol.rules import follow, started
 from ekiden.collaboration.protocol.wire import canonical
 from ekiden.core.errors import EkidenError, StaleDocument, StoreUnavailable
 from ekiden.core.errors.collaboration import CollaborationNotFound
-from ekiden.core.handoff_request import HandoffResult
+from ekiden.core.handoffs.request import HandoffResult
 from ekiden.core.privacy.masking import cover
 from ekiden.storage.base import Document, DocumentWrite
 from ekiden.storage.messages import EXECUTIONS

@@ -14,7 +14,7 @@ from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.conversation.quotes import quote
 from ekiden.core.documents import to_json
 from ekiden.core.errors import EkidenError, ToolError, UserError
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.core.values import loads
 from ekiden.tools.function import default_tool_error_function, function_tool
 

@@ -39,7 +39,7 @@ from ekiden.conditions.operators import COMPARISONS
 from ekiden.conditions.tokens import Token, fault, tokens_of, unexpected, value_expected
 from ekiden.conditions.values import NUMBERS, Step, kind_of
 from ekiden.core.errors import ConditionError
-from ekiden.core.text import suggestion
+from ekiden.core.text.wording import suggestion
 
 MAX_CHARS: Final = 2_000
 MAX_NESTING: Final = 20

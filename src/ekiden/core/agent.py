@@ -9,7 +9,6 @@ from dataclasses import field, replace
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
-from ekiden.core.agent_names import MAX_NAME, RESERVED, TAKEN
 from ekiden.core.checks.fields import (
     Count,
     ModelName,
@@ -23,8 +22,8 @@ from ekiden.core.context import Parameterized, RunContextWrapper, TContext, Tool
 from ekiden.core.conversation.model import Model, ModelSettings
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import ModelBehaviorError, UnknownAgent, UserError
-from ekiden.core.handoff import Handoff, transfer_tool_name
-from ekiden.core.handoff_request import HandoffRequest
+from ekiden.core.handoffs.handoff import Handoff, transfer_tool_name
+from ekiden.core.handoffs.request import HandoffRequest
 from ekiden.core.hooks import AgentHooks
 from ekiden.core.profile import (
     BY_FIELD,
@@ -41,7 +40,8 @@ from ekiden.core.profile import (
     traits_named,
 )
 from ekiden.core.roles import AgentRunner, Assigner
-from ekiden.core.tool import (
+from ekiden.core.text.names import MAX_NAME, RESERVED, TAKEN
+from ekiden.core.tools.tool import (
     ApprovalFunction,
     Enabled,
     FunctionTool,

@@ -139,7 +139,7 @@ def _arm() -> None:
 def _check(name: str, nth: str, how: str) -> None:
     """`UserError` for a value that arms nothing: such a test would seem to pass."""
     from ekiden.core.errors import UserError
-    from ekiden.core.text import suggestion
+    from ekiden.core.text.wording import suggestion
 
     if not (nth.isdecimal() and int(nth)) or how not in ("", "stop"):
         raise UserError(f"EKIDEN_FAULT is name[:nth[:stop]], with nth from 1 on, not {name}:{nth}")

@@ -10,7 +10,7 @@ from typing import Any, Generic
 
 from ekiden.core.context import AgentHookContext, RunContextWrapper, TContext
 from ekiden.core.conversation.model import Item, ModelResponse
-from ekiden.core.tool import Tool
+from ekiden.core.tools.tool import Tool
 
 
 class RunHooks(Generic[TContext]):

@@ -12,7 +12,7 @@ from ekiden.core.checks.kinds import Allowed
 from ekiden.core.dataclass import dataclass
 from ekiden.core.documents import Value
 from ekiden.core.errors import UserError
-from ekiden.core.text import pattern_fault
+from ekiden.core.text.wording import pattern_fault
 
 LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?"
 WANTED: Final = (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ekiden.core.errors import UserError
-from ekiden.core.integrations import integration
+from ekiden.core.integrations.registry import integration
 
 if TYPE_CHECKING:
     from ekiden.embeddings.base import KnowingEmbedder

@@ -27,7 +27,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from ekiden.core.cache_folder import cache_folder, write_whole
+from ekiden.embeddings.cache_folder import cache_folder, write_whole
 
 _MOST_HEADER: Final = 64 * 1024
 _CHECKED: Final = 1 << 25

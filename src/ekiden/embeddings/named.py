@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from ekiden.core.errors import UserError
-from ekiden.core.text import suggestion
+from ekiden.core.text.wording import suggestion
 
 if TYPE_CHECKING:
     from ekiden.embeddings.base import Embedder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ekiden.core.lazy import lazy_names
+from ekiden.core.integrations.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ekiden.guardrails.schema import schema_guardrail

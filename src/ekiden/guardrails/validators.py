@@ -24,9 +24,9 @@ from ekiden.core.guardrails import (
     Violation,
     name_of,
 )
-from ekiden.core.handoff_request import HandoffRequest
-from ekiden.core.integrations import NotImportable, import_by_name
-from ekiden.core.tool_guardrails import (
+from ekiden.core.handoffs.request import HandoffRequest
+from ekiden.core.integrations.registry import NotImportable, import_by_name
+from ekiden.core.tools.guardrails import (
     ToolGuardrailFunctionOutput,
     ToolInputGuardrail,
     ToolInputGuardrailData,

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from ekiden.core.handoff import Handoff, HandoffInputData, HandoffInputFilter
-from ekiden.core.lazy import lazy_names
+from ekiden.core.handoffs.handoff import Handoff, HandoffInputData, HandoffInputFilter
+from ekiden.core.integrations.lazy import lazy_names
 from ekiden.handoff.offers import (
     RECOMMENDED_PROMPT_PREFIX,
     default_handoff,

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
-from ekiden.core.handoff import DEFAULT_TERMS, Handoff, HandoffTerms, transfer_tool_name
-from ekiden.core.text import suggestion
+from ekiden.core.handoffs.handoff import DEFAULT_TERMS, Handoff, HandoffTerms, transfer_tool_name
+from ekiden.core.text.wording import suggestion
 from ekiden.handoff.filters.filters import (
     HandoffFilter,
     compose,

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import HandoffError, HandoffRefused
-from ekiden.core.handoff import Handoff
-from ekiden.core.handoff_request import StatusName
-from ekiden.core.text import suggestion
+from ekiden.core.handoffs.handoff import Handoff
+from ekiden.core.handoffs.request import StatusName
+from ekiden.core.text.wording import suggestion
 from ekiden.handoff.offers import default_handoff
 
 MOVES: Final[Mapping[StatusName | None, frozenset[StatusName]]] = {

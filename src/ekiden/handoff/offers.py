@@ -12,8 +12,8 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.conversation.quotes import quote as quote
 from ekiden.core.errors import UserError
-from ekiden.core.handoff import Handoff, transfer_tool_name
-from ekiden.core.tool import Tool
+from ekiden.core.handoffs.handoff import Handoff, transfer_tool_name
+from ekiden.core.tools.tool import Tool
 from ekiden.handoff.tool import EnabledCheck, handoff
 
 AnyHandoff: TypeAlias = Handoff[Any, Any]

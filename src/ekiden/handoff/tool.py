@@ -11,7 +11,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.checks.fields import Text, checked_arguments, either
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import ModelBehaviorError, UserError
-from ekiden.core.handoff import (
+from ekiden.core.handoffs.handoff import (
     DEFAULT_TERMS,
     DEFAULT_TIMEOUT_S,
     Completion,
@@ -25,7 +25,7 @@ from ekiden.core.handoff import (
     transfer_tool_name,
 )
 from ekiden.core.profile import Budget, Confirmation
-from ekiden.core.tool import ApprovalFunction, Enabled, ensure_strict_json_schema
+from ekiden.core.tools.tool import ApprovalFunction, Enabled, ensure_strict_json_schema
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError

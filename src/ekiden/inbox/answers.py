@@ -10,7 +10,7 @@ from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import UserError
 from ekiden.core.errors.messages import InboxAnswerInvalid, InboxForbidden
 from ekiden.core.questions import ANSWER, NOBODY, InboxAnswer, InboxItem
-from ekiden.core.text import suggestion
+from ekiden.core.text.wording import suggestion
 from ekiden.inbox.items import Change, check_name, closed, folded
 
 _MAX_TEXT = 100_000

@@ -1,1 +1,1 @@
-"""Connections to other systems; each is found by name, see `ekiden.core.integrations`."""
+"""Connections to other systems; each is found by name, see `ekiden.core.integrations.registry`."""

@@ -33,7 +33,7 @@ from agent_framework._workflows._checkpoint_encoding import (
 
 from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import UserError
-from ekiden.core.foreign import (
+from ekiden.core.integrations.foreign_agents import (
     Durability,
     ForeignTurn,
     PersonAnswer,

@@ -17,7 +17,7 @@ from autogen_agentchat.messages import (
 from autogen_core import CancellationToken
 
 from ekiden.core.conversation.model import Usage
-from ekiden.core.foreign import (
+from ekiden.core.integrations.foreign_agents import (
     Durability,
     ForeignTurn,
     TurnAnswer,

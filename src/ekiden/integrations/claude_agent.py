@@ -28,7 +28,7 @@ from claude_agent_sdk import (
 )
 
 from ekiden.core.conversation.model import Usage
-from ekiden.core.foreign import (
+from ekiden.core.integrations.foreign_agents import (
     CheckpointDelta,
     Durability,
     ForeignTurn,

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import UserError
-from ekiden.core.foreign import (
+from ekiden.core.integrations.foreign_agents import (
     CheckpointDelta,
     Durability,
     ForeignTurn,

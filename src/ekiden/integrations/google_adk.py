@@ -16,7 +16,7 @@ from google.adk.tools import FunctionTool
 from google.genai import types
 
 from ekiden.core.conversation.model import Usage
-from ekiden.core.foreign import (
+from ekiden.core.integrations.foreign_agents import (
     CheckpointDelta,
     Durability,
     ForeignTurn,

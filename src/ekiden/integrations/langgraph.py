@@ -12,7 +12,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 
 from ekiden.core.conversation.model import Usage
-from ekiden.core.foreign import (
+from ekiden.core.integrations.foreign_agents import (
     Durability,
     ForeignTurn,
     PersonAnswer,

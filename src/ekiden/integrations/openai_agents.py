@@ -14,7 +14,7 @@ from openai.types.responses import ResponseOutputItem
 from pydantic import TypeAdapter
 
 from ekiden.core.conversation.model import Usage
-from ekiden.core.foreign import (
+from ekiden.core.integrations.foreign_agents import (
     CheckpointDelta,
     Durability,
     ForeignTurn,

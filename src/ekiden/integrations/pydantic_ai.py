@@ -27,7 +27,7 @@ from pydantic_ai.toolsets import AbstractToolset, FunctionToolset, WrapperToolse
 
 from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import EkidenError, UserError
-from ekiden.core.foreign import (
+from ekiden.core.integrations.foreign_agents import (
     CheckpointDelta,
     Durability,
     ForeignTurn,

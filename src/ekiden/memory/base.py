@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol, TypeAlias
 
 from ekiden.core.errors.memory import BackendUnavailable, UnknownBackend
-from ekiden.core.integrations import Integration, integrations
+from ekiden.core.integrations.registry import Integration, integrations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

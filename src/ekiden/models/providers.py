@@ -12,9 +12,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from ekiden.core.aliases import full_model_name
 from ekiden.core.conversation.model import Model, ModelEvent, ModelRequest, ModelResponse
 from ekiden.core.errors import UserError
+from ekiden.core.text.names import full_model_name
 from ekiden.models.registry import (
     DEFAULT_TIMEOUT_S,
     Backend,

@@ -17,7 +17,7 @@ from ekiden.agents import (
 )
 from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import AgentFilesInvalid, UnknownAgent, UserError
-from ekiden.core.handoff import Handoff
+from ekiden.core.handoffs.handoff import Handoff
 from ekiden.core.profile import Budget
 from ekiden.handoff import declared_handoff
 from ekiden.project.agent_files.assembly import Assembled, assemble

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ekiden.capabilities import CapabilityMatcher, Match
 from ekiden.core.errors import UserError
-from ekiden.core.text import suggestion
+from ekiden.core.text.wording import suggestion
 from ekiden.routing.decision import STRATEGIES, Strategy
 
 if TYPE_CHECKING:

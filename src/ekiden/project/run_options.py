@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ekiden.core.errors import UserError
-from ekiden.core.integrations import integration
+from ekiden.core.integrations.registry import integration
 from ekiden.core.profile import Budget
 from ekiden.project.settings import Settings
 from ekiden.project.stores import DEFAULT_TENANT, tenant_app

@@ -12,7 +12,7 @@ from secrets import token_hex
 from typing import Literal, TypeAlias, get_args
 
 from ekiden.core.errors import UserError
-from ekiden.core.text import suggestion
+from ekiden.core.text.wording import suggestion
 from ekiden.core.values import dumps
 
 Template: TypeAlias = Literal["support", "coding", "research"]

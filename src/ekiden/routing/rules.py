@@ -12,7 +12,7 @@ from ahocorasick_rs import AhoCorasick
 from ekiden.agents.pattern_set import PatternSet, fault_of
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
-from ekiden.core.keywords import folded, marked, opening, stem
+from ekiden.core.text.keywords import folded, marked, opening, stem
 from ekiden.routing.decision import Score, StageResult
 
 MAX_CHARS = 20_000
@@ -49,7 +49,7 @@ class RuleStage:
     the first name. The confidence is the measured share of correct choices with the same lead over
     the second (`_RIGHT_BY_LEAD`). Keywords match regardless of case, white space and compatibility
     forms. In scripts with spaces they match whole words in any inflected form
-    (`ekiden.core.text`); in Han, kana, Hangul, Thai and similar scripts they match
+    (`ekiden.core.text.wording`); in Han, kana, Hangul, Thai and similar scripts they match
     anywhere.
 
     Everything is compiled once: one pass over the text finds all keywords, and one all patterns.

@@ -24,7 +24,7 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.errors.memory import NoMemory
 from ekiden.core.events import Event
-from ekiden.core.handoff import HandoffInputData
+from ekiden.core.handoffs.handoff import HandoffInputData
 from ekiden.core.hooks import RunHooks
 from ekiden.core.profile import Budget
 from ekiden.core.questions import EscalationStep

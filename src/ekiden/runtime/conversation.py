@@ -28,7 +28,7 @@ from ekiden.core.conversation.run_items import (
 from ekiden.core.errors import HandoffRefused, ModelBehaviorError, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
-from ekiden.core.handoff import Handoff, HandoffInputData
+from ekiden.core.handoffs.handoff import Handoff, HandoffInputData
 from ekiden.core.values import dumps, loads
 from ekiden.handoff import default_handoff
 from ekiden.runtime.state.attempt import Attempt

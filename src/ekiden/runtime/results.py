@@ -33,7 +33,7 @@ from ekiden.tools.output import to_jsonable
 
 if TYPE_CHECKING:
     from ekiden.core.guardrails import InputGuardrailResult, OutputGuardrailResult
-    from ekiden.core.tool_guardrails import ToolInputGuardrailResult, ToolOutputGuardrailResult
+    from ekiden.core.tools.guardrails import ToolInputGuardrailResult, ToolOutputGuardrailResult
 
 
 _OPEN = frozenset({"failed"})

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ekiden.core.errors.server import StandardUnavailable
-from ekiden.core.integrations import Integration, integrations
+from ekiden.core.integrations.registry import Integration, integrations
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -77,7 +77,7 @@ class Progress:
     @staticmethod
     def shape() -> dict[str, Any]:
         """By key: the types of an imported one's fields."""
-        from ekiden.core.shapes import Count
+        from ekiden.core.conversation.shapes import Count
 
         return dict.fromkeys(("r", "t", "f", "c", "m", "e"), Count)
 

@@ -99,7 +99,7 @@ class AuditChain:
     @staticmethod
     def shape() -> dict[str, Any]:
         """By key: the types of an imported one's fields."""
-        from ekiden.core.shapes import Count
+        from ekiden.core.conversation.shapes import Count
 
         return {_HEAD: str, _COUNT: Count}
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ekiden.core.conversation.quotes import quote
-from ekiden.core.keywords import folded, marked
 from ekiden.core.plan import AgentTask, AskModel, Member, TaskDecomposition
+from ekiden.core.text.keywords import folded, marked
 from ekiden.supervisor.members import fallback_of
 
 if TYPE_CHECKING:

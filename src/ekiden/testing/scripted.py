@@ -28,7 +28,7 @@ from ekiden.core.conversation.model import (
     text_of,
 )
 from ekiden.core.errors import UserError
-from ekiden.core.handoff import transfer_tool_name
+from ekiden.core.handoffs.handoff import transfer_tool_name
 from ekiden.core.roles import AgentReply, RemoteTask
 from ekiden.testing.clock import ManualClock
 from ekiden.testing.steps import (

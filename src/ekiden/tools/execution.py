@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ToolError, ToolTimeout, error_names
 from ekiden.core.privacy.masking import cover, masked_keys, without_known
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.tools.output import ToolResult, output_of
 from ekiden.tools.under_way import is_being_cancelled
 
 if TYPE_CHECKING:
-    from ekiden.core.tool_guardrails import GuardrailDecision
+    from ekiden.core.tools.guardrails import GuardrailDecision
 
 
 def invoke(

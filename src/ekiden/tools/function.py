@@ -23,7 +23,7 @@ from ekiden.core.checks.fields import Seconds, check_argument, either
 from ekiden.core.context import RunContextWrapper, TContext, ToolContext, TOutput
 from ekiden.core.errors import ModelBehaviorError, ToolError, ToolTimeout, UserError
 from ekiden.core.profile import Confirmation
-from ekiden.core.tool import (
+from ekiden.core.tools.tool import (
     ApprovalFunction,
     Enabled,
     FunctionTool,
@@ -42,7 +42,7 @@ from ekiden.tools.signature import (
 from ekiden.tools.under_way import in_thread, is_being_cancelled
 
 if TYPE_CHECKING:
-    from ekiden.core.tool_guardrails import ToolInputGuardrail, ToolOutputGuardrail
+    from ekiden.core.tools.guardrails import ToolInputGuardrail, ToolOutputGuardrail
 
 _log = logging.getLogger("ekiden.tools")
 

@@ -18,8 +18,7 @@ from ekiden.core.guardrails import (
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,
 )
-from ekiden.core.tool import FunctionTool
-from ekiden.core.tool_guardrails import (
+from ekiden.core.tools.guardrails import (
     GuardrailDecision,
     GuardrailStage,
     ToolGuardrailFunctionOutput,
@@ -27,6 +26,7 @@ from ekiden.core.tool_guardrails import (
     ToolOutputGuardrailData,
     check_guardrails,
 )
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.tools.output import ToolResult, to_jsonable
 from ekiden.tools.under_way import is_being_cancelled
 

@@ -15,7 +15,7 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
-    from ekiden.core.tool_guardrails import GuardrailDecision
+    from ekiden.core.tools.guardrails import GuardrailDecision
 
 
 _PARTS = frozenset({"input_text", "input_image", "input_file"})

@@ -13,7 +13,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
-from ekiden.core.tool import ensure_strict_json_schema
+from ekiden.core.tools.tool import ensure_strict_json_schema
 from ekiden.tools.signature import Arguments
 
 _TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}

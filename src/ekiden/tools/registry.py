@@ -11,11 +11,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, overload
 
-from ekiden.core.aliases import builtin_name
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ToolUnusable, UnknownTool, UserError
-from ekiden.core.integrations import NotImportable, import_by_name
-from ekiden.core.tool import FunctionTool
+from ekiden.core.integrations.registry import NotImportable, import_by_name
+from ekiden.core.text.names import builtin_name
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.tools.function import checked_name, function_tool
 
 MCP_PREFIXES = ("mcp:", "mcp__")

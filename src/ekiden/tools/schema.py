@@ -13,7 +13,7 @@ from pydantic_core import PydanticSerializationError, SchemaError, to_jsonable_p
 from typing_extensions import TypedDict
 
 from ekiden.core.errors import ModelBehaviorError, UserError
-from ekiden.core.tool import ensure_strict_json_schema
+from ekiden.core.tools.tool import ensure_strict_json_schema
 from ekiden.tools.signature import Arguments, bad_arguments
 
 _typed_dict: Any = TypedDict

@@ -24,7 +24,7 @@ from typing import Any, Literal, TextIO, TypeAlias, get_args
 from ekiden.core.current_agent import LoggedSession, acting_here, logged_session
 from ekiden.core.errors import UserError
 from ekiden.core.privacy.masking import MASK, masked_names, secrets_of
-from ekiden.core.text import suggestion
+from ekiden.core.text.wording import suggestion
 from ekiden.core.values import dumps
 from ekiden.tracing.redaction import covered
 from ekiden.tracing.spans import TRACEPARENT, parse_traceparent, trace_id_of

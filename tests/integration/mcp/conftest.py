@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.context import ToolContext
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.tools import ToolResult, invoke
 from ekiden.tools.mcp import McpTools, parse_mcp_servers
 

@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from ekiden.core.agent import Agent
 from ekiden.core.profile import Confirmation
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.runtime import RunConfig, Runner
 from ekiden.testing import ScriptedModel, say
 from ekiden.testing import call as asks_for

@@ -9,7 +9,7 @@ import pytest
 
 from ekiden import ToolContext, function_tool
 from ekiden.core.guardrails import GuardrailError
-from ekiden.core.tool_guardrails import ToolGuardrailFunctionOutput, tool_input_guardrail
+from ekiden.core.tools.guardrails import ToolGuardrailFunctionOutput, tool_input_guardrail
 from ekiden.integrations.realtime import (
     RealtimeAgent,
 )

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ekiden.agents import AgentFile
-from ekiden.core.aliases import BUILTIN_TOOLS, MODEL_ALIASES
 from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.profile import Budget
+from ekiden.core.text.names import BUILTIN_TOOLS, MODEL_ALIASES
 
 Read = Callable[..., AgentFile]
 

@@ -12,7 +12,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import UserError
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from tests.unit.collaboration.offices import Office
 
 NAMES = ["propose", "counter", "accept", "reject", "request_handoff", "show_negotiation"]

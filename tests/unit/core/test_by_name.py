@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.core.integrations import NotImportable, import_by_name
+from ekiden.core.integrations.registry import NotImportable, import_by_name
 
 
 @pytest.fixture(autouse=True)

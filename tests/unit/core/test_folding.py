@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ekiden.core.keywords import alike
+from ekiden.core.text.keywords import alike
 from tests.support.cases import each_case
 
 

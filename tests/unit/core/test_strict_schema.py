@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from ekiden.core.errors import UserError
-from ekiden.core.tool import ensure_strict_json_schema
+from ekiden.core.tools.tool import ensure_strict_json_schema
 from tests.support.cases import each_case
 
 

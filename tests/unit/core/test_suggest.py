@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ekiden.core.text import did_you_mean, suggestion
+from ekiden.core.text.wording import did_you_mean, suggestion
 from tests.support.cases import each_case
 
 KNOWN = ["description", "handoff_description", "triggers", "triage"]

@@ -15,8 +15,7 @@ from ekiden.core.guardrails import (
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,
 )
-from ekiden.core.tool import FunctionTool
-from ekiden.core.tool_guardrails import (
+from ekiden.core.tools.guardrails import (
     GuardrailDecision,
     ToolGuardrailFunctionOutput,
     ToolInputGuardrail,
@@ -26,6 +25,7 @@ from ekiden.core.tool_guardrails import (
     tool_input_guardrail,
     tool_output_guardrail,
 )
+from ekiden.core.tools.tool import FunctionTool
 
 Output = ToolGuardrailFunctionOutput
 

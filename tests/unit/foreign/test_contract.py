@@ -53,8 +53,8 @@ from ekiden import (
 )
 from ekiden.api.local.agents import details_of
 from ekiden.cli.views.agents import detail_pairs
-from ekiden.core.foreign import TurnPart
-from ekiden.core.integrations import integration, integrations
+from ekiden.core.integrations.foreign_agents import TurnPart
+from ekiden.core.integrations.registry import integration, integrations
 from ekiden.project import load_settings
 from ekiden.project.project import project_of
 from ekiden.storage.base import Store

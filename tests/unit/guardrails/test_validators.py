@@ -11,8 +11,8 @@ import pytest
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.errors import UserError
 from ekiden.core.guardrails import Violation
-from ekiden.core.handoff_request import HandoffContext, HandoffRequest
-from ekiden.core.tool_guardrails import ToolInputGuardrailData, ToolOutputGuardrailData
+from ekiden.core.handoffs.request import HandoffContext, HandoffRequest
+from ekiden.core.tools.guardrails import ToolInputGuardrailData, ToolOutputGuardrailData
 from ekiden.guardrails import (
     GuardrailUnusable,
     handoff_validator_guardrail,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
-from ekiden.core.handoff import Handoff, transfer_tool_name
-from ekiden.core.tool import FunctionTool
+from ekiden.core.handoffs.handoff import Handoff, transfer_tool_name
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.handoff import handoff, resolve_tool_name_collisions
 from tests.support.cases import each_case
 

@@ -18,7 +18,7 @@ from ekiden.core.guardrails import (
     OutputGuardrailTripwireTriggered,
 )
 from ekiden.core.roles import Approval, ConfirmationRequest
-from ekiden.core.tool_guardrails import ToolInputGuardrailData
+from ekiden.core.tools.guardrails import ToolInputGuardrailData
 from ekiden.guardrails import tool_input_validator_guardrail
 from ekiden.project.agent_files.guardrails import FileGuardrails
 from ekiden.project.project import Project, check_files, load_project

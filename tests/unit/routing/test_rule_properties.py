@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from ekiden import Agent, UserError
 from ekiden.agents import pattern_set
 from ekiden.agents.pattern_set import PatternSet
-from ekiden.core.keywords import folded
 from ekiden.core.profile import Triggers
+from ekiden.core.text.keywords import folded
 from ekiden.routing import RuleStage
 
 LETTERS = "aabbcßİé Яσ_19  \t\n.,-'’+++#订单误のエラー오류ไทย\u0302\u200d①Ａ🔥"

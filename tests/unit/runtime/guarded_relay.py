@@ -17,13 +17,13 @@ from ekiden.core.guardrails import (
     OutputGuardrail,
     Violation,
 )
-from ekiden.core.handoff import Handoff
-from ekiden.core.tool import FunctionTool
-from ekiden.core.tool_guardrails import (
+from ekiden.core.handoffs.handoff import Handoff
+from ekiden.core.tools.guardrails import (
     ToolGuardrailFunctionOutput,
     ToolInputGuardrail,
     ToolOutputGuardrail,
 )
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.runtime import RunConfig, Runner, RunResult
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

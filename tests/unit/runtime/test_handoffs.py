@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.errors import UserError
-from ekiden.core.handoff import Handoff, HandoffInputData
+from ekiden.core.handoffs.handoff import Handoff, HandoffInputData
 from ekiden.core.hooks import AgentHooks, RunHooks
 from ekiden.handoff import handoff, nest_handoff_history, remove_all_tools
 from ekiden.runtime import Limits, RunConfig, Runner

@@ -10,7 +10,7 @@ import pytest
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
 from ekiden.core.errors.stored_data import SessionImportInvalid
-from ekiden.core.tool_guardrails import ToolGuardrailFunctionOutput, tool_input_guardrail
+from ekiden.core.tools.guardrails import ToolGuardrailFunctionOutput, tool_input_guardrail
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.runtime.history.fork import fork_session

@@ -8,7 +8,7 @@ import pytest
 
 from ekiden.core.agent import Agent, Team
 from ekiden.core.errors import UserError
-from ekiden.core.handoff_request import HandoffContext, HandoffRequest
+from ekiden.core.handoffs.request import HandoffContext, HandoffRequest
 from ekiden.runtime import CodeContext, HandoffController, RunConfig, Runner
 from ekiden.runtime.history.session_state import shared_state
 from ekiden.sessions.scopes import collection_of

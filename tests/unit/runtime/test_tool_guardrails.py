@@ -19,8 +19,7 @@ from ekiden.core.guardrails import (
 from ekiden.core.hooks import RunHooks
 from ekiden.core.profile import Confirmation
 from ekiden.core.roles import Approval
-from ekiden.core.tool import FunctionTool
-from ekiden.core.tool_guardrails import (
+from ekiden.core.tools.guardrails import (
     ToolGuardrailFunctionOutput,
     ToolInputGuardrail,
     ToolInputGuardrailData,
@@ -29,6 +28,7 @@ from ekiden.core.tool_guardrails import (
     tool_input_guardrail,
     tool_output_guardrail,
 )
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.runtime import CodeContext, RunConfig, Runner, RunResult
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore

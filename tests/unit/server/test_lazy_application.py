@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.errors.server import StandardUnavailable
-from ekiden.core.integrations import Integration
+from ekiden.core.integrations.registry import Integration
 from ekiden.project import load_project
 from ekiden.project.service import Service
 from ekiden.server import ServerConfig, application

@@ -121,7 +121,7 @@ def test_the_command_writes_the_file() -> None:
 
 @pytest.mark.slow
 def test_the_document_is_the_same_whatever_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ekiden.core.integrations.find_spec", lambda name: None)
+    monkeypatch.setattr("ekiden.core.integrations.registry.find_spec", lambda name: None)
     assert importlib.util.find_spec("a2a") is not None
     assert openapi_document() == document()
 

@@ -171,7 +171,7 @@ async def test_agents_and_the_request_are_data_that_cannot_get_out() -> None:
 
 
 async def test_the_schema_is_strict_already() -> None:
-    from ekiden.core.tool import ensure_strict_json_schema
+    from ekiden.core.tools.tool import ensure_strict_json_schema
     from ekiden.supervisor.model_decomposer import OUTPUT
 
     assert ensure_strict_json_schema(OUTPUT.json_schema) == OUTPUT.json_schema

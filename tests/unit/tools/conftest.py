@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.context import ToolContext
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.tools import ToolResult, invoke
 
 Run = Callable[..., Awaitable[ToolResult]]

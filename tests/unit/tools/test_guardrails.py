@@ -15,7 +15,7 @@ from ekiden.core.guardrails import (
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,
 )
-from ekiden.core.tool_guardrails import (
+from ekiden.core.tools.guardrails import (
     GuardrailDecision,
     ToolGuardrailFunctionOutput,
     ToolInputGuardrail,

@@ -20,18 +20,19 @@ from ekiden.agents.keys.objects import MODEL_SETTINGS
 from ekiden.agents.keys.restrictions import ALL, Restrictions, is_nothing, listed, restricts
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar, value_of
-from ekiden.core.agent_names import name_fault, slug_of
-from ekiden.core.aliases import (
+from ekiden.core.checks.kinds import RefusedValue, Text, shown_type
+from ekiden.core.conversation.model import ModelSettings
+from ekiden.core.profile import Scope
+from ekiden.core.text.names import (
     BUILTIN_TOOLS,
     INHERIT,
     builtin_name,
     commands_of,
     full_model_name,
+    name_fault,
     plain_key,
+    slug_of,
 )
-from ekiden.core.checks.kinds import RefusedValue, Text, shown_type
-from ekiden.core.conversation.model import ModelSettings
-from ekiden.core.profile import Scope
 
 _MCP = re.compile(r"mcp__[A-Za-z0-9_.*-]+|mcp:\S+")
 _GEMINI_MCP = re.compile(r"mcp_(?P<server>[A-Za-z0-9.-]+)_(?P<tool>[A-Za-z0-9_.*-]+)")

@@ -25,7 +25,7 @@ from ekiden.agents.keys.objects import (
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar
 from ekiden.core.checks.kinds import Choice, Flag, FlagOrWord, Number, Text
-from ekiden.core.handoff import DEFAULT_TIMEOUT_S, HandoffTrigger
+from ekiden.core.handoffs.handoff import DEFAULT_TIMEOUT_S, HandoffTrigger
 from ekiden.core.profile import Budget, Confirmation
 
 BEST = "*"

@@ -12,7 +12,7 @@ from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar, value_of
 from ekiden.core.checks.kinds import Flag, Number, Text
 from ekiden.core.profile import Confirmation
-from ekiden.core.text import did_you_mean
+from ekiden.core.text.wording import did_you_mean
 
 _YEAR_S = 365 * 24 * 3600
 _MAX_TOKENS = 1_000_000_000_000

@@ -28,7 +28,7 @@ from ekiden.agents.yaml import nodes
 from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.profile import Budget, Capability, Confirmation, Scope, Triggers
 from ekiden.core.questions import DEFAULT_ROLE
-from ekiden.core.text import matches_everything
+from ekiden.core.text.wording import matches_everything
 
 
 def read_own(root: nodes.Mapping, body: str, report: Report, scope: Scope) -> AgentDefinition:

@@ -19,8 +19,8 @@ from ekiden.agents.keys.objects import BUDGET, CONFIRMATION, split_names
 from ekiden.agents.keys.sections import GUARDRAILS, guardrail_definition
 from ekiden.agents.yaml import nodes
 from ekiden.agents.yaml.nodes import Node, Scalar, value_of
-from ekiden.core.aliases import READ_ONLY_TOOLS, builtin_name, plain_key
 from ekiden.core.profile import Budget, Confirmation
+from ekiden.core.text.names import READ_ONLY_TOOLS, builtin_name, plain_key
 
 ALL = "*"
 _EDITS = frozenset({"edit_file", "write_file"})

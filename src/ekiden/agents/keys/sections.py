@@ -28,10 +28,10 @@ from ekiden.agents.keys.objects import (
     Placed,
 )
 from ekiden.agents.yaml import nodes
-from ekiden.core.agent_names import MAX_NAME
 from ekiden.core.checks.addresses import address_fault, variable_fault
 from ekiden.core.checks.kinds import Choice, Number, Text
 from ekiden.core.profile import Budget
+from ekiden.core.text.names import MAX_NAME
 
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,99}", re.ASCII)
 _NOT_WITH = (

@@ -23,11 +23,10 @@ from ekiden.agents.keys.objects import (
     Object,
 )
 from ekiden.agents.keys.sections import A2A, GUARDRAILS, SUPERVISOR
-from ekiden.core.agent_names import MAX_NAME, RESERVED, name_fault
-from ekiden.core.aliases import INHERIT, MODEL_NAME
 from ekiden.core.checks.kinds import Choice, Flag, Number, Text
 from ekiden.core.profile import LABEL, WANTED, MemoryKind, MemoryScope, is_label
-from ekiden.core.text import pattern_fault
+from ekiden.core.text.names import INHERIT, MAX_NAME, MODEL_NAME, RESERVED, name_fault
+from ekiden.core.text.wording import pattern_fault
 
 MEMORY = Object(
     Field(name="enabled", kind=Flag(), text="Whether the agent remembers.", default=False),

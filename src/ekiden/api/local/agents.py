@@ -18,7 +18,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.conversation.messages import BlockingContext
 from ekiden.core.documents import from_json
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.core.handoff import Handoff
+from ekiden.core.handoffs.handoff import Handoff
 from ekiden.handoff import default_handoff
 from ekiden.project.agent_files.edges import is_mcp_name
 from ekiden.project.project import Project
@@ -30,8 +30,8 @@ from ekiden.storage.base import SessionFilter, SessionRow, SessionStatus, Store
 if TYPE_CHECKING:
     from ekiden.agents.definition import AgentDefinition, HandoffDefinition
     from ekiden.core.agent import Agent
-    from ekiden.core.handoff import HandoffTerms, HandoffTrigger
-    from ekiden.core.tool import FunctionTool
+    from ekiden.core.handoffs.handoff import HandoffTerms, HandoffTrigger
+    from ekiden.core.tools.tool import FunctionTool
     from ekiden.project.project import Project
 
 

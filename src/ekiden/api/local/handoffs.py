@@ -23,8 +23,8 @@ from ekiden.core.errors import (
     SessionNotWaiting,
     UnknownAgent,
 )
-from ekiden.core.handoff import DEFAULT_TIMEOUT_S, PolicyName
-from ekiden.core.handoff_request import Actor, HandoffContext, HandoffRequest, HandoffResult
+from ekiden.core.handoffs.handoff import DEFAULT_TIMEOUT_S, PolicyName
+from ekiden.core.handoffs.request import Actor, HandoffContext, HandoffRequest, HandoffResult
 from ekiden.core.runs import ACTIVE, Run, RunError, run_id_of
 from ekiden.handoff.filters.report import filter_report
 from ekiden.handoff.lifecycle import FINAL

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ekiden.cli.errors import UsageError
-from ekiden.core.text import did_you_mean
+from ekiden.core.text.wording import did_you_mean
 
 Slot: TypeAlias = Literal["agent", "session", "setting", "value", "command", "item", "choice"]
 """The kind of an argument, for completion."""

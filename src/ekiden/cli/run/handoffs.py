@@ -10,7 +10,7 @@ from ekiden.cli.exits import Exit, exit_for_outcome, exit_for_refusal
 from ekiden.cli.output import complain, emit, note, say
 from ekiden.core.documents import to_json
 from ekiden.core.errors import HandoffSettled, UnknownAgent
-from ekiden.core.handoff import DEFAULT_TIMEOUT_S
+from ekiden.core.handoffs.handoff import DEFAULT_TIMEOUT_S
 from ekiden.core.values import dumps
 from ekiden.handoff.records.query import HandoffQuery, open_requests
 from ekiden.handoff.records.records import records_of

@@ -11,9 +11,9 @@ from ekiden.bus.waits.deadlocks import Deadlock
 from ekiden.capabilities import Fit, Match, missing_capabilities
 from ekiden.cli.output import say
 from ekiden.cli.tables import Cell, Extra, Id, Moment, Table, Whole, moment, print_table
-from ekiden.core.handoff import DEFAULT_TERMS
+from ekiden.core.handoffs.handoff import DEFAULT_TERMS
 from ekiden.core.profile import Capability
-from ekiden.core.text import suggestion
+from ekiden.core.text.wording import suggestion
 from ekiden.core.values import dumps
 from ekiden.routing.decision import ROUTER_NAME
 

@@ -3,7 +3,7 @@
 from typing import Any
 from urllib.parse import unquote
 
-from ekiden.core.tool import ensure_strict_json_schema
+from ekiden.core.tools.tool import ensure_strict_json_schema
 
 __all__ = [
     "ensure_strict_json_schema",

@@ -1,6 +1,6 @@
 """Checks around one tool."""
 
-from ekiden.core.tool_guardrails import (
+from ekiden.core.tools.guardrails import (
     AllowBehavior,
     RaiseExceptionBehavior,
     RejectContentBehavior,

@@ -32,9 +32,9 @@ from typing import (
     get_type_hints,
 )
 
-from ekiden.core.aliases import MODEL_NAME
 from ekiden.core.checks.kinds import Allowed
 from ekiden.core.errors import UserError
+from ekiden.core.text.names import MODEL_NAME
 
 F = TypeVar("F", bound=Callable[..., Any])
 Test: TypeAlias = Callable[[Any], bool]

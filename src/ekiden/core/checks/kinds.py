@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import Any, Protocol
 
 from ekiden.core.dataclass import dataclass
-from ekiden.core.text import suggestion
+from ekiden.core.text.wording import suggestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

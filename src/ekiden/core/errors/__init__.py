@@ -53,7 +53,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ekiden.core.text import suggestion
+from ekiden.core.text.wording import suggestion
 
 _LISTED = 20
 """How many names a message lists."""

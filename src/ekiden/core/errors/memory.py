@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ekiden.core.errors import EkidenError
-from ekiden.core.text import suggestion
+from ekiden.core.text.wording import suggestion
 
 
 class MemoryFailed(EkidenError):

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ekiden.core.errors import EkidenError
-from ekiden.core.text import did_you_mean
+from ekiden.core.text.wording import did_you_mean
 
 
 class ServerError(EkidenError):

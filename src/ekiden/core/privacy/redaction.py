@@ -14,7 +14,7 @@ from unicodedata import category, decimal, normalize
 
 from ekiden.core.errors import UserError
 from ekiden.core.privacy.detection import NUMBER_KINDS, find_emails, find_keys, find_numbers
-from ekiden.core.text import suggestion
+from ekiden.core.text.wording import suggestion
 from ekiden.core.values import dumps, loads
 
 SensitiveKind: TypeAlias = Literal["card", "ssn", "cn_id", "tw_id", "phone", "email", "api_key"]

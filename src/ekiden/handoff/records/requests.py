@@ -10,8 +10,8 @@ from ekiden.core.conversation.model import Item
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import SessionNotFound, StaleDocument
 from ekiden.core.faults import fault_point
-from ekiden.core.handoff import DEFAULT_TIMEOUT_S, PolicyName
-from ekiden.core.handoff_request import A_PROGRAM, Actor, HandoffFailure
+from ekiden.core.handoffs.handoff import DEFAULT_TIMEOUT_S, PolicyName
+from ekiden.core.handoffs.request import A_PROGRAM, Actor, HandoffFailure
 from ekiden.core.values import dumps
 from ekiden.storage.base import Document, DocumentWrite, Store
 

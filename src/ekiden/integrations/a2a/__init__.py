@@ -1,6 +1,6 @@
 """Agents elsewhere that speak A2A, as members of a team; needs `ekiden[a2a]`."""
 
-from ekiden.core.lazy import lazy_names
+from ekiden.core.integrations.lazy import lazy_names
 from ekiden.integrations.a2a.agent import a2a_agent
 from ekiden.integrations.a2a.values import RemoteA2A
 

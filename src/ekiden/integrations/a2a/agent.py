@@ -29,7 +29,7 @@ from ekiden.tools import function_tool
 from ekiden.tools.under_way import in_thread
 
 if TYPE_CHECKING:
-    from ekiden.core.tool import FunctionTool
+    from ekiden.core.tools.tool import FunctionTool
     from ekiden.integrations.a2a.link import RemoteLink
     from ekiden.runtime import CodeContext, Rollback
 

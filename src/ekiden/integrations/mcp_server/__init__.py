@@ -1,6 +1,6 @@
 """The team as an MCP server: sessions, handoffs and the inbox as tools; needs `ekiden[mcp]`."""
 
-from ekiden.core.lazy import lazy_names
+from ekiden.core.integrations.lazy import lazy_names
 
 __getattr__ = lazy_names(
     __name__,

@@ -11,7 +11,7 @@ from ekiden.api.local.handoffs import end_of
 from ekiden.api.local.sessions import details_of, summary_of
 from ekiden.api.values import SESSION_ID
 from ekiden.core.documents import to_json
-from ekiden.core.handoff_request import Actor
+from ekiden.core.handoffs.request import Actor
 from ekiden.core.runs import run_id_of
 from ekiden.inbox import InboxQuery
 from ekiden.integrations.mcp_server.tool_call import ToolCallRequest, followed, run_result

@@ -12,7 +12,12 @@ from typing import Any
 
 from ekiden.core.errors import UserError
 from ekiden.core.errors.integrations import FrameworkMissing
-from ekiden.core.foreign import Durability, ForeignTurn, TurnCheckpoint, TurnPart
+from ekiden.core.integrations.foreign_agents import (
+    Durability,
+    ForeignTurn,
+    TurnCheckpoint,
+    TurnPart,
+)
 from ekiden.core.values import dumps, loads
 from ekiden.integrations.process.lines import LONGEST, part_from_json, turn_to_json
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from ekiden.core.conversation.model import Usage
-from ekiden.core.foreign import (
+from ekiden.core.integrations.foreign_agents import (
     CheckpointDelta,
     ForeignTurn,
     PersonAnswer,

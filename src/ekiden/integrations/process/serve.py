@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any
 
 from ekiden.core.errors import UserError
-from ekiden.core.foreign import (
+from ekiden.core.integrations.foreign_agents import (
     Effect,
     ForeignAdapter,
     TurnAnswer,

@@ -10,11 +10,11 @@ from ekiden.core.agent import Agent, Instructions
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import UserError
 from ekiden.core.guardrails import HandoffGuardrail
-from ekiden.core.handoff import DEFAULT_TERMS, Handoff
-from ekiden.core.handoff_request import HandoffRequest
+from ekiden.core.handoffs.handoff import DEFAULT_TERMS, Handoff
+from ekiden.core.handoffs.request import HandoffRequest
 from ekiden.core.hooks import AgentHooks, RunHooks
 from ekiden.core.profile import Capability
-from ekiden.core.tool import Enabled, Tool
+from ekiden.core.tools.tool import Enabled, Tool
 
 RealtimeAgentHooks: TypeAlias = AgentHooks[TContext]
 RealtimeRunHooks: TypeAlias = RunHooks[TContext]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.context import RunContextWrapper
-from ekiden.core.tool import Tool
+from ekiden.core.tools.tool import Tool
 from ekiden.integrations.realtime.agent import RealtimeAgent
 from ekiden.integrations.realtime.items import (
     RealtimeItem,

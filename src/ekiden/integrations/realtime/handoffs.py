@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import UserError
-from ekiden.core.handoff import Handoff, PolicyName
+from ekiden.core.handoffs.handoff import Handoff, PolicyName
 from ekiden.core.profile import Confirmation
-from ekiden.core.tool import Enabled, FunctionTool, Tool
+from ekiden.core.tools.tool import Enabled, FunctionTool, Tool
 from ekiden.core.values import dumps, loads
 from ekiden.handoff.offers import default_handoff, resolve_tool_name_collisions
 from ekiden.handoff.tool import OnHandoffWithInput, OnHandoffWithoutInput, handoff

@@ -9,8 +9,8 @@ from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import function_call, function_output
 from ekiden.core.current_agent import acting_as
 from ekiden.core.guardrails import GuardrailError
-from ekiden.core.handoff import Handoff
-from ekiden.core.tool import FunctionTool
+from ekiden.core.handoffs.handoff import Handoff
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.integrations.realtime.events import (
     RealtimeAgentEndEvent,
     RealtimeAgentStartEvent,

@@ -10,8 +10,8 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import AgentHookContext
 from ekiden.core.conversation.model import function_call
 from ekiden.core.errors import EkidenError, HandoffRefused, UserError
-from ekiden.core.handoff import Handoff
-from ekiden.core.handoff_request import A_PROGRAM
+from ekiden.core.handoffs.handoff import Handoff
+from ekiden.core.handoffs.request import A_PROGRAM
 from ekiden.core.privacy.masking import cover
 from ekiden.core.values import new_id
 from ekiden.handoff.lifecycle import edge_between

@@ -1,6 +1,6 @@
 """Models on this machine's processor, in this process: ``local:/path/to/file.gguf``."""
 
-from ekiden.core.lazy import lazy_names
+from ekiden.core.integrations.lazy import lazy_names
 from ekiden.models.local.settings import LocalSettings, set_default_local_settings
 from ekiden.models.local.weights import (
     Weights,

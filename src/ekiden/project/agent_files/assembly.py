@@ -17,14 +17,14 @@ from ekiden.agents.definition import (
 )
 from ekiden.agents.team_checks import ROUTER, member_names
 from ekiden.core.agent import Agent
-from ekiden.core.aliases import commands_of
 from ekiden.core.conversation.model import ModelSettings
 from ekiden.core.errors import EkidenError
-from ekiden.core.integrations import integration
+from ekiden.core.integrations.registry import integration
 from ekiden.core.plan import PlanSettings
 from ekiden.core.profile import Confirmation, MemorySettings
-from ekiden.core.text import suggestion
-from ekiden.core.tool import FunctionTool
+from ekiden.core.text.names import commands_of
+from ekiden.core.text.wording import suggestion
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.models.demo import is_demo
 from ekiden.project.agent_files.edges import Edges, is_mcp_name
 from ekiden.project.agent_files.guardrails import FileGuardrails, file_guardrails

@@ -12,7 +12,7 @@ from ekiden.agents.team_checks import ROUTER
 from ekiden.capabilities import missing_capabilities
 from ekiden.core.agent import Agent
 from ekiden.core.errors import ConditionError, UserError
-from ekiden.core.handoff import Handoff
+from ekiden.core.handoffs.handoff import Handoff
 from ekiden.core.profile import Capability, Confirmation
 from ekiden.handoff import BEST, PERSON, declared_handoff, make_terms, parse_filter, person
 from ekiden.handoff.tool import CONFIRM_HANDOFF

@@ -11,8 +11,8 @@ from ekiden.agents.definition import AgentDefinition, GuardrailDefinition, Place
 from ekiden.core.agent import Agent
 from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.guardrails import HandoffGuardrail, InputGuardrail, OutputGuardrail
-from ekiden.core.tool import FunctionTool
-from ekiden.core.tool_guardrails import ToolInputGuardrail, ToolOutputGuardrail
+from ekiden.core.tools.guardrails import ToolInputGuardrail, ToolOutputGuardrail
+from ekiden.core.tools.tool import FunctionTool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

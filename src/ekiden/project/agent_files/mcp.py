@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ekiden.agents.definition import AgentDefinition
 from ekiden.core.agent import Agent
 from ekiden.core.errors import EkidenError, McpUnavailable, UnknownTool
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.project.agent_files.assembly import confirmed, own_tools
 from ekiden.project.agent_files.edges import is_mcp_name
 

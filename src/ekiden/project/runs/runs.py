@@ -34,7 +34,7 @@ from ekiden.core.errors import (
 )
 from ekiden.core.errors.server import ServerStopping, TooManyRequests
 from ekiden.core.events import Event
-from ekiden.core.handoff_request import HandoffResult
+from ekiden.core.handoffs.request import HandoffResult
 from ekiden.core.runs import ACTIVE, Run, parse_run_id, run_id_of
 from ekiden.core.values import new_id
 from ekiden.engine.stops import stop_suspended

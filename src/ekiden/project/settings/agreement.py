@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ekiden.core.errors import SettingsInvalid
 from ekiden.core.profile import Scope
-from ekiden.core.text import suggestion
+from ekiden.core.text.wording import suggestion
 from ekiden.project.settings.files import SettingsProblem, Where
 from ekiden.project.settings.loaded import LoadedSettings, SettingOrigin
 from ekiden.project.settings.model import Settings

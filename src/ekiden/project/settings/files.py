@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.checks.kinds import Kind, shown_type
-from ekiden.core.text import did_you_mean
+from ekiden.core.text.wording import did_you_mean
 from ekiden.project.settings.jsonc import (
     JsoncDocument,
     JsoncError,

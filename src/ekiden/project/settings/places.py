@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ekiden.core.checks.kinds import Kind
 from ekiden.core.errors import UnknownSetting
-from ekiden.core.text import did_you_mean
+from ekiden.core.text.wording import did_you_mean
 from ekiden.project.settings.keys import SETTINGS, Setting
 from ekiden.project.settings.model import SERVERS
 from ekiden.project.settings.values import McpServerEntry, server_name_problem

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, Final, TypeAlias
 
-from ekiden.core.aliases import full_model_name
 from ekiden.core.checks.addresses import parse_host, read_hosts, read_origins
 from ekiden.core.checks.kinds import Number, shown_type, wrong
 from ekiden.core.errors import UserError
-from ekiden.core.text import suggestion
+from ekiden.core.text.names import full_model_name
+from ekiden.core.text.wording import suggestion
 
 _AMOUNT = Number(low=0, high=1e9)
 _KEYS = ("input", "output", "cached_input")

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from ekiden.agents import AgentDefinition, LoadedAgents, agent_folders
 from ekiden.agents.definition import printable
-from ekiden.core.aliases import commands_of
 from ekiden.core.checks.addresses import is_loopback
+from ekiden.core.text.names import commands_of
 from ekiden.core.values import dumps
 from ekiden.project.agent_files.edges import is_mcp_name
 from ekiden.project.settings.files import SettingsFiles, read_text

@@ -17,7 +17,7 @@ from zlib import crc32
 
 import numpy as np
 
-from ekiden.core.cache_folder import cache_folder, write_whole
+from ekiden.embeddings.cache_folder import cache_folder, write_whole
 from ekiden.routing.meaning.learner import Matrix
 
 MOST_BYTES = 256 * 1024 * 1024

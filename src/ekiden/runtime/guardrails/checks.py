@@ -25,7 +25,7 @@ from ekiden.core.guardrails import (
     Violation,
     shown,
 )
-from ekiden.core.handoff_request import HandoffRequest
+from ekiden.core.handoffs.request import HandoffRequest
 from ekiden.core.values import loads
 from ekiden.runtime.conversation import view_for_others
 from ekiden.runtime.state.attempt import Attempt

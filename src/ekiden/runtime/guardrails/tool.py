@@ -17,8 +17,7 @@ from ekiden.core.guardrails import (
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,
 )
-from ekiden.core.tool import FunctionTool
-from ekiden.core.tool_guardrails import (
+from ekiden.core.tools.guardrails import (
     GuardrailDecision,
     GuardrailStage,
     ToolInputGuardrail,
@@ -26,6 +25,7 @@ from ekiden.core.tool_guardrails import (
     ToolOutputGuardrail,
     ToolOutputGuardrailResult,
 )
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.runtime.state.state import RunState
 from ekiden.tools import decision_of
 

@@ -13,8 +13,8 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import HandoffRefused, ModelBehaviorError, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError
-from ekiden.core.handoff import HandoffTerms
-from ekiden.core.handoff_request import RefusalCode
+from ekiden.core.handoffs.handoff import HandoffTerms
+from ekiden.core.handoffs.request import RefusalCode
 from ekiden.core.values import dumps
 from ekiden.handoff.filters.selection import paired
 from ekiden.handoff.lifecycle import check_cycle, check_depth

@@ -10,7 +10,7 @@ from ekiden.core.conversation.model import Item, function_output
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import HandoffError, HandoffRefused, StaleDocument
 from ekiden.core.faults import fault_point
-from ekiden.core.handoff_request import RefusalCode
+from ekiden.core.handoffs.request import RefusalCode
 from ekiden.core.runs import Failed
 from ekiden.handoff.lifecycle import Lifecycle
 from ekiden.runtime.conversation import not_undone

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ekiden.core.conversation.model import Item, is_message
+from ekiden.core.conversation.shapes import Amount, Count, Finding, Name, Object, check, read_by
 from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.core.events import Event
 from ekiden.core.plan import AgentResult, TaskDecomposition
-from ekiden.core.shapes import Amount, Count, Finding, Name, Object, check, read_by
 from ekiden.core.values import loads
 from ekiden.runtime.history.import_shapes import (
     OF_END,

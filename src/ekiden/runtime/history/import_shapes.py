@@ -13,8 +13,7 @@ from annotated_types import Ge, Len, Lt
 from pydantic import BeforeValidator
 from typing_extensions import TypedDict
 
-from ekiden.core.events import EventType
-from ekiden.core.shapes import (
+from ekiden.core.conversation.shapes import (
     Amount,
     Amounts,
     Count,
@@ -26,6 +25,7 @@ from ekiden.core.shapes import (
     Used,
     shape,
 )
+from ekiden.core.events import EventType
 from ekiden.sessions.state import STATE
 
 

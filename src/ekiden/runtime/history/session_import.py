@@ -6,10 +6,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ekiden.core.conversation.shapes import Object, check
 from ekiden.core.errors import UserError
 from ekiden.core.errors.stored_data import SessionImportInvalid
 from ekiden.core.events import Event
-from ekiden.core.shapes import Object, check
 from ekiden.core.values import MAX_DEPTH, check_id, check_line, is_too_deep, loads
 from ekiden.runtime.history.fork import NOT_OF_A_BRANCH, confirmations, moved, store_anew
 from ekiden.runtime.history.import_parts import (

@@ -22,9 +22,9 @@ from ekiden.core.conversation.quotes import is_request
 from ekiden.core.current_agent import acting_as
 from ekiden.core.errors import ToolError, UserError
 from ekiden.core.faults import fault_point
-from ekiden.core.handoff import Handoff
+from ekiden.core.handoffs.handoff import Handoff
 from ekiden.core.runs import Done
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.core.values import dumps, loads
 from ekiden.runtime.conversation import UNDONE, undone_told
 from ekiden.runtime.guardrails.output import approve

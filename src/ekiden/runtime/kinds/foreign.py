@@ -29,7 +29,8 @@ from ekiden.core.conversation.model import ModelDelta, ModelResponse, function_c
 from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.errors.integrations import ForeignAgentError, FrameworkMissing
 from ekiden.core.faults import fault_point
-from ekiden.core.foreign import (
+from ekiden.core.handoffs.handoff import Handoff
+from ekiden.core.integrations.foreign_agents import (
     CheckpointDelta,
     Effect,
     ForeignAdapter,
@@ -49,12 +50,11 @@ from ekiden.core.foreign import (
     joined,
     turn_entered,
 )
-from ekiden.core.handoff import Handoff
-from ekiden.core.integrations import framework_of
+from ekiden.core.integrations.registry import framework_of
 from ekiden.core.privacy.masking import cover
 from ekiden.core.profile import Confirmation, KindTraits
 from ekiden.core.questions import InboxItem
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.core.values import dumps
 from ekiden.runtime.kinds.code_agent import CodeContext, HandOff, run_code
 from ekiden.runtime.kinds.registry import AgentKind, register_agent_kind

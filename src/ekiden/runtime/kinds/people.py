@@ -5,7 +5,7 @@ from __future__ import annotations
 from ekiden.core.conversation.model import assistant_message
 from ekiden.core.conversation.quotes import last_request
 from ekiden.core.errors import UserError
-from ekiden.core.handoff_request import Actor
+from ekiden.core.handoffs.request import Actor
 from ekiden.core.questions import ANSWER, GIVE_BACK, InboxItem
 from ekiden.core.runs import Done, Waiting
 from ekiden.core.values import dumps

@@ -10,8 +10,8 @@ from typing import Any
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import Item
 from ekiden.core.dataclass import dataclass
-from ekiden.core.handoff import Handoff, PolicyName
-from ekiden.core.handoff_request import Actor, HandoffContext, HandoffRequest
+from ekiden.core.handoffs.handoff import Handoff, PolicyName
+from ekiden.core.handoffs.request import Actor, HandoffContext, HandoffRequest
 from ekiden.handoff.lifecycle import Lifecycle
 from ekiden.handoff.records.requests import TriedHandoff
 from ekiden.runtime.state.findings import Finding

@@ -18,7 +18,7 @@ from ekiden.core.errors.messages import InboxItemClosed
 from ekiden.core.profile import Confirmation
 from ekiden.core.questions import NOBODY, InboxItem
 from ekiden.core.roles import Approval, ConfirmationRequest
-from ekiden.core.tool import ApprovalFunction, FunctionTool, check_approval_function
+from ekiden.core.tools.tool import ApprovalFunction, FunctionTool, check_approval_function
 from ekiden.runtime.outcome import describe, is_bug, warn
 from ekiden.runtime.questions.cancel_question import is_withdrawn_by_run, withdraw
 from ekiden.runtime.questions.inboxes import read_item

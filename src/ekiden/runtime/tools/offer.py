@@ -11,9 +11,9 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.errors.memory import MemoryFailed
-from ekiden.core.handoff import Handoff
+from ekiden.core.handoffs.handoff import Handoff
 from ekiden.core.memory import MemoryRecord, Recall
-from ekiden.core.tool import FunctionTool, ToolErrorFunction
+from ekiden.core.tools.tool import FunctionTool, ToolErrorFunction
 from ekiden.core.values import dumps, loads
 from ekiden.handoff import get_handoffs, resolve_tool_name_collisions
 from ekiden.runtime.conversation import facts_of

@@ -14,7 +14,7 @@ from ekiden.core.dataclass import dataclass
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrails import GuardrailError
 from ekiden.core.privacy.masking import cover
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.runtime.questions.questions import CodeQuestions, Suspended, is_suspended
 from ekiden.runtime.state.calls import both
 from ekiden.runtime.state.state import RunState
@@ -168,7 +168,7 @@ def _recalled(
 ) -> tuple[ToolResult, int]:
     if not checks:
         return ToolResult(output=output, value=output, error=error), duration_us
-    from ekiden.core.tool_guardrails import GuardrailDecision
+    from ekiden.core.tools.guardrails import GuardrailDecision
 
     guardrails = tuple(map(GuardrailDecision.from_json, checks))
     return ToolResult(output, output, error, guardrails=guardrails), duration_us

@@ -11,9 +11,9 @@ from ekiden.core.conversation.model import Item, ModelResponse, function_output,
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.faults import fault_point
-from ekiden.core.handoff import Handoff
+from ekiden.core.handoffs.handoff import Handoff
 from ekiden.core.runs import Done, Outcome, OutOfBudget
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.runtime.handoff.controller import carry_out
 from ekiden.runtime.handoff.rollback import confirm_handoffs
 from ekiden.runtime.outcome import final_outcome, finish

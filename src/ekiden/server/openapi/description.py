@@ -10,8 +10,8 @@ from fastapi import FastAPI
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import RouteContext, iter_route_contexts
 
-from ekiden.core.event_types import EVENT_TYPES
 from ekiden.server.access.access import EACH_TIME, Scope, caller_of, needs
+from ekiden.server.openapi.event_types import EVENT_TYPES
 from ekiden.server.openapi.examples import ABOUT, HEADER_TEXTS, OPERATIONS, TAGS, OperationText
 from ekiden.server.problem_responses import MEDIA_TYPE, title_of
 from ekiden.server.problems import problems

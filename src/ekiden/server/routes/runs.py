@@ -12,7 +12,7 @@ from ekiden.api.local.runs import order_of
 from ekiden.api.runs import Until, limits_of
 from ekiden.api.values import SESSION_ID
 from ekiden.core.documents import to_json
-from ekiden.core.integrations import integration
+from ekiden.core.integrations.registry import integration
 from ekiden.project.runs.runs import StartedRun
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import caller_of

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ekiden.core.profile import Confirmation
-from ekiden.core.tool import FunctionTool, ScopeFunction
+from ekiden.core.tools.tool import FunctionTool, ScopeFunction
 from ekiden.tools.function import function_tool, tool_error_in_words
 from ekiden.tools.settings import ToolSettings
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ekiden.core.errors import ToolError
-from ekiden.core.text import suggestion
+from ekiden.core.text.wording import suggestion
 from ekiden.tools.builtin.folders import (
     HAS_HANDLES,
     Folder,

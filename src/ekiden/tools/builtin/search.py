@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ekiden.core.errors import ToolError
-from ekiden.core.text import suggestion
+from ekiden.core.text.wording import suggestion
 from ekiden.tools.builtin.files import listing, read_regular
 from ekiden.tools.builtin.folders import (
     HAS_HANDLES,

@@ -18,7 +18,7 @@ from typing import Any
 from ekiden.core.context import ToolContext
 from ekiden.core.current_agent import AGENT_VARIABLE, acting_agent, lineage_mark
 from ekiden.core.errors import ToolError
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.tools.settings import ShellToolSettings, config_command
 
 _MAX_COMMAND = 20_000

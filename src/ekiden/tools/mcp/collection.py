@@ -13,7 +13,7 @@ from typing import Any, Self
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import McpUnavailable, ModelBehaviorError, ToolError, UnknownTool
 from ekiden.core.profile import Confirmation
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.tools.function import tool_error_in_words
 from ekiden.tools.mcp.content import (
     description_of,

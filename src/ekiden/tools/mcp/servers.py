@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from ekiden.core.checks.fields import Checked, Seconds
 from ekiden.core.errors import McpUnavailable
-from ekiden.core.text import suggestion
+from ekiden.core.text.wording import suggestion
 
 TransportName: TypeAlias = Literal["stdio", "http", "sse"]
 

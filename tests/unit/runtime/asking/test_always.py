@@ -14,7 +14,7 @@ from ekiden.core.errors import StoreUnavailable
 from ekiden.core.errors.messages import InboxItemClosed
 from ekiden.core.profile import Confirmation
 from ekiden.core.roles import Approval, ConfirmationRequest
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.inbox import Inbox
 from ekiden.runtime import RunConfig, Runner
 from ekiden.runtime.questions.due import run_timers

@@ -14,7 +14,7 @@ from ekiden.core.hooks import AgentHooks
 from ekiden.core.profile import Confirmation
 from ekiden.core.questions import InboxItem
 from ekiden.core.roles import Approval, ConfirmationRequest
-from ekiden.core.tool_guardrails import (
+from ekiden.core.tools.guardrails import (
     ToolGuardrailFunctionOutput,
     ToolInputGuardrailData,
     tool_input_guardrail,

@@ -13,7 +13,7 @@ from ekiden.core.conversation.model import ModelRequest, is_message, text_of
 from ekiden.core.errors.messages import BusError, InboxItemClosed
 from ekiden.core.profile import Confirmation
 from ekiden.core.questions import Ask
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.runtime.questions.due import run_timers

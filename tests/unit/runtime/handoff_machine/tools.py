@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ekiden.core.context import ToolContext
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.runtime.handoff.rollback import Rollback
 from ekiden.testing import call
 from ekiden.tools import function_tool

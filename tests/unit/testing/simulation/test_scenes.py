@@ -8,7 +8,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.conversation.model import ModelRequest
 from ekiden.core.profile import Confirmation
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tools.tool import FunctionTool
 from ekiden.runtime import RunConfig
 from ekiden.testing import ScriptedModel, call, say
 from ekiden.testing.simulation import Outside, Scene, Talk, simulate

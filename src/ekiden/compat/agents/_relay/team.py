@@ -40,12 +40,11 @@ from ekiden.core.guardrails import (
     OutputGuardrail,
     OutputGuardrailResult,
 )
-from ekiden.core.handoff import Handoff as NativeHandoff
-from ekiden.core.handoff import HandoffInputData
+from ekiden.core.handoffs.handoff import Handoff as NativeHandoff
+from ekiden.core.handoffs.handoff import HandoffInputData
 from ekiden.core.hooks import RunHooks
 from ekiden.core.profile import Confirmation
-from ekiden.core.tool import FunctionTool as NativeTool
-from ekiden.core.tool_guardrails import (
+from ekiden.core.tools.guardrails import (
     ToolInputGuardrail,
     ToolInputGuardrailData,
     ToolInputGuardrailResult,
@@ -53,6 +52,7 @@ from ekiden.core.tool_guardrails import (
     ToolOutputGuardrailData,
     ToolOutputGuardrailResult,
 )
+from ekiden.core.tools.tool import FunctionTool as NativeTool
 from ekiden.core.values import check_line
 from ekiden.runtime.state.calls import both, settled
 

@@ -14,7 +14,7 @@ from ekiden.compat.agents.handoffs.tool import (
     OnHandoffWithoutInput,
     handoff,
 )
-from ekiden.core.handoff import HandoffInputData, HandoffInputFilter
+from ekiden.core.handoffs.handoff import HandoffInputData, HandoffInputFilter
 
 __all__ = [
     "Handoff",

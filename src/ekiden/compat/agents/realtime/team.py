@@ -15,14 +15,14 @@ from ekiden.compat.agents.realtime.handoffs import ways_of
 from ekiden.compat.agents.run_context import RunContextWrapper
 from ekiden.compat.agents.tool import FunctionTool
 from ekiden.compat.agents.tool_context import ToolContext
-from ekiden.core.handoff import Handoff as NativeHandoff
-from ekiden.core.tool import FunctionTool as NativeTool
-from ekiden.core.tool_guardrails import (
+from ekiden.core.handoffs.handoff import Handoff as NativeHandoff
+from ekiden.core.tools.guardrails import (
     ToolInputGuardrail,
     ToolInputGuardrailData,
     ToolOutputGuardrail,
     ToolOutputGuardrailData,
 )
+from ekiden.core.tools.tool import FunctionTool as NativeTool
 from ekiden.integrations.realtime import RealtimeAgent as NativeAgent
 from ekiden.integrations.realtime import RealtimeSetup
 

@@ -111,7 +111,7 @@ class RunBudget:
 
         from annotated_types import Len
 
-        from ekiden.core.shapes import Amount, Amounts, Used
+        from ekiden.core.conversation.shapes import Amount, Amounts, Used
 
         spent = Annotated[list[Amount], Len(3, 3)]
         return {"bu": Amounts, "sp": Amount, "u": Used, "ou": Used, "ba": dict[str, spent]}
@@ -245,7 +245,7 @@ class ConversationView:
     @staticmethod
     def shape() -> dict[str, Any]:
         """By key: the types of an imported one's fields."""
-        from ekiden.core.shapes import Count
+        from ekiden.core.conversation.shapes import Count
 
         return {"b": str | None, "a": Count}
 
@@ -308,7 +308,7 @@ class GuardrailChecks:
     @staticmethod
     def shape() -> dict[str, Any]:
         """By key: the types of an imported one's fields."""
-        from ekiden.core.shapes import Count, Finding
+        from ekiden.core.conversation.shapes import Count, Finding
 
         return {"gc": Count, "gf": list[Finding], "gr": dict[str, Count]}
 
@@ -378,7 +378,7 @@ class TriggerSigns:
     @staticmethod
     def shape() -> dict[str, Any]:
         """By key: the types of an imported one's fields."""
-        from ekiden.core.shapes import Count
+        from ekiden.core.conversation.shapes import Count
 
         return {"fi": list[Count], "pu": list[str], "sl": list[str]}
 
@@ -439,7 +439,7 @@ class Cursor:
         What is not taken over is removed from `data`: open questions and handoffs, with how to undo
         them; what need not be confirmed; shared budgets; limits that were given where it ran.
         """
-        from ekiden.core.shapes import check, read_by
+        from ekiden.core.conversation.shapes import check, read_by
 
         for component in (Handoffs, Questions, RunBudget):
             for key in component.NOT_IMPORTED:
@@ -564,7 +564,7 @@ class Cursor:
 
 @cache
 def _stored_shape() -> Any:
-    from ekiden.core.shapes import shape
+    from ekiden.core.conversation.shapes import shape
 
     fields: dict[str, Any] = {}
     for component in (

@@ -341,7 +341,7 @@ class Handoffs:
 
         from annotated_types import Len
 
-        from ekiden.core.shapes import Amount, Count, Received, Route
+        from ekiden.core.conversation.shapes import Amount, Count, Received, Route
 
         return {
             "ch": list[str],
@@ -368,7 +368,7 @@ def has_open_handoffs(row: SessionRow) -> bool:
 
 def opened_in(data: Mapping[str, Any], place: str) -> list[list[str]]:
     """Of an imported cursor: id, source and target of the handoffs that were not confirmed."""
-    from ekiden.core.shapes import check
+    from ekiden.core.conversation.shapes import check
 
     place = f"{place}.ho"
     opened = [each[:3] for each in check(list[list[Any]], data.get("ho", []), place)]

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.errors import UserError
-from ekiden.core.text import suggestion
+from ekiden.core.text.wording import suggestion
 
 Role: TypeAlias = Literal[
     "agents", "encoder", "engine", "framework", "live", "memory", "mirror", "server"

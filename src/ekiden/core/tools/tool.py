@@ -23,7 +23,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.profile import Confirmation, check_title
 
 if TYPE_CHECKING:
-    from ekiden.core.tool_guardrails import ToolInputGuardrail, ToolOutputGuardrail
+    from ekiden.core.tools.guardrails import ToolInputGuardrail, ToolOutputGuardrail
 
 
 ToolErrorFunction: TypeAlias = Callable[[RunContextWrapper[Any], Exception], Any]
@@ -100,7 +100,7 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
         if self.confirmation is not None and self.confirmation.title is not None:
             check_title(self.confirmation.title, self.params_json_schema, self.name)
         if self.tool_input_guardrails is not None or self.tool_output_guardrails is not None:
-            from ekiden.core.tool_guardrails import check_guardrails
+            from ekiden.core.tools.guardrails import check_guardrails
 
             check_guardrails(self.name, self.tool_input_guardrails, self.tool_output_guardrails)
         self.spec = ToolSpec(

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from ekiden.core.conversation.model import Item
 from ekiden.core.dataclass import dataclass
-from ekiden.core.handoff import DEFAULT_TIMEOUT_S, PolicyName
+from ekiden.core.handoffs.handoff import DEFAULT_TIMEOUT_S, PolicyName
 
 StatusName: TypeAlias = Literal[
     "initiated", "validating", "transferring", "completed", "failed", "rolled_back"

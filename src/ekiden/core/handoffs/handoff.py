@@ -18,7 +18,12 @@ from ekiden.core.conversation.run_items import RunItem
 from ekiden.core.dataclass import dataclass
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Budget, Confirmation
-from ekiden.core.tool import ApprovalFunction, Enabled, check_approval_function, check_tool_name
+from ekiden.core.tools.tool import (
+    ApprovalFunction,
+    Enabled,
+    check_approval_function,
+    check_tool_name,
+)
 from ekiden.core.values import dumps
 
 if TYPE_CHECKING:

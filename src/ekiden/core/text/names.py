@@ -1,8 +1,57 @@
-"""Names of tools and models in other programs, and their names in Ekiden."""
+"""Names of agents in files and imports, and names of tools and models in other programs."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
+
+RESERVED = frozenset({"auto", "user"})
+"""Names that mean something else: routing, the person."""
+
+TAKEN = f"this name is taken by Ekiden itself ({', '.join(sorted(RESERVED))}); use another"
+
+MAX_NAME = 100
+
+_ASCII_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+_DIGITS_AND_LETTERS = ("L", "N")
+
+_IN_NAMES = ("L", "N", "M")
+
+
+def name_fault(name: str) -> str | None:
+    """What is wrong with the name of an agent file, and what to write instead; `None` if valid.
+
+    Such names have letters and digits of any script, ``-`` and ``_``, as ``@name`` reads them.
+    """
+    if name.casefold() in RESERVED:
+        return TAKEN
+    if len(name) > MAX_NAME:
+        return f"use at most {MAX_NAME} characters; it has {len(name)}"
+    if _ASCII_NAME.fullmatch(name) or is_slug(name):
+        return None
+    slug = slug_of(name)
+    usable = slug and slug not in RESERVED and is_slug(slug)
+    advice = f", such as {slug}" if usable else ""
+    return f"use letters, digits, - and _ only, and begin with a letter or digit{advice}"
+
+
+def slug_of(text: str) -> str:
+    """The text as a name; may be empty, or reserved."""
+    letters = unicodedata.normalize("NFC", text).lower()
+    kept = "".join(each if _fits(each) else " " for each in letters)
+    return "-".join(kept.split()).strip("-_")[:MAX_NAME].rstrip("-_")
+
+
+def is_slug(name: str) -> bool:
+    """Whether it has the characters of a name; reserved names do, too."""
+    first = unicodedata.category(name[0])[0]
+    return first in _DIGITS_AND_LETTERS and all(_fits(each) for each in name)
+
+
+def _fits(character: str) -> bool:
+    return character in "-_" or unicodedata.category(character)[0] in _IN_NAMES
+
 
 _TOOLS = {
     "edit_file": "edit multiedit strreplace searchreplace replace applypatch",
@@ -15,12 +64,15 @@ _TOOLS = {
     "web_search": "websearch googlewebsearch googlesearch",
     "write_file": "write createfile",
 }
+
 _BY_ALIAS = {
     alias: name
     for name, aliases in _TOOLS.items()
     for alias in (name.replace("_", ""), *aliases.split())
 }
+
 BUILTIN_TOOLS = tuple(sorted(_TOOLS))
+
 READ_ONLY_TOOLS = frozenset({"glob", "grep", "http_get", "list_folder", "read_file", "web_search"})
 """Built-in tools that change nothing."""
 
@@ -31,18 +83,20 @@ MODEL_ALIASES = {
     "fable": "anthropic:claude-fable-5-2",
 }
 """Short names in agent files for the newest model of a family."""
+
 INHERIT = "inherit"
 """In an agent file: the model of the team."""
+
 _PROVIDERS = (
     r"(?P<openai>(?:gpt|chatgpt|codex)-[^\s:]+|o[1-9](?:-[^\s:]+)?)"
     r"|(?P<anthropic>claude-[^\s:]+)|(?P<google>gemini-[^\s:]+)"
 )
+
 MODEL_NAME = (
     r"[^\s:]+:.*|(?:gpt|chatgpt|codex|claude|gemini)-[^\s:]+|o[1-9](?:-[^\s:]+)?"
     rf"|{'|'.join(MODEL_ALIASES)}"
 )
 """A regular expression for a model: ``provider:model``, or a name that implies the provider."""
-
 
 _SOME_COMMANDS = re.compile(
     r"(?P<tool>\w+)\((?P<words>[\w./@%+=-]+(?: +[\w./@%+=-]+)*)(?P<more>:\*| \*)?\)", re.ASCII

@@ -1,0 +1,1 @@
+"""Handoffs between agents: their terms, and requests for them."""

@@ -1,0 +1,1 @@
+"""Texts: suggestions, patterns, keywords, and names in files and other programs."""

@@ -1,0 +1,1 @@
+"""Tools of agents, and the checks around them."""
