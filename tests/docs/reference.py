@@ -20,8 +20,8 @@ import ekiden
 from ekiden import client
 from ekiden.cli import errors as cli_errors
 from ekiden.cli.exits import Exit
-from ekiden.cli.help import EXAMPLES, FIELDS, plain, shown_name, shown_text
-from ekiden.cli.parser import COMMANDS, GROUPS, build
+from ekiden.cli.parser.help import EXAMPLES, FIELDS, plain, shown_name, shown_text
+from ekiden.cli.parser.parser import COMMANDS, GROUPS, build
 from ekiden.core import errors as core_errors
 from ekiden.core.errors import EkidenError
 from ekiden.core.values import dumps

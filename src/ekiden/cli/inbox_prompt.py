@@ -8,10 +8,10 @@ from typing import Final
 
 from ekiden.api.inbox import Inbox
 from ekiden.api.values import SESSION_ID
-from ekiden.cli.approval_prompt import ask_on_terminal
 from ekiden.cli.errors import UsageError
 from ekiden.cli.place import Place
 from ekiden.cli.run.handoffs import plain_text, who_answers
+from ekiden.cli.terminal.approval_prompt import ask_on_terminal
 from ekiden.cli.views.inbox import edit_question
 from ekiden.core.errors.messages import InboxItemNotFound
 from ekiden.core.questions import InboxItem

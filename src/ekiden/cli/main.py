@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from ekiden import __version__
 from ekiden.cli.errors import BadInput, Interrupted, UsageError
 from ekiden.cli.exits import Exit, exit_for_error
-from ekiden.cli.output import complain, prepare_log, prepare_streams, say
-from ekiden.cli.parser import ABOUT, COMMANDS, GROUPS, HELP, build
+from ekiden.cli.parser.parser import ABOUT, COMMANDS, GROUPS, HELP, build
+from ekiden.cli.terminal.output import complain, prepare_log, prepare_streams, say
 from ekiden.core.errors import EkidenError
 from ekiden.core.text.wording import is_unicode
 
@@ -146,7 +146,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def overview() -> str:
     """The list of commands; made without the parser, which is slow to load."""
-    from ekiden.cli.help import described, paragraphs
+    from ekiden.cli.parser.help import described, paragraphs
 
     commands = {
         **COMMANDS,
@@ -205,7 +205,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 def _complete(arguments: list[str]) -> int:
     """Print completions of the last word; never an error, which would disturb typing."""
-    from ekiden.cli.shell_completion import completion_lines
+    from ekiden.cli.parser.shell_completion import completion_lines
 
     try:
         for line in completion_lines(arguments):

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
 from ekiden.cli.options import NO_LIMITS, TEAM, KeepGoingOption, TeamOption, TrustOption
-from ekiden.cli.output import note
+from ekiden.cli.terminal.output import note
 
 if TYPE_CHECKING:
     from ekiden.api.administration import Settings
@@ -284,11 +284,11 @@ class TeamWithStore(TeamAtWork):
         import asyncio
 
         from ekiden.api.local.place import Here
-        from ekiden.cli.approval_prompt import approver
         from ekiden.cli.errors import Interrupted
         from ekiden.cli.projects import open_project, tell_notes
         from ekiden.cli.run.handoffs import person_name, stopped, tell_busy
         from ekiden.cli.run.observer import resume_command, run_config
+        from ekiden.cli.terminal.approval_prompt import approver
         from ekiden.client.ekiden import at_store
         from ekiden.project import open_store
 
@@ -401,7 +401,7 @@ async def _at_store(
     from pathlib import Path
 
     from ekiden.api.local.place import Here
-    from ekiden.cli.prompts import check_addresses
+    from ekiden.cli.terminal.prompts import check_addresses
     from ekiden.client.ekiden import at_store
     from ekiden.project import load_settings, open_store
 

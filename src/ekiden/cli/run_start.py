@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from ekiden.cli.approval_prompt import ApproveWhere, TerminalApprover, ask_on_terminal, is_attended
 from ekiden.cli.ids import begun_session_id, sessions_of
 from ekiden.cli.ids import session_id as find_session
 from ekiden.cli.options import LimitFlags
@@ -17,6 +16,12 @@ from ekiden.cli.place import Place
 from ekiden.cli.projects import title_of
 from ekiden.cli.run.follow import WaitPolicy, Watch
 from ekiden.cli.run.observer import RunView
+from ekiden.cli.terminal.approval_prompt import (
+    ApproveWhere,
+    TerminalApprover,
+    ask_on_terminal,
+    is_attended,
+)
 from ekiden.core.errors import SessionBusy
 
 if TYPE_CHECKING:
@@ -212,9 +217,9 @@ def _project(flags: RunFlags) -> Project:
 
 @asynccontextmanager
 async def _opened(flags: RunFlags, project: Project, *, create: bool) -> AsyncIterator[_Here]:
-    from ekiden.cli.approval_prompt import approver
     from ekiden.cli.projects import tell_notes
     from ekiden.cli.run.observer import run_config
+    from ekiden.cli.terminal.approval_prompt import approver
     from ekiden.project import open_store
 
     config = run_config(

@@ -12,8 +12,8 @@ from typing import TextIO
 
 import pytest
 
-from ekiden.cli import approval_prompt
-from ekiden.cli.approval_prompt import (
+from ekiden.cli.terminal import approval_prompt
+from ekiden.cli.terminal.approval_prompt import (
     Question,
     TerminalApprover,
     approver,

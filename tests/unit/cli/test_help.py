@@ -6,9 +6,9 @@ import shlex
 
 import pytest
 
-from ekiden.cli.help import EXAMPLES
 from ekiden.cli.main import main
-from ekiden.cli.parser import build
+from ekiden.cli.parser.help import EXAMPLES
+from ekiden.cli.parser.parser import build
 
 
 def pages() -> list[str]:

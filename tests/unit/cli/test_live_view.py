@@ -11,8 +11,8 @@ import pytest
 from ekiden.api.local.events import LocalEvents
 from ekiden.api.local.place import Here
 from ekiden.cli.exits import Exit
-from ekiden.cli.live_view import Spectator
 from ekiden.cli.main import main
+from ekiden.cli.terminal.live_view import Spectator
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.events import Event
 from ekiden.project.settings import Settings

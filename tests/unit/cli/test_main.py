@@ -12,7 +12,7 @@ import pytest
 
 from ekiden import __version__
 from ekiden.cli.main import main, wants_json
-from ekiden.cli.parser import build
+from ekiden.cli.parser.parser import build
 
 Captured = pytest.CaptureFixture[str]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from ekiden.cli.approval_prompt import Question, TerminalApprover
 from ekiden.cli.errors import Interrupted
 from ekiden.cli.exits import Exit
 from ekiden.cli.run.at_server import RemoteResult, ServerRun
 from ekiden.cli.run.follow import WaitPolicy, Watch
 from ekiden.cli.run.observer import RunView, problem_of
+from ekiden.cli.terminal.approval_prompt import Question, TerminalApprover
 from ekiden.client import AsyncClient
 from ekiden.core.documents import from_json
 from ekiden.core.errors import SessionBusy

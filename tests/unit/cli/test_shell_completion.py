@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.cli.main import main
-from ekiden.cli.shell_completion import candidates
+from ekiden.cli.parser.shell_completion import candidates
 from tests.support.relay_team import relay_team
 from tests.support.server_thread import server_in_thread
 

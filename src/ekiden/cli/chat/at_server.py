@@ -12,7 +12,7 @@ from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.ids import begun_session_id
 from ekiden.cli.options import LimitFlags
-from ekiden.cli.output import say
+from ekiden.cli.terminal.output import say
 
 if TYPE_CHECKING:
     from ekiden.cli.chat.screens.screen import Screen

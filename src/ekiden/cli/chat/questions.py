@@ -12,8 +12,8 @@ from ekiden.cli.chat.screens.screen import CommandReply, Lines, Quoted, Screen
 from ekiden.cli.chat.typed.reader import Reader
 
 if TYPE_CHECKING:
-    from ekiden.cli.approval_prompt import Question
     from ekiden.cli.run.observer import Reported
+    from ekiden.cli.terminal.approval_prompt import Question
     from ekiden.core.conversation.model import ModelDelta
     from ekiden.core.events import Event
 

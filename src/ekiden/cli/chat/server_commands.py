@@ -11,7 +11,7 @@ from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Pairs, 
 from ekiden.cli.errors import UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.ids import session_id
-from ekiden.cli.tables import Id, Moment
+from ekiden.cli.terminal.tables import Id, Moment
 from ekiden.cli.views.sessions import CHAIN_HEADERS, chain_line, chain_rows
 from ekiden.core.documents import to_json
 
@@ -75,7 +75,7 @@ async def _agent(chat: RemoteChat, argument: str) -> CommandReply:
 
 
 async def _route(chat: RemoteChat, argument: str) -> CommandReply:
-    from ekiden.cli.transcript import route_line
+    from ekiden.cli.terminal.transcript import route_line
 
     if not argument:
         raise UsageError("give the text to route: /agents route TEXT")
@@ -156,7 +156,7 @@ async def _other(chat: RemoteChat, argument: str) -> CommandReply:
 
 
 async def _shown(chat: RemoteChat, argument: str) -> CommandReply:
-    from ekiden.cli.transcript import transcript
+    from ekiden.cli.terminal.transcript import transcript
 
     session = await session_id(chat.client.ekiden.sessions, argument or _session(chat))
     found = await chat.client.sessions.get(session)

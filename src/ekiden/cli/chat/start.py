@@ -16,7 +16,7 @@ from ekiden.cli.chat.typed.reader import Interrupts, Reader, Status, quiet_keys
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.options import NO_LIMITS, LimitFlags
-from ekiden.cli.output import say
+from ekiden.cli.terminal.output import say
 
 if TYPE_CHECKING:
     from ekiden.cli.chat.conversation import Chat
@@ -201,8 +201,8 @@ async def warm(chat: Chat) -> None:
 
 async def _trusted_roster(options: Options, manner: Manner, reader: Reader) -> Roster:
     """The team of the current folder; the person is asked once whether its files are trusted."""
-    from ekiden.cli.approval_prompt import is_yes
-    from ekiden.cli.prompts import QUESTION, NotTrustedYet, introduction
+    from ekiden.cli.terminal.approval_prompt import is_yes
+    from ekiden.cli.terminal.prompts import QUESTION, NotTrustedYet, introduction
     from ekiden.core.current_agent import acting_agent
 
     try:
@@ -223,7 +223,7 @@ def open_roster(options: Options) -> Roster:
     `FolderNotTrusted`."""
     from ekiden.agents import AgentWatcher, LoadedAgents, agent_folders
     from ekiden.cli.chat.roster import AgentFiles, Roster
-    from ekiden.cli.prompts import check_trust
+    from ekiden.cli.terminal.prompts import check_trust
     from ekiden.project.project import load_project
     from ekiden.project.settings import load_settings
     from ekiden.project.trust import inspect_workspace
@@ -265,9 +265,9 @@ def _chat(
     reader: Reader,
     interrupts: Interrupts,
 ) -> Chat:
-    from ekiden.cli.approval_prompt import TerminalApprover
     from ekiden.cli.chat.conversation import Chat
     from ekiden.cli.chat.questions import HeldScreen, Questions
+    from ekiden.cli.terminal.approval_prompt import TerminalApprover
     from ekiden.project.run_options import config_of
     from ekiden.sessions import Session
 

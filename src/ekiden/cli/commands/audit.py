@@ -86,8 +86,8 @@ async def audit_show(
 ) -> None:
     """Show a record, or all records of a handoff."""
     from ekiden.cli.errors import NoRecord
-    from ekiden.cli.output import emit, say
-    from ekiden.cli.tables import print_pairs
+    from ekiden.cli.terminal.output import emit, say
+    from ekiden.cli.terminal.tables import print_pairs
     from ekiden.cli.views.audit import record_pairs
     from ekiden.core.documents import to_json
     from ekiden.core.errors.server import AuditRecordNotFound
@@ -128,7 +128,7 @@ async def audit_verify(
     from contextlib import ExitStack
 
     from ekiden.cli.exits import Exit
-    from ekiden.cli.output import emit, export_lines
+    from ekiden.cli.terminal.output import emit, export_lines
     from ekiden.cli.views.audit import ProgressLine, print_verification
     from ekiden.core.documents import to_json
 
@@ -158,7 +158,7 @@ async def audit_export(
     """Write records as JSON lines, with or without --json; the last line is the manifest."""
     from contextlib import aclosing
 
-    from ekiden.cli.output import new_file, note, say
+    from ekiden.cli.terminal.output import new_file, note, say
 
     wanted = filters.given()
     count = 0

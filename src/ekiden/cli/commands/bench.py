@@ -13,8 +13,8 @@ from cyclopts.validators import Number
 from ekiden.cli.errors import UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.options import STORE, JsonOption, StoreOption
-from ekiden.cli.output import StatusLine, emit, note, say
-from ekiden.cli.tables import print_table
+from ekiden.cli.terminal.output import StatusLine, emit, note, say
+from ekiden.cli.terminal.tables import print_table
 
 
 async def bench(

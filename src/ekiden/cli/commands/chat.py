@@ -22,8 +22,8 @@ from ekiden.cli.options import (
     TrustOption,
     UserOption,
 )
-from ekiden.cli.output import say
 from ekiden.cli.place import HERE, Place
+from ekiden.cli.terminal.output import say
 
 
 async def chat(
@@ -102,9 +102,9 @@ async def chat(
 
 def _offer_team() -> None:
     """In an empty folder, offer to write a team into it."""
-    from ekiden.cli.approval_prompt import is_attended, is_yes
     from ekiden.cli.commands.init import ask_model, ask_template, set_up
-    from ekiden.cli.prompts import ask_line
+    from ekiden.cli.terminal.approval_prompt import is_attended, is_yes
+    from ekiden.cli.terminal.prompts import ask_line
     from ekiden.core.current_agent import acting_agent
 
     if not (is_attended() and sys.stdout.isatty()) or acting_agent() is not None:

@@ -86,7 +86,7 @@ async def collaboration_show(
     collaboration: IdArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
     """Show a collaboration's state and messages."""
-    from ekiden.cli.output import emit
+    from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.messages import print_collaboration
     from ekiden.core.documents import to_json
 

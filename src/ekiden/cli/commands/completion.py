@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
 from ekiden.cli.options import JsonOption
-from ekiden.cli.output import emit, say
+from ekiden.cli.terminal.output import emit, say
 
 Shell: TypeAlias = Literal["bash", "zsh", "fish"]
 ShellOption: TypeAlias = Annotated[
@@ -68,7 +68,7 @@ def completion_install(*, shell: ShellOption = None, as_json: JsonOption = False
     It writes a script and, for bash and zsh, a line in .bashrc or .zshrc that loads it. Completion
     never runs the project's code and never prompts.
     """
-    from ekiden.cli.shell_completion import write_option_table
+    from ekiden.cli.parser.shell_completion import write_option_table
 
     chosen = shell or _own_shell()
     script, startup = _places(chosen)

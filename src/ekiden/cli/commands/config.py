@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from ekiden.cli.options import WHOLE, JsonOption, WholeListing
-from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import THIS_MACHINE, Machine
+from ekiden.cli.terminal.output import emit, note, say
 
 if TYPE_CHECKING:
     from ekiden.project.settings import Change, SettingOrigin, Where
@@ -109,7 +109,7 @@ def config_unset(
 
 def config_path(*, as_json: JsonOption = False) -> None:
     """Print the paths of the settings files, and whether they exist."""
-    from ekiden.cli.tables import print_table
+    from ekiden.cli.terminal.tables import print_table
     from ekiden.project.settings import settings_files
 
     files = settings_files()

@@ -9,8 +9,8 @@ from cyclopts import Parameter
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import session_id
 from ekiden.cli.options import JsonOption, WideOption
-from ekiden.cli.output import emit
 from ekiden.cli.place import HERE, Place
+from ekiden.cli.terminal.output import emit
 from ekiden.sessions.costs import CostKey
 
 

@@ -190,7 +190,7 @@ async def handoff_show(
     handoff: HandoffArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
     """Show everything about a handoff: status changes, origin, reason, and what the agent saw."""
-    from ekiden.cli.output import emit
+    from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.handoffs import print_details
     from ekiden.core.documents import to_json
 
@@ -264,12 +264,12 @@ async def handoff_answer(
         )
     import asyncio
 
-    from ekiden.cli.approval_prompt import approver
     from ekiden.cli.errors import Interrupted
     from ekiden.cli.exits import exit_for_outcome
     from ekiden.cli.projects import open_project, tell_notes
     from ekiden.cli.run.handoffs import person_name, stopped, tell_refusals
     from ekiden.cli.run.observer import RunView, resume_command, run_config, store_words
+    from ekiden.cli.terminal.approval_prompt import approver
     from ekiden.project import open_store
     from ekiden.project.runs.stored_runs import questions_to_people
     from ekiden.runtime import HandoffController

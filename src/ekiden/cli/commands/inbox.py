@@ -75,7 +75,7 @@ async def inbox_show(
 ) -> None:
     """Show everything about an item; text from agents is marked with |."""
     from ekiden.cli.inbox_prompt import find_item
-    from ekiden.cli.output import emit
+    from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.inbox import print_item
     from ekiden.core.documents import to_json
 
@@ -203,7 +203,7 @@ async def inbox_snooze(
     """Hide an item for a time; it stays open, and its deadline stays."""
     from ekiden.cli.inbox_prompt import decides, find_item
     from ekiden.cli.options import ahead
-    from ekiden.cli.tables import clock_time
+    from ekiden.cli.terminal.tables import clock_time
     from ekiden.cli.views.inbox import tell_item
 
     name, seconds = decides(by, place), ahead(time, what="the time")
@@ -258,8 +258,8 @@ async def inbox_watch(
     and escalations are handled. Ctrl-C ends it, and prints the command that continues without a
     gap.
     """
-    from ekiden.cli.live_view import Spectator
-    from ekiden.cli.output import emit, say
+    from ekiden.cli.terminal.live_view import Spectator
+    from ekiden.cli.terminal.output import emit, say
     from ekiden.cli.views.inbox import change_line
 
     spectator = Spectator(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from ekiden.cli.approval_prompt import is_attended
 from ekiden.cli.options import JsonOption
-from ekiden.cli.output import emit, note, say
-from ekiden.cli.prompts import ask_line
+from ekiden.cli.terminal.approval_prompt import is_attended
+from ekiden.cli.terminal.output import emit, note, say
+from ekiden.cli.terminal.prompts import ask_line
 from ekiden.project.scaffold import TEMPLATES, Template
 
 if TYPE_CHECKING:

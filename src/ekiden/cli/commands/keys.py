@@ -10,9 +10,9 @@ from ekiden.api.endpoint import Scope
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import key_id
 from ekiden.cli.options import WHOLE, JsonOption, WholeListing
-from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import HERE, Place
-from ekiden.cli.prompts import YesOption, confirm
+from ekiden.cli.terminal.output import emit, note, say
+from ekiden.cli.terminal.prompts import YesOption, confirm
 
 
 async def keys_create(

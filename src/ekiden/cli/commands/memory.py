@@ -11,10 +11,10 @@ from cyclopts.validators import Number
 
 from ekiden.cli.errors import UsageError
 from ekiden.cli.options import JsonLinesOption, JsonOption, Listing, WideOption
-from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import HERE, Place
-from ekiden.cli.prompts import YesOption, confirm
-from ekiden.cli.tables import print_pairs, print_table
+from ekiden.cli.terminal.output import emit, note, say
+from ekiden.cli.terminal.prompts import YesOption, confirm
+from ekiden.cli.terminal.tables import print_pairs, print_table
 from ekiden.core.values import dumps, loads
 
 UserOption: TypeAlias = Annotated[

@@ -58,7 +58,7 @@ async def message_show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a message and its delivery."""
-    from ekiden.cli.output import emit
+    from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.messages import print_message
     from ekiden.core.documents import to_json
 
@@ -104,8 +104,8 @@ async def message_send(
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.options import json_or_text
-    from ekiden.cli.output import complain, emit, note, say
     from ekiden.cli.projects import one_argument, read_text
+    from ekiden.cli.terminal.output import complain, emit, note, say
     from ekiden.cli.views.messages import answer_text
     from ekiden.core.documents import to_json
 
@@ -143,7 +143,7 @@ async def message_requeue(
     as_json: JsonOption = False,
 ) -> None:
     """Deliver dead or expired messages again; others are skipped."""
-    from ekiden.cli.output import emit, say
+    from ekiden.cli.terminal.output import emit, say
     from ekiden.core.documents import to_json
 
     async with place.open() as ekiden:

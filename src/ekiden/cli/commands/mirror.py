@@ -41,7 +41,7 @@ async def mirror_run(
     not be sent.
     """
     from ekiden.cli.exits import Exit
-    from ekiden.cli.output import emit, note, say
+    from ekiden.cli.terminal.output import emit, note, say
     from ekiden.project import open_store
     from ekiden.project.run_options import session_replica
     from ekiden.sessions.replica.base import ReplicaPolicy
@@ -78,7 +78,7 @@ async def mirror_run(
 
 async def mirror_status(*, place: Place = HERE, as_json: JsonOption = False) -> None:
     """Show the replication progress; the mirror itself is not queried."""
-    from ekiden.cli.output import emit
+    from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.administration import print_status
     from ekiden.core.documents import to_json
     from ekiden.core.errors import UserError
@@ -96,7 +96,7 @@ async def mirror_status(*, place: Place = HERE, as_json: JsonOption = False) -> 
 
 
 def _settings(*, trust: bool) -> Settings:
-    from ekiden.cli.prompts import check_some
+    from ekiden.cli.terminal.prompts import check_some
     from ekiden.project.settings import load_settings
     from ekiden.project.trust import inspect_workspace
 

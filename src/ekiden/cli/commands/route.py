@@ -7,8 +7,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ekiden.cli.options import JsonOption, ModelOption, MoreWords, StrategyOption
-from ekiden.cli.output import emit, say
 from ekiden.cli.place import THE_TEAM, TeamPlace
+from ekiden.cli.terminal.output import emit, say
 
 
 async def route(

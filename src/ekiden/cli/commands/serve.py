@@ -90,7 +90,6 @@ async def serve(
     finish. The next server or worker on the same store resumes the rest.
     """
     from ekiden.cli.exits import Exit
-    from ekiden.cli.output import emit, note
     from ekiden.cli.process.server import (
         check_installed,
         prepared_config,
@@ -99,6 +98,7 @@ async def serve(
     )
     from ekiden.cli.process.worker import end_for_sure, rest_collector
     from ekiden.cli.projects import open_project, tell_notes
+    from ekiden.cli.terminal.output import emit, note
 
     check_installed()
     project = open_project(
@@ -167,7 +167,7 @@ def _check_children(address: str, *, processes: int, reload: bool) -> None:
 
 def _serve_anew(listener: socket.socket) -> int:
     """Serve in a child process, which is restarted after each change; returns its exit code."""
-    from ekiden.cli.output import note
+    from ekiden.cli.terminal.output import note
     from ekiden.server.process.children import Reloader, this_command
 
     listener.set_inheritable(True)
@@ -178,7 +178,7 @@ def _serve_anew(listener: socket.socket) -> int:
 
 def _serve_side_by_side(listener: socket.socket, count: int, ready: Callable[[], None]) -> int:
     """Serve in `count` other processes; the exit code."""
-    from ekiden.cli.output import note
+    from ekiden.cli.terminal.output import note
     from ekiden.server.process.children import ServerProcesses, this_command
 
     listener.set_inheritable(True)

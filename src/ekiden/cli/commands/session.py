@@ -34,10 +34,10 @@ from ekiden.cli.options import (
     WaitTimeoutOption,
     WideOption,
 )
-from ekiden.cli.output import StatusLine, emit, note, say
 from ekiden.cli.place import HERE, Place
-from ekiden.cli.prompts import YesOption, confirm
-from ekiden.cli.tables import print_pairs, print_table
+from ekiden.cli.terminal.output import StatusLine, emit, note, say
+from ekiden.cli.terminal.prompts import YesOption, confirm
+from ekiden.cli.terminal.tables import print_pairs, print_table
 from ekiden.core.values import dumps
 
 _EVENT = Number(gte=1)
@@ -265,7 +265,7 @@ async def session_show(
     session: SessionArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
     """Show a session's conversation."""
-    from ekiden.cli.transcript import transcript
+    from ekiden.cli.terminal.transcript import transcript
     from ekiden.cli.views.sessions import session_heading
     from ekiden.core.documents import to_json
 

@@ -11,11 +11,11 @@ from cyclopts.validators import Number
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import session_id
 from ekiden.cli.options import JsonOption, NoWaitOption
-from ekiden.cli.output import emit, say
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.projects import parse_variables
-from ekiden.cli.prompts import YesOption, confirm
-from ekiden.cli.tables import print_table
+from ekiden.cli.terminal.output import emit, say
+from ekiden.cli.terminal.prompts import YesOption, confirm
+from ekiden.cli.terminal.tables import print_table
 
 if TYPE_CHECKING:
     from ekiden.sessions.scopes import SharedScope

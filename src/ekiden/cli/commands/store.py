@@ -56,7 +56,7 @@ async def store_copy(
     audit of the source is broken.
     """
     from ekiden.cli.exits import Exit
-    from ekiden.cli.output import emit
+    from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.audit import StepLine, print_report
     from ekiden.project.copying import copy_store
 
@@ -125,8 +125,8 @@ async def store_verify(
     PostgreSQL's page checksums. The exit code is 8 for any fault.
     """
     from ekiden.cli.exits import Exit
-    from ekiden.cli.output import emit
     from ekiden.cli.projects import store_address
+    from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.audit import StepLine, print_findings
     from ekiden.project.copying import verify_store
 
@@ -147,8 +147,8 @@ async def store_info(
     *, tenants: TenantsOption = None, store: StoreOption = STORE, as_json: JsonOption = False
 ) -> None:
     """Show the store's format and size; nothing is changed."""
-    from ekiden.cli.output import emit
     from ekiden.cli.projects import store_address
+    from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.audit import print_info
     from ekiden.project.copying import store_info as facts_of
 
@@ -161,7 +161,7 @@ async def store_info(
 
 async def _reported(work: Callable[..., Awaitable[BackupReport]], *, as_json: bool) -> int:
     from ekiden.cli.exits import Exit
-    from ekiden.cli.output import emit
+    from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.audit import StepLine, print_backup
 
     progress = StepLine(as_json=as_json)

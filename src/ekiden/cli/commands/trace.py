@@ -14,8 +14,8 @@ from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.ids import session_id
 from ekiden.cli.options import JsonOption, WideOption
-from ekiden.cli.output import complain, emit, note, safe, say
 from ekiden.cli.place import HERE, Place
+from ekiden.cli.terminal.output import complain, emit, note, safe, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -187,7 +187,7 @@ async def _exported(
 
 
 def _write_lines(lines: Sequence[str], output: Path | None) -> None:
-    from ekiden.cli.output import new_file
+    from ekiden.cli.terminal.output import new_file
 
     if output is None:
         for line in lines:

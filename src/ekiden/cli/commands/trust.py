@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
 from ekiden.cli.options import JsonOption
-from ekiden.cli.output import emit, say
+from ekiden.cli.terminal.output import emit, say
 
 
 def trust(
@@ -64,7 +64,7 @@ def trust(
 
 
 def _trust(folder: Path, *, only_show: bool, as_json: bool) -> None:
-    from ekiden.cli.prompts import NotTrustedYet, listed
+    from ekiden.cli.terminal.prompts import NotTrustedYet, listed
     from ekiden.core.current_agent import acting_agent
     from ekiden.project.trust import inspect_workspace
 
@@ -96,7 +96,7 @@ def _trust(folder: Path, *, only_show: bool, as_json: bool) -> None:
 
 
 def _list(*, as_json: bool) -> None:
-    from ekiden.cli.tables import print_table
+    from ekiden.cli.terminal.tables import print_table
     from ekiden.project.trust import TrustedFolders
 
     rows = [

@@ -8,8 +8,8 @@ from cyclopts import Parameter
 
 from ekiden.cli.ids import session_ids
 from ekiden.cli.options import JsonOption
-from ekiden.cli.output import emit, say
 from ekiden.cli.place import HERE, Place
+from ekiden.cli.terminal.output import emit, say
 from ekiden.core.events import EventType
 
 SeveralTexts: TypeAlias = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
@@ -42,7 +42,7 @@ async def watch(
     --agent and --type may be given more than once. Ctrl-C ends it, and prints the command that
     continues without a gap.
     """
-    from ekiden.cli.live_view import Spectator, event_line
+    from ekiden.cli.terminal.live_view import Spectator, event_line
 
     spectator = Spectator(as_json=as_json)
     async with place.open(is_shared=True, on_outage=spectator.outage) as ekiden:

@@ -111,10 +111,10 @@ async def worker_run(
     A second signal skips the wait. `ekiden worker` alone means the same.
     """
     from ekiden.cli.exits import Exit
-    from ekiden.cli.output import emit, note
     from ekiden.cli.process.server import start_logging
     from ekiden.cli.process.worker import end_for_sure, rest_collector, run_until_signal
     from ekiden.cli.projects import open_project, tell_notes
+    from ekiden.cli.terminal.output import emit, note
     from ekiden.project.worker import Workforce, WorkOrder
 
     if engine == "temporal" and agents:
@@ -173,7 +173,7 @@ async def worker_list(
 
     Dead workers stay in the list for an hour, with the state `gone`.
     """
-    from ekiden.cli.output import emit
+    from ekiden.cli.terminal.output import emit
     from ekiden.cli.views.administration import print_workers
     from ekiden.core.documents import to_json
 

@@ -12,9 +12,9 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from ekiden.cli.errors import Interrupted
-from ekiden.cli.output import complain, note
 from ekiden.cli.run.follow import tell_waiting
 from ekiden.cli.run.observer import Reported, RunView
+from ekiden.cli.terminal.output import complain, note
 from ekiden.core.documents import to_json
 from ekiden.core.errors import EkidenError, SessionBusy
 from ekiden.core.errors.messages import InboxItemClosed
@@ -28,7 +28,7 @@ from ekiden.core.values import dumps
 if TYPE_CHECKING:
     from ekiden.api.called import AsyncStream
     from ekiden.api.runs import Shown, Until
-    from ekiden.cli.approval_prompt import TerminalApprover
+    from ekiden.cli.terminal.approval_prompt import TerminalApprover
     from ekiden.client.ekiden import Ekiden
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from ekiden.cli.errors import UsageError
-from ekiden.cli.output import note
 from ekiden.cli.run.observer import Reported, RunView
+from ekiden.cli.terminal.output import note
 from ekiden.cli.views.questions import question_record, tell_questions
 from ekiden.core.errors import SessionBusy
 from ekiden.core.runs import Waiting

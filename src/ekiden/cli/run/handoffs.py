@@ -7,7 +7,7 @@ import getpass
 from ekiden.api.handoffs import CancelledHandoff, HandoffEnd
 from ekiden.cli.errors import BadInput, UsageError
 from ekiden.cli.exits import Exit, exit_for_outcome, exit_for_refusal
-from ekiden.cli.output import complain, emit, note, say
+from ekiden.cli.terminal.output import complain, emit, note, say
 from ekiden.core.documents import to_json
 from ekiden.core.errors import HandoffSettled, UnknownAgent
 from ekiden.core.handoffs.handoff import DEFAULT_TIMEOUT_S

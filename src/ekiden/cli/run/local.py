@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from ekiden.cli.errors import Interrupted
-from ekiden.cli.output import complain
 from ekiden.cli.run.follow import Start, read_in_turn
 from ekiden.cli.run.observer import Reported, RunView
+from ekiden.cli.terminal.output import complain
 from ekiden.core.errors import SessionBusy, StoreUnavailable, UserError
 from ekiden.runtime import RunConfig, RunResult
 from ekiden.sessions import Session

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from ekiden.cli.errors import Interrupted
 from ekiden.cli.exits import Exit, exit_for_outcome
-from ekiden.cli.output import complain, emit, note, safe, say
-from ekiden.cli.transcript import is_news, route_line, task_line, transcript
+from ekiden.cli.terminal.output import complain, emit, note, safe, say
+from ekiden.cli.terminal.transcript import is_news, route_line, task_line, transcript
 from ekiden.cli.views.questions import question_record, tell_questions
 from ekiden.core.conversation.model import ModelDelta, text_of
 from ekiden.core.errors import NoRoute, OutOfBudgetError
@@ -25,8 +25,8 @@ from ekiden.runtime import RunConfig, RunResult, RunResultStreaming
 from ekiden.storage.base import Store
 
 if TYPE_CHECKING:
-    from ekiden.cli.approval_prompt import ApproveWhere
     from ekiden.cli.options import LimitFlags
+    from ekiden.cli.terminal.approval_prompt import ApproveWhere
     from ekiden.core.questions import InboxItem
     from ekiden.project.settings import Settings
 

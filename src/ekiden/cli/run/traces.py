@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.exits import Exit
-from ekiden.cli.output import complain, emit, note
+from ekiden.cli.terminal.output import complain, emit, note
 from ekiden.cli.views.traces import (
     Glyphs,
     TraceLine,

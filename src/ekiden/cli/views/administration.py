@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ekiden.api.administration import ApiKey, WorkerOverview
-from ekiden.cli.output import note, say
-from ekiden.cli.tables import (
+from ekiden.cli.terminal.output import note, say
+from ekiden.cli.terminal.tables import (
     Cell,
     Extra,
     Id,

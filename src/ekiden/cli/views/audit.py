@@ -10,8 +10,8 @@ from ekiden.api.audit import AuditEntry, AuditVerification
 from ekiden.api.local.audit import verification_of
 from ekiden.audit import Verification
 from ekiden.cli.ids import NO_SESSION
-from ekiden.cli.output import StatusLine, note, say
-from ekiden.cli.tables import Extra, Id, Moment, Table, clock_time, print_table
+from ekiden.cli.terminal.output import StatusLine, note, say
+from ekiden.cli.terminal.tables import Extra, Id, Moment, Table, clock_time, print_table
 from ekiden.core.values import dumps
 from ekiden.project.copying import BackupReport, CopyReport, CopyStep, StoreFindings
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ekiden.api.traces import CostEntry, CostSummary
-from ekiden.cli.output import note, say
-from ekiden.cli.tables import print_table
+from ekiden.cli.terminal.output import note, say
+from ekiden.cli.terminal.tables import print_table
 
 
 def print_costs(report: CostSummary, *, is_remote: bool, wide: bool) -> None:

@@ -6,8 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ekiden.api.handoffs import HandoffDetails, HandoffSummary
-from ekiden.cli.output import say
-from ekiden.cli.tables import Cell, Extra, Id, Moment, Table, clock_time, print_pairs, print_table
+from ekiden.cli.terminal.output import say
+from ekiden.cli.terminal.tables import (
+    Cell,
+    Extra,
+    Id,
+    Moment,
+    Table,
+    clock_time,
+    print_pairs,
+    print_table,
+)
 from ekiden.core.values import dumps
 
 

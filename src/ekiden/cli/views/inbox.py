@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from ekiden.cli.approval_prompt import Question, marked
-from ekiden.cli.output import emit, say
-from ekiden.cli.tables import Cell, Id, Table, clock_time, print_pairs, span
-from ekiden.cli.transcript import shorten
+from ekiden.cli.terminal.approval_prompt import Question, marked
+from ekiden.cli.terminal.output import emit, say
+from ekiden.cli.terminal.tables import Cell, Id, Table, clock_time, print_pairs, span
+from ekiden.cli.terminal.transcript import shorten
 from ekiden.core.documents import to_json
 from ekiden.core.errors import StoreError
 from ekiden.core.questions import InboxItem

@@ -6,8 +6,17 @@ from collections.abc import Sequence
 
 from ekiden.api.collaborations import CollaborationDetails
 from ekiden.api.messages import MessageDetails
-from ekiden.cli.output import emit, say
-from ekiden.cli.tables import Cell, Extra, Id, Moment, Table, clock_time, print_pairs, print_table
+from ekiden.cli.terminal.output import emit, say
+from ekiden.cli.terminal.tables import (
+    Cell,
+    Extra,
+    Id,
+    Moment,
+    Table,
+    clock_time,
+    print_pairs,
+    print_table,
+)
 from ekiden.core.documents import to_json
 from ekiden.core.values import PRIORITIES, dumps
 

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from ekiden.cli.output import note
-from ekiden.cli.transcript import shorten
+from ekiden.cli.terminal.output import note
+from ekiden.cli.terminal.transcript import shorten
 from ekiden.core.questions import InboxItem
 from ekiden.tools.output import spelled_out
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ekiden.cli.output import say
-from ekiden.cli.tables import Cell, Extra, Id, Moment, Table, clock_time, print_table
+from ekiden.cli.terminal.output import say
+from ekiden.cli.terminal.tables import Cell, Extra, Id, Moment, Table, clock_time, print_table
 from ekiden.cli.views.traces import duration_text
 from ekiden.core.values import PRIORITIES
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ekiden.api.memory import FoundMemory, MemoryDelivery, MemoryEntry
-from ekiden.cli.output import say
-from ekiden.cli.tables import Cell, Id, Moment, Table, clock_time, print_pairs, print_table
-from ekiden.cli.transcript import shorten
+from ekiden.cli.terminal.output import say
+from ekiden.cli.terminal.tables import Cell, Id, Moment, Table, clock_time, print_pairs, print_table
+from ekiden.cli.terminal.transcript import shorten
 from ekiden.core.values import dumps
 from ekiden.runtime.history.session_state import SharedVariable
 from ekiden.sessions.state import SessionState

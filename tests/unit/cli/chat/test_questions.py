@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from ekiden.cli.approval_prompt import Question, TerminalApprover
 from ekiden.cli.chat.conversation import Chat
 from ekiden.cli.chat.questions import HeldScreen, Questions
 from ekiden.cli.chat.screens.plain import drawn_plain
 from ekiden.cli.chat.screens.screen import told
+from ekiden.cli.terminal.approval_prompt import Question, TerminalApprover
 from ekiden.core.agent import Agent
 from ekiden.core.events import Event
 from ekiden.runtime import Runner

@@ -20,7 +20,7 @@ from ekiden.cli.chat.screens.plain import (
 )
 from ekiden.cli.chat.screens.rich import RichScreen
 from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Table
-from ekiden.cli.transcript import duration
+from ekiden.cli.terminal.transcript import duration
 from ekiden.core.agent import Agent
 from ekiden.core.conversation.model import ModelDelta, assistant_message, user_message
 from ekiden.core.events import Event

@@ -12,7 +12,7 @@ import pytest
 from rich.cells import cell_len
 
 from ekiden.cli import inbox_prompt
-from ekiden.cli.approval_prompt import Question
+from ekiden.cli.terminal.approval_prompt import Question
 from ekiden.core.current_agent import AGENT_VARIABLE
 from ekiden.core.questions import EscalationStep, InboxItem
 from ekiden.inbox import Inbox, run_due

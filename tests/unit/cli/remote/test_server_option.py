@@ -10,7 +10,7 @@ import pytest
 
 from ekiden.cli.errors import UsageError
 from ekiden.cli.main import LOCAL_ONLY, main, put_server
-from ekiden.cli.parser import _MODULES, COMMANDS, GROUPS
+from ekiden.cli.parser.parser import _MODULES, COMMANDS, GROUPS
 from ekiden.cli.place import AT_WORK, HERE, THE_TEAM, THIS_MACHINE, WITH_STORE
 from tests.support.cases import each_case
 

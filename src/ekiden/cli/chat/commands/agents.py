@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ekiden.cli.chat.screens.plain import event_line, said_by_agent
 from ekiden.cli.chat.screens.screen import CommandReply, Lines, Pairs, Table
 from ekiden.cli.errors import UsageError
-from ekiden.cli.transcript import duration, shorten
+from ekiden.cli.terminal.transcript import duration, shorten
 from ekiden.core.conversation.model import text_of
 from ekiden.core.values import dumps
 
@@ -69,7 +69,7 @@ async def show(chat: Chat, argument: str) -> CommandReply:
 
 async def route(chat: Chat, argument: str) -> CommandReply:
     """`/agents route TEXT`."""
-    from ekiden.cli.transcript import route_line
+    from ekiden.cli.terminal.transcript import route_line
     from ekiden.cli.views.plans import SCORE_HEADERS, reason_pairs, score_rows
     from ekiden.core.documents import to_json
     from ekiden.project.routing import parse_address
@@ -182,7 +182,7 @@ async def handoff_chain(chat: Chat, argument: str) -> CommandReply:
 
 async def trace(chat: Chat, argument: str) -> CommandReply:
     """`/agents trace`."""
-    from ekiden.cli.tables import clock_time
+    from ekiden.cli.terminal.tables import clock_time
 
     events = await chat.events() if chat.row is not None else []
     rows = [

@@ -54,7 +54,7 @@ async def answer(chat: Chat, argument: str) -> CommandReply:
 
 async def list_reply(inbox: Inbox, own: Sequence[InboxItem]) -> CommandReply | None:
     """The open inbox items, the session's `own` first; `None` if there are none."""
-    from ekiden.cli.tables import Id, span
+    from ekiden.cli.terminal.tables import Id, span
 
     page = await inbox.list().page(limit=_LISTED)
     mine = {item.id for item in own}

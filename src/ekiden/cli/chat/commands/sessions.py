@@ -11,7 +11,7 @@ from ekiden.cli.chat.typed.picker import session_options
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import session_id as find_session
 from ekiden.cli.ids import sessions_of
-from ekiden.cli.transcript import shorten, transcript
+from ekiden.cli.terminal.transcript import shorten, transcript
 from ekiden.cli.views.sessions import HIT_HEADERS, hit_rows, session_heading
 from ekiden.core.conversation.model import is_message, text_of
 from ekiden.core.documents import to_json
@@ -54,7 +54,7 @@ async def current(chat: Chat, argument: str) -> CommandReply:
 async def listed(chat: Chat, argument: str) -> CommandReply:
     """`/session list`."""
     from ekiden.api.local.sessions import summary_of
-    from ekiden.cli.tables import Id, Moment
+    from ekiden.cli.terminal.tables import Id, Moment
     from ekiden.storage.base import SessionFilter
 
     page = await chat.store.list(SessionFilter(user_id=chat.user), limit=_LISTED)

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from ekiden.cli.approval_prompt import MARK
 from ekiden.cli.chat.screens.plain import beside_line, event_line, said_by_agent
 from ekiden.cli.chat.screens.screen import Cleared, CommandReply, Lines, Pairs, Quoted, Shape, Table
-from ekiden.cli.output import safe
-from ekiden.cli.tables import Id, Moment, narrow_table, rich_pairs, rich_table
+from ekiden.cli.terminal.approval_prompt import MARK
+from ekiden.cli.terminal.output import safe
+from ekiden.cli.terminal.tables import Id, Moment, narrow_table, rich_pairs, rich_table
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from ekiden.cli.run.observer import Reported
-    from ekiden.cli.tables import Cell
+    from ekiden.cli.terminal.tables import Cell
     from ekiden.core.conversation.model import ModelDelta
     from ekiden.core.events import Event
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ekiden.cli.transcript import shorten
+from ekiden.cli.terminal.transcript import shorten
 from ekiden.core.conversation.model import text_of
 from ekiden.core.conversation.quotes import is_request
 

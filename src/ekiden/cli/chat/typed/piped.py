@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 from ekiden.cli.chat.typed.reader import StatusOf
 from ekiden.cli.errors import BadInput
-from ekiden.cli.output import safe
+from ekiden.cli.terminal.output import safe
 from ekiden.core.values import loads
 
 _CHUNK = 65_536
@@ -124,7 +124,7 @@ class TypedLines(LineReader):
             self._prompt()
 
     async def ask(self, question: str) -> str | None:
-        from ekiden.cli.approval_prompt import Question, ask_on_terminal
+        from ekiden.cli.terminal.approval_prompt import Question, ask_on_terminal
 
         if not self._is_reading:
             return await ask_on_terminal(Question(line=question))

@@ -22,7 +22,7 @@ from prompt_toolkit.styles import Style
 
 from ekiden.cli.chat.typed.completion import Sources, candidates
 from ekiden.cli.chat.typed.reader import StatusOf
-from ekiden.cli.output import safe
+from ekiden.cli.terminal.output import safe
 
 if TYPE_CHECKING:
     from prompt_toolkit.input import Input

@@ -60,7 +60,7 @@ def completion_lines(arguments: Sequence[str]) -> list[str]:
 
 def candidates(words: Sequence[str]) -> list[Candidate]:
     """Completions of the last of `words`; the others come before it, without `ekiden`."""
-    from ekiden.cli.parser import COMMANDS, GROUPS
+    from ekiden.cli.parser.parser import COMMANDS, GROUPS
 
     *before, current = words or [""]
     tops = {**COMMANDS, **{name: about for name, (about, _) in GROUPS.items()}}
@@ -77,7 +77,7 @@ def candidates(words: Sequence[str]) -> list[Candidate]:
 
 def option_table() -> dict[str, dict[str, list[Any]]]:
     """The options of every command: what each means, whether it takes a value, and which."""
-    from ekiden.cli.parser import COMMANDS, GROUPS
+    from ekiden.cli.parser.parser import COMMANDS, GROUPS
 
     every = [*COMMANDS, *(f"{group} {each}" for group in GROUPS for each in GROUPS[group][1])]
     return {command: _options_of(command) for command in every}
@@ -117,7 +117,7 @@ def _stored_options(command: str) -> Mapping[str, list[Any]]:
 
 
 def _options_of(command: str) -> dict[str, list[Any]]:
-    from ekiden.cli.parser import build
+    from ekiden.cli.parser.parser import build
 
     app = build()
     for word in command.split():

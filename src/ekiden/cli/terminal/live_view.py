@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.exits import Exit
-from ekiden.cli.output import complain, note
-from ekiden.cli.tables import clock_time
-from ekiden.cli.transcript import route_line, shorten, transcript
+from ekiden.cli.terminal.output import complain, note
+from ekiden.cli.terminal.tables import clock_time
+from ekiden.cli.terminal.transcript import route_line, shorten, transcript
 from ekiden.core.events import Event
 from ekiden.core.values import dumps
 

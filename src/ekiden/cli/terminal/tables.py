@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from ekiden.cli.output import is_terminal, safe
+from ekiden.cli.terminal.output import is_terminal, safe
 from ekiden.core.values import generated_part
 
 if TYPE_CHECKING:

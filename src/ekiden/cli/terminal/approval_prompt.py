@@ -10,8 +10,8 @@ from fnmatch import fnmatchcase
 from math import isinf
 from typing import Final, Literal, TypeAlias
 
-from ekiden.cli.output import safe
-from ekiden.cli.transcript import shorten
+from ekiden.cli.terminal.output import safe
+from ekiden.cli.terminal.transcript import shorten
 from ekiden.core.questions import NOBODY
 from ekiden.core.roles import Approval, Approver, ConfirmationRequest
 

@@ -201,7 +201,7 @@ def build(asked: Sequence[str] = ()) -> App:
     """
     from cyclopts import App
 
-    from ekiden.cli.help import HelpPage
+    from ekiden.cli.parser.help import HelpPage
 
     console = None
     if asked:

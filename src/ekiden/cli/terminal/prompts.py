@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from cyclopts import Parameter
 
-from ekiden.cli.approval_prompt import forget_typed_ahead, is_attended, is_yes
 from ekiden.cli.errors import NotConfirmed
-from ekiden.cli.output import safe
+from ekiden.cli.terminal.approval_prompt import forget_typed_ahead, is_attended, is_yes
+from ekiden.cli.terminal.output import safe
 from ekiden.core.current_agent import acting_agent
 from ekiden.core.errors import FolderNotTrusted
 

@@ -1,0 +1,1 @@
+"""The commands, their help pages, and shell completion."""

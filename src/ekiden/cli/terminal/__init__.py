@@ -1,0 +1,1 @@
+"""The terminal: output, tables, lines about events, and prompts."""
