@@ -1,7 +1,9 @@
-"""`ekiden run`."""
+"""`ekiden run`, `chat`, `route` and `plan`: a request to the team, or only its route."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -26,7 +28,8 @@ from ekiden.cli.options import (
     WaitOption,
     WaitTimeoutOption,
 )
-from ekiden.cli.place import HERE, Place
+from ekiden.cli.place import HERE, THE_TEAM, Place, TeamPlace
+from ekiden.cli.terminal.output import emit, say
 
 
 async def run(
@@ -118,3 +121,157 @@ async def run(
             variables=parse_variables(variables) or None,
         ),
     )
+
+
+async def chat(
+    *,
+    session: Annotated[
+        str | None, Parameter(name="--session", help="Continue this session, or start it.")
+    ] = None,
+    resume: Annotated[
+        bool,
+        Parameter(
+            name="--resume", negative="", show_default=False, help="Choose a session to continue."
+        ),
+    ] = False,
+    newest: Annotated[
+        bool,
+        Parameter(
+            name="--continue",
+            negative="",
+            show_default=False,
+            help="Continue the newest session.",
+        ),
+    ] = False,
+    user: UserOption = None,
+    team: TeamOption = TEAM,
+    model: ModelOption = None,
+    strategy: StrategyOption = None,
+    allow: AllowOption = (),
+    limits: LimitFlags = NO_LIMITS,
+    keep_going: KeepGoingOption = False,
+    trust: TrustOption = False,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> int:
+    """Chat with a team.
+
+    At a terminal there is a prompt; /help lists its commands and keys. In a pipe, every line of
+    standard input is a message or a command; with --json every output line is an object. The exit
+    code is 0, or that of the last message that failed.
+    """
+    from ekiden.api.arguments import check_arguments
+    from ekiden.api.runs import Runs
+    from ekiden.cli.chat.start import Options, open_chat
+
+    if session == "":
+        raise UsageError("--session is empty; leave it out for a new session, or give an id")
+    if sum((session is not None, resume, newest)) > 1:
+        raise UsageError("--session, --resume and --continue exclude each other: give one")
+    check_arguments(Runs, "run", session_id=session, user_id=user, **limits.options())
+    options = Options(
+        session=session,
+        resume=resume,
+        newest=newest,
+        user=user,
+        team=team,
+        model=model,
+        strategy=strategy,
+        store=place.store,
+        allow=allow,
+        limits=limits,
+        keep_going=keep_going,
+        trust=trust,
+        as_json=as_json,
+    )
+    if not place.is_server:
+        if team is None and not as_json:
+            _offer_team()
+        return await open_chat(options)
+    place.check_for_server(
+        {"--team": team, "--model": model, "--allow": allow, "--keep-going": keep_going}
+    )
+    from ekiden.cli.chat.at_server import open_chat_at_server
+
+    async with place.connected() as client:
+        return await open_chat_at_server(client, options)
+
+
+def _offer_team() -> None:
+    """In an empty folder, offer to write a team into it."""
+    from ekiden.cli.commands.setup import ask_model, ask_template, set_up
+    from ekiden.cli.terminal.approval_prompt import is_attended, is_yes
+    from ekiden.cli.terminal.prompts import ask_line
+    from ekiden.core.current_agent import acting_agent
+
+    if not (is_attended() and sys.stdout.isatty()) or acting_agent() is not None:
+        return
+    if {each.name for each in Path.cwd().iterdir()} - {".git"}:
+        return
+    say("This folder is empty.")
+    if is_yes(ask_line("Write a team of your own into it? [y]es, or [n]o for the demo team: ")):
+        set_up(Path(), ask_template(), ask_model())
+        say()
+
+
+async def route(
+    text: Annotated[str, Parameter(help="The request; - reads it from standard input.")],
+    /,
+    *more: MoreWords,
+    strategy: StrategyOption = None,
+    model: ModelOption = None,
+    place: TeamPlace = THE_TEAM,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which agent would get a request, and why; nothing is run or stored.
+
+    @auto --strategy=NAME and @name at the beginning of the text work as in `ekiden run`. The exit
+    code is 0 even when no agent matches.
+    """
+    from ekiden.cli.projects import read_addressed
+    from ekiden.cli.views.plans import print_route
+    from ekiden.core.documents import to_json
+
+    said = read_addressed(text, more)
+    demo = "this is the demo team; `ekiden init` writes one with its own triggers"
+    async with place.open(model=model, as_json=as_json, demo="" if as_json else demo) as ekiden:
+        found = await ekiden.agents.route(said, strategy=strategy)
+        if as_json:
+            emit(to_json(found))
+        else:
+            print_route(found)
+
+
+async def plan(
+    text: Annotated[str, Parameter(help="The request; - reads it from standard input.")],
+    /,
+    *more: MoreWords,
+    agent: Annotated[
+        str | None,
+        Parameter(
+            name="--agent",
+            help="The supervisor whose plan is shown; by default the only one, else one over "
+            "all agents.",
+        ),
+    ] = None,
+    model: ModelOption = None,
+    place: TeamPlace = THE_TEAM,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how a request would be split into tasks and assigned; nothing is run or stored.
+
+    The model splits it; without a model, the agents' keywords and patterns do. To
+    choose a supervisor, use --agent, or begin the text with @name.
+    """
+    from ekiden.cli.projects import read_addressed
+    from ekiden.cli.views.plans import plan_lines
+    from ekiden.core.documents import to_json
+
+    said = read_addressed(text, more)
+    async with place.open(model=model, as_json=as_json) as ekiden:
+        found = await ekiden.plans.preview(said, agent=agent)
+    if as_json:
+        emit(to_json(found))
+        return
+    for line in plan_lines(found):
+        say(line)

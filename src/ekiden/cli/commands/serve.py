@@ -1,19 +1,24 @@
-"""`ekiden serve`."""
+"""`ekiden serve`, `mcp` and `keys …`: the team as a server, and who may call it."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from ekiden.api.endpoint import Scope
+from ekiden.cli.errors import UsageError
+from ekiden.cli.ids import key_id
 from ekiden.cli.options import (
     STORE,
     TEAM,
+    WHOLE,
     JsonOption,
     KeepGoingOption,
     LabelOption,
@@ -22,8 +27,13 @@ from ekiden.cli.options import (
     StoreOption,
     TeamOption,
     TrustOption,
+    WholeListing,
 )
+from ekiden.cli.place import HERE, Place
 from ekiden.cli.process.server import on_fast_loop
+from ekiden.cli.terminal.output import emit, note, say
+from ekiden.cli.terminal.prompts import YesOption, confirm
+from ekiden.core.errors import UserError
 
 if TYPE_CHECKING:
     import socket
@@ -185,3 +195,143 @@ def _serve_side_by_side(listener: socket.socket, count: int, ready: Callable[[],
     with listener:
         command = this_command(sys.argv[1:])
         return ServerProcesses(command, count, socket_number=listener.fileno()).run(ready, note)
+
+
+async def mcp(
+    *,
+    scope: Annotated[
+        list[Literal["read", "run", "answer"]] | None,
+        Parameter(
+            name="--scope",
+            negative="",
+            help="A scope of the client; may be given more than once. By default read and run; "
+            "without answer, the client cannot answer inbox items.",
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        Parameter(
+            name="--by",
+            help="The person recorded for decisions and handoffs; by default this machine's user.",
+        ),
+    ] = None,
+    store: StoreOption = STORE,
+    team: TeamOption = TEAM,
+    model: ModelOption = None,
+    keep_going: KeepGoingOption = False,
+    trust: TrustOption = False,
+) -> int:
+    """Serve the team as an MCP server on the standard streams, for one client.
+
+    The client starts this command, and ends it by closing its standard input. The tools are those
+    of /mcp of `ekiden serve`. Everything except the protocol goes to standard error.
+    """
+    from ekiden.cli.exits import Exit
+    from ekiden.cli.process.server import check_installed
+    from ekiden.cli.projects import open_project, tell_notes
+    from ekiden.cli.run.handoffs import person_name
+
+    check_installed()
+    if find_spec("mcp") is None:
+        raise UserError("MCP needs a package: pip install 'ekiden[mcp]'")
+    project = open_project(team=team, model=model, keep_going=keep_going, trust=trust)
+    from ekiden.integrations.mcp_server.server import serve_stdio
+    from ekiden.project.service import Service
+    from ekiden.server.access.access import Caller
+
+    scopes = frozenset(scope or ("read", "run"))
+    caller = Caller(name=person_name(by) or "mcp", scopes=scopes)
+    address = project.settings.store if store is None else store
+    async with project:
+        tell_notes(project, as_json=False)
+        async with Service(project, store=address) as service:
+            await serve_stdio(service, caller)
+    return Exit.OK
+
+
+async def keys_create(
+    name: Annotated[str, Parameter(help="The owner or purpose of the key.")],
+    /,
+    *,
+    scope: Annotated[
+        tuple[Scope, ...],
+        Parameter(
+            name="--scope",
+            negative="",
+            show_default=False,
+            help="What the key may do; may be given more than once.",
+        ),
+    ] = (),
+    tenant: Annotated[
+        str,
+        Parameter(
+            name="--tenant",
+            help="The tenant whose sessions it sees; each tenant has its own store.",
+        ),
+    ] = "default",
+    expires: Annotated[
+        str | None,
+        Parameter(
+            name="--expires", help="How long the key is valid: 12h, 30d; by default until revoked."
+        ),
+    ] = None,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Create an API key for the server; it is shown once, and only its hash is stored.
+
+    `read` reads everything, `run` starts runs and changes sessions, `answer` answers inbox items,
+    `history` lets `run` store system messages and tool calls as sent, `admin` may do everything.
+    Once a key exists, every caller needs one.
+    """
+    from ekiden.cli.options import ahead
+    from ekiden.core.documents import to_json
+
+    if not scope:
+        raise UsageError("name the key's scopes: --scope read, run, answer, history or admin")
+    expires_s = None if expires is None else ahead(expires, what="--expires")
+    async with place.open(create=True, kept="keys") as ekiden:
+        made = await ekiden.keys.create(name, scopes=scope, tenant=tenant, expires_s=expires_s)
+    if as_json:
+        emit(to_json(made))
+        return
+    say(made.key)
+    note("keep it: it is not shown again; `ekiden keys revoke` revokes it")
+
+
+async def keys_list(
+    *,
+    tenant: Annotated[
+        str | None, Parameter(name="--tenant", help="Only keys of this tenant.")
+    ] = None,
+    listing: WholeListing = WHOLE,
+    place: Place = HERE,
+) -> None:
+    """List the keys, oldest first, without their secrets."""
+    from ekiden.cli.views.administration import key_table
+
+    async with place.open(kept="keys") as ekiden:
+        await listing.show(ekiden.keys.list(tenant=tenant), key_table, none="there are no keys")
+
+
+async def keys_revoke(
+    key: Annotated[str, Parameter(help="The key's id, as `ekiden keys list` shows it.")],
+    /,
+    *,
+    yes: YesOption = False,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Revoke a key for good; servers refuse it within about a second."""
+    from ekiden.core.documents import to_json
+
+    async with place.open(kept="keys") as ekiden:
+        key = await key_id(ekiden, key)
+        known = {each.id: each.name async for each in ekiden.keys.list()}
+        if key in known:
+            confirm(f"revoke the key {key} ({known[key]})", yes=yes)
+        revoked = await ekiden.keys.revoke(key)
+    if as_json:
+        emit(to_json(revoked))
+    else:
+        say(f"{revoked.id} ({revoked.name}) is revoked")

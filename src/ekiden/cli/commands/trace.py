@@ -1,4 +1,4 @@
-"""`ekiden trace` and `ekiden chain`: the work of a session, and its chain of handoffs."""
+"""`ekiden trace`, `chain`, `watch` and `cost`: what sessions did, live or later, and its price."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from cyclopts import Parameter
 
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
-from ekiden.cli.ids import session_id
+from ekiden.cli.ids import session_id, session_ids
 from ekiden.cli.options import JsonOption, WideOption
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.terminal.output import complain, emit, note, safe, say
+from ekiden.core.events import EventType
+from ekiden.sessions.costs import CostKey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from ekiden.client.ekiden import Ekiden
     from ekiden.tracing import Trace
     from ekiden.tracing.otel.exporter import OtlpReport
-
 
 NOT_SENT = "cli.not_sent"
 
@@ -242,3 +243,106 @@ async def chain(
         emit(to_json(found))
     else:
         print_chain(found, wide=wide)
+
+
+async def cost(
+    session: Annotated[
+        str | None,
+        Parameter(
+            help="A session's id, which includes the sessions that answered it; all "
+            "sessions by default."
+        ),
+    ] = None,
+    /,
+    *,
+    since: Annotated[
+        str | None,
+        Parameter(help="Only calls since this time: a date, or how long ago, such as 7d."),
+    ] = None,
+    by: Annotated[
+        tuple[CostKey, ...],
+        Parameter(
+            name="--by",
+            negative="",
+            show_default=False,
+            help="Group by agent, model, session or day; may be given more than once. By "
+            "default by agent and model.",
+        ),
+    ] = (),
+    place: Place = HERE,
+    wide: WideOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the tokens and cost of model calls.
+
+    Prices come from the setting `prices`, else from the price list of the extra `prices`, in US
+    dollars; nothing is fetched.
+    """
+    from ekiden.cli.options import moment
+    from ekiden.cli.views.costs import print_costs
+    from ekiden.core.documents import to_json
+
+    start = moment(since, option="--since")
+    if len(set(by)) < len(by):
+        raise UsageError("--by names a group twice")
+    async with place.open() as ekiden:
+        chosen = await session_id(ekiden.sessions, session or "") or None
+        found = await ekiden.costs.get(session=chosen, since=start, by=by)
+    if as_json:
+        emit(to_json(found))
+    else:
+        print_costs(found, is_remote=place.is_server, wide=wide)
+
+
+SeveralTexts: TypeAlias = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
+SeveralTypes: TypeAlias = Annotated[
+    tuple[EventType, ...], Parameter(negative="", show_default=False)
+]
+
+
+async def watch(
+    *,
+    session: Annotated[SeveralTexts, Parameter(help="Only events of this session.")] = (),
+    agent: Annotated[
+        SeveralTexts, Parameter(help="Only events of this agent, and handoffs to and from it.")
+    ] = (),
+    type: Annotated[SeveralTypes, Parameter(help="Only events of this type.")] = (),
+    after: Annotated[
+        str | None,
+        Parameter(help='Begin after the event with this id; "" is before the first.'),
+    ] = None,
+    once: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Show existing events, and do not wait."),
+    ] = False,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> int:
+    """Show events of all processes as they happen.
+
+    Without --after, only those from now on; with --once, all from the first. Each of --session,
+    --agent and --type may be given more than once. Ctrl-C ends it, and prints the command that
+    continues without a gap.
+    """
+    from ekiden.cli.terminal.live_view import Spectator, event_line
+
+    spectator = Spectator(as_json=as_json)
+    async with place.open(is_shared=True, on_outage=spectator.outage) as ekiden:
+        asked = (("--session", session), ("--agent", agent), ("--type", type))
+        words = [word for name, values in asked for each in values for word in (name, each)]
+        spectator.words = [*words, *place.words(ekiden.url)]
+        chosen = await session_ids(ekiden.sessions, session)
+        stream = ekiden.events.subscribe(
+            sessions=chosen or None,
+            agents=agent or None,
+            types=type or None,
+            after="" if once and after is None else after,
+            follow=not once,
+        )
+        async with stream:
+            async for found in spectator.read(stream, ekiden.url, tells=not once):
+                if as_json:
+                    emit({"id": found.id, **found.event.to_json()})
+                else:
+                    say(event_line(found.event))
+    return spectator.code

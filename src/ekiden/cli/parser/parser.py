@@ -29,8 +29,23 @@ COMMANDS = {
     "bench": "Measure Ekiden against plain asyncio.",
     "simulate": "Run your team in simulated worlds with injected faults.",
 }
-_MODULES = {"chain": "trace", "doctor": "bench", "plan": "route", "simulate": "bench"}
-"""Commands that share the module of another command."""
+_MODULES = {
+    "chain": "trace",
+    "chat": "run",
+    "completion": "setup",
+    "cost": "trace",
+    "doctor": "bench",
+    "init": "setup",
+    "keys": "serve",
+    "mcp": "serve",
+    "mirror": "store",
+    "plan": "run",
+    "route": "run",
+    "simulate": "bench",
+    "trust": "setup",
+    "watch": "trace",
+}
+"""Commands and groups that share the module of another."""
 
 GROUPS = {
     "completion": (
@@ -224,7 +239,7 @@ def build(asked: Sequence[str] = ()) -> App:
     for group, (about, members) in GROUPS.items():
         commands = App(name=group, help=about)
         for name, text in members.items():
-            target = f"ekiden.cli.commands.{group}:{group}_{name}"
+            target = f"ekiden.cli.commands.{_MODULES.get(group, group)}:{group}_{name}"
             is_asked = list(asked[:2]) == [group, name]
             commands.command(target, name=name, help=None if is_asked else text)
         app.command(commands)

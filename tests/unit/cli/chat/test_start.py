@@ -15,7 +15,7 @@ import pytest
 
 from ekiden.cli.chat.start import Beginning, Options, manner_here, open_chat, warm
 from ekiden.cli.chat.typed.reader import Interrupts, quiet_keys
-from ekiden.cli.commands.chat import chat
+from ekiden.cli.commands.run import chat
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.core.agent import Agent
 from ekiden.routing import Router

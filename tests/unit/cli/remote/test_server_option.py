@@ -19,7 +19,7 @@ URL = "http://127.0.0.1:1"
 ALL = [
     *((name, _MODULES.get(name, name), name) for name in COMMANDS),
     *(
-        (f"{group} {name}", group, f"{group}_{name}")
+        (f"{group} {name}", _MODULES.get(group, group), f"{group}_{name}")
         for group, (_, members) in GROUPS.items()
         for name in members
     ),
