@@ -212,11 +212,11 @@ class AgentFile:
 
     path: Path
     definition: AgentDefinition | None
-    """`None` if the file has an error, or is no agent."""
+    """`None` if the file has an error, or does not define an agent."""
     problems: tuple[Problem, ...] = ()
-    """All of them, warnings too, in the order of the file."""
+    """All errors and warnings, in the order of the file."""
     partial: AgentDefinition | None = None
-    """Of a file that has an error, what could be read: only to check tools and handoffs with."""
+    """The readable part of a file with errors. Use it only to check tools and handoffs."""
     name: str | None = None
     """The agent's name, if it could be read although the file has errors."""
 
@@ -224,9 +224,9 @@ class AgentFile:
 def read_agent_file(
     path: Path | str, *, origin: Origin | None = None, scope: Scope = "project"
 ) -> AgentFile:
-    """Read one file; all its errors are reported as problems, never raised.
+    """Read one agent file. Errors in the file are returned as `problems`; they are never raised.
 
-    `origin` is the tool that the file was written for; by default it follows from the folder::
+    `origin` is the tool that the file was written for; by default its folder decides::
 
         file = read_agent_file(".ekiden/agents/debugger.md")
         print(*file.problems, sep="\\n")
@@ -252,7 +252,7 @@ def read_agent_text(
 
 
 def origin_of(path: Path) -> Origin:
-    """The tool that a file was written for, from its folders."""
+    """The tool that a file was written for, according to its folder."""
     parts = path.absolute().parts
     for folder, inner in reversed(list(pairwise(parts))):
         if folder in _FOLDERS and inner == "agents":

@@ -102,25 +102,27 @@ class HandoffDefinition:
     """One entry of `handoffs`."""
 
     to: str
-    """An agent's name, ``*`` for the best at `capabilities`, or ``person:`` and a role."""
+    """An agent's name, ``*`` for the agent that best matches `capabilities`, or ``person:`` and a
+    role."""
     when: HandoffWhen = "manual"
     description: str | None = None
     include_context: bool = True
     policy: PolicyName = "graceful"
     condition: str | None = None
-    """Default: the condition of the trigger."""
+    """The condition of the handoff; by default the condition of the trigger."""
     trigger: HandoffTrigger | None = None
-    """The trigger that makes the handoff; a condition that only controls its offer is not one."""
+    """The trigger that starts the handoff. A condition that only controls whether the model sees
+    the handoff is not a trigger."""
     allow_return: bool | Literal["always"] = False
     capabilities: tuple[str, ...] = ()
     confirm: Confirmation | None = None
-    """The default template of tools stands for that of handoffs."""
+    """Requires human approval. The default template means the default template for handoffs."""
     timeout_s: float = DEFAULT_TIMEOUT_S
     restrict_tools: bool = False
     budget: Budget | None = None
     completes: Completion = "answer"
     filters: tuple[str, ...] = ()
-    """Names, or name and argument, of built-in filters: ``keep_last(20)``."""
+    """Built-in filters by name, some with an argument, such as ``keep_last(20)``."""
     line: int = 1
     column: int = 1
 
@@ -170,9 +172,9 @@ class MemoryDefinition:
     backend: str | None = None
     scope: MemoryScope = "user"
     top_k: int | None = None
-    """`None`: as in the settings."""
+    """`None`: the value in the settings."""
     threshold: float | None = None
-    """`None`: as in the settings."""
+    """`None`: the value in the settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +243,7 @@ class AgentDefinition:
     can_ask_people: tuple[str, ...] = ()
     """Roles; `DEFAULT_ROLE` is the role of the settings."""
     conditions: tuple[WrittenCondition, ...] = ()
-    """All conditions in the file, including those of faulty handoffs."""
+    """All conditions in the file, including conditions of invalid handoffs."""
     guardrails: GuardrailDefinition | None = None
     memory: MemoryDefinition | None = None
     supervisor: SupervisorDefinition | None = None

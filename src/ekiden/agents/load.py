@@ -28,12 +28,12 @@ class LoadedAgents:
     """The result of reading the files."""
 
     definitions: tuple[AgentDefinition, ...] = ()
-    """Of the files without errors, by folder and file name. A handoff may lead to an agent that
-    is not there: that is among the problems."""
+    """The definitions in files without errors, by folder and file name. `problems` reports handoffs
+    to unknown agents."""
     partial: tuple[AgentDefinition, ...] = ()
-    """Of the files with errors, what could be read: only to check tools and handoffs with."""
+    """The readable parts of files with errors. Use them only to check tools and handoffs."""
     problems: tuple[Problem, ...] = ()
-    """Of all files, by path and line; warnings too."""
+    """The errors and warnings of all files, by path and line."""
     shadowed: tuple[Shadowed, ...] = ()
 
     @property
@@ -145,7 +145,7 @@ class _Known:
 class AgentWatcher:
     """The agents of some folders, reloaded by polling.
 
-    It has no thread: a chat or server calls `poll`, which takes some milliseconds for a thousand
+    It starts no thread: call `poll` regularly. A call takes a few milliseconds for a thousand
     files::
 
         watcher = AgentWatcher(agent_folders(Path.cwd()))
@@ -165,7 +165,7 @@ class AgentWatcher:
         """What the files gave when they were last read."""
 
     def changed(self) -> bool:
-        """Whether a file was written, added or removed since the last reading."""
+        """Whether a file was changed, added or removed since the last read."""
         listed, problems = self._list()
         found = [each for files in listed for each in files]
         if problems != self._folder_problems or len(found) != len(self._files):

@@ -16,7 +16,7 @@ class Position:
     """A position in the sequence of events.
 
     A subscription begins with a position. Without `follow` it also ends with one. You get every
-    event after the first position.
+    event after the position at the start.
     """
 
     after: str

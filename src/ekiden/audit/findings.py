@@ -31,12 +31,13 @@ class BrokenLink:
     """The first altered place in a session's records."""
 
     record_id: str
-    """``session/number``, also of a record that is missing; empty if it is the export itself."""
+    """``session/number`` of the record, which may be missing. Empty if the export itself is
+    damaged."""
     session_id: str
     fault: Fault
     message: str
     at_us: int
-    """When the record was written, as it says; for what is missing, when the one before was."""
+    """The recorded time of the record. For a missing record: the time of the record before it."""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""

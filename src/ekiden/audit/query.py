@@ -47,7 +47,7 @@ class AuditQuery(Checked):
     """One of `AUDITED`. With a task or a correlation id it may also be `message`: queries between
     agents. Other types have no records."""
     since: datetime | None = None
-    """Only records from this time on. Without a time zone, the zone of the machine applies."""
+    """Only records from this time or later. A time without a zone is in the zone of the machine."""
     until: datetime | None = None
     """Only records before this time."""
     text: str = ""
@@ -56,8 +56,8 @@ class AuditQuery(Checked):
     newest_first: bool = True
 
     def matches(self, record: AuditRecord) -> bool:
-        """Whether the record matches, apart from type, session and time, which the store
-        filters."""
+        """Whether the record matches. This does not check type, session and time: the store filters
+        these."""
         return (
             (self.status is None or record.move == self.status)
             and (self.task is None or record.task_id == self.task)
@@ -102,8 +102,8 @@ async def audit_records(
 ) -> AuditPage:
     """One page of the records that match `query`, newest first by default.
 
-    This order also applies to the records of one event. Raises `UserError` for a malformed cursor
-    and for a limit below 1. Filters by type, session and time use an index; other filters read the
+    Records of the same event are in this order too. Raises `UserError` for a malformed cursor and
+    for a limit below 1. Filters by type, session and time use an index; other filters read the
     events. A call reads at most about `most` events, so a page can be short or empty. The next page
     continues after these events. For example::
 
@@ -140,8 +140,8 @@ async def read_page(
 
 
 async def find_records(store: Journal, name: str) -> Sequence[AuditRecord]:
-    """The records with this id: of a record, an event or a handoff; oldest first, empty if
-    unknown."""
+    """The records with this id, oldest first. The id may be that of a record, an event or a
+    handoff. An unknown id gives an empty result."""
     record = _RECORD.fullmatch(name)
     if record is not None:
         session_id, seq = record["session"], int(record["seq"])

@@ -52,12 +52,12 @@ class AuditRecord:
     """The number of the event in its session."""
     type: EventType
     move: str | None
-    """The status that a handoff moved to; `None` for everything else."""
+    """The new status of a handoff; `None` if the record is not a status change."""
     actor: AuditActor
     source: str | None
     """The agent that had the work."""
     target: str | None
-    """The agent that got it, or was to get it."""
+    """The agent that got the work, or was supposed to get it."""
     handoff_id: str | None
     task_id: str
     correlation_id: str
@@ -72,7 +72,7 @@ class AuditRecord:
     """The hash of this event and the previous audited event of the session; `None` in records of an
     earlier version."""
     previous: str | None = None
-    """The hash of the audited event before it; empty for the session's first one."""
+    """The hash of the previous audited event; empty for the first one of the session."""
 
     @property
     def agents(self) -> tuple[str | None, str | None]:

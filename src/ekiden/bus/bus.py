@@ -84,8 +84,8 @@ class Bus:
             await self.store.close()
 
     def agent(self, name: str) -> BusClient:
-        """A client that acts as this agent. Raises `SenderForged` if the code of another agent uses
-        it."""
+        """A client that acts as this agent. Raises `SenderForged` if it is called in the code of
+        another agent."""
         return BusClient(check_agent(name), self._at_work)
 
     # Sending
@@ -104,7 +104,7 @@ class Bus:
         """Send a query and return its answer: a message of the type ``response``.
 
         A query with a known id is not delivered again: the call returns the stored answer, or waits
-        for it. So a killed caller can repeat the query with the same id.
+        for it. So you can repeat a query with the same id after a crash.
 
         Raises `AgentUnavailableError` at once if no process serves the agent, `QueryTimeout` after
         `timeout_seconds`, `QueryFailed` with the other agent's error, `DeadlockError` if agents
@@ -205,8 +205,8 @@ class Bus:
     # Looking
 
     async def blocked(self) -> list[BlockingContext]:
-        """The waiting agents of all processes. Each entry says why the agent waits, and for which
-        agent or people."""
+        """The waiting agents of all processes. Each entry has the reason, and the agent or people
+        that the agent waits for."""
         return await blocked(self.store)
 
     async def deadlocks(self, *, limit: int = 50) -> list[Deadlock]:

@@ -92,7 +92,8 @@ class BusClient:
         """Ask several questions at the same time; returns the answers in their order.
 
         Raises `AgentUnavailableError` at once, without sending a query, if no process serves one of
-        the agents. Any other first failure is raised after all agents have answered.
+        the agents. If a query fails for another reason, the first failure is raised after all
+        queries have ended.
         """
         if not questions:
             return []

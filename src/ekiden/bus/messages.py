@@ -154,11 +154,11 @@ class MessageRecord:
     message: AgentMessage
     state: MessageState
     attempts: int
-    """How often it was delivered."""
+    """The number of deliveries."""
     answer: Any = None
     """The payload of the answer."""
     error: str | None = None
-    """Why it failed, or is dead."""
+    """Why it failed, or became a dead letter."""
     error_code: str | None = None
     stored_at: float = 0.0
     """Seconds since 1970, on the store's clock."""

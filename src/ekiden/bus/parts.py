@@ -49,7 +49,8 @@ class BusSettings(BusLimits):
     handler_timeout_s: Seconds | None = 3600.0
     """A handler is cancelled after this time and counts as failed; `None`: no limit."""
     keep_s: Seconds = 86_400.0
-    """How long a message is kept after its end. Its id is recognised until then."""
+    """How long a finished message is kept. A repeated message with the same id is recognised during
+    this time."""
     keep_most: Count = 10_000
     """The maximum number of finished messages that a bus on a `MemoryStore` keeps."""
     role: Name = DEFAULT_ROLE
@@ -57,7 +58,7 @@ class BusSettings(BusLimits):
 
     @classmethod
     def within(cls, limits: BusLimits) -> Self:
-        """The default settings, with these limits."""
+        """The default settings with the limits `limits`."""
         return cls(**{each.name: getattr(limits, each.name) for each in fields(BusLimits)})
 
     def retry_delay_s(self, attempts: int) -> float:

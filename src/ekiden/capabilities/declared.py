@@ -110,7 +110,7 @@ class Fit(Value):
     required: str
     """The requested capability."""
     capability: str
-    """The name of the agent's capability that meets it."""
+    """The name of the agent's capability that meets `required`."""
     proficiency: float
     """The proficiency of the agent in that capability."""
     by: By
@@ -119,7 +119,8 @@ class Fit(Value):
 
     @property
     def score(self) -> float:
-        """Its weight, 0 to 1: the proficiency, times the similarity for a match by meaning."""
+        """The score, 0 to 1: the proficiency. For a match by meaning: proficiency times
+        similarity."""
         return self.proficiency * (1.0 if self.similarity is None else self.similarity)
 
 
@@ -135,18 +136,18 @@ class Match(Value):
 
     agent: str
     score: float
-    """0 to 1: the mean of the fits' scores over all requirements; a missing one counts 0."""
+    """0 to 1: the mean score of all requirements; a missing capability counts 0."""
     matched: tuple[str, ...] = ()
-    """The required names that it has, in the requested order."""
+    """The required names that the agent has, in the requested order."""
     missing: tuple[str, ...] = ()
-    """The required names that it lacks, in the requested order."""
+    """The required names that the agent lacks, in the requested order."""
     by: By = "name"
-    """The least certain method among the methods of all matches."""
+    """How the capabilities were matched; if in several ways, the least certain one."""
     fits: tuple[Fit, ...] = ()
-    """The fits, in the requested order."""
+    """The matched capabilities, in the requested order."""
     available: bool = True
     load: float = 0.0
-    """Its workload, in the caller's unit."""
+    """The workload of the agent, in the unit of the caller."""
 
 
 class Held(NamedTuple):

@@ -160,7 +160,7 @@ class CapabilityMatcher:
         """The agents with a score of at least `min_score`, best match first, at most `limit`.
 
         The score is the mean proficiency over the requirements, each name counted once; a missing
-        one counts 0. Ties are ordered by availability, then lower load, then name. Without
+        capability counts 0. Ties are ordered by availability, then lower load, then name. Without
         requirements every agent has a score of 1. `exclude` are names of agents, registered or not.
 
         With an embedder this call blocks while it computes missing vectors; call `prepare` before
@@ -189,7 +189,7 @@ class CapabilityMatcher:
         exclude: Iterable[str] = (),
         min_score: float = MIN_SCORE,
     ) -> Match | None:
-        """The first available agent of `find`, if there is one."""
+        """The first available match of `find`, or `None`."""
         found = self.find(
             required, exclude=exclude, min_score=min_score, limit=1, available_only=True
         )

@@ -102,9 +102,8 @@ DAY_S = 86_400.0
 class Collaborations:
     """Agreements on work between agents, over a bus.
 
-    A collaboration is a stored record: any process on the store can continue it. In any process,
-    `resume` and `run` execute agreements if the `Collaborations` object has an executor. For
-    example::
+    A collaboration is a stored record, so any process on the store can continue it. `resume` and
+    `run` execute agreements if the object has an `executor`. For example::
 
         collaborations = Collaborations(bus, executor=handoffs)
         sales = collaborations.as_agent("sales")
@@ -135,14 +134,14 @@ class Collaborations:
         return self._ledger.settings
 
     def as_agent(self, name: str) -> Party:
-        """A handle that acts as this agent. Raises `SenderForged` if the code of another agent uses
-        it."""
+        """A handle that acts as this agent. Raises `SenderForged` if it is called in the code of
+        another agent."""
         return Party(name, self._ledger, self._gate, known=self._bus.agents)
 
     # Messages
 
     async def submit(self, message: AgentMessage) -> Collaboration:
-        """Process a signed message that no handle of this object sent.
+        """Process a signed message from another program or process.
 
         Forged, changed, expired and repeated messages are refused and recorded. Raises
         `SignatureInvalid`, `MessageReplayed`, `MessageExpired`, `MessageMalformed`, `SenderForged`,
@@ -202,8 +201,8 @@ class Collaborations:
         after: str = "",
         limit: int = 100,
     ) -> Sequence[Collaboration]:
-        """List collaborations, oldest first, starting after the id `after`. Filter by agent and
-        phases."""
+        """List collaborations after the id `after`, oldest first. You can filter by agent and
+        phase."""
         return await self._reader.list(agent=agent, phases=phases, after=after, limit=limit)
 
     # Work
@@ -250,8 +249,8 @@ class Collaborations:
                 await self._ledger.store.wait_for_change(await self._pause_s(next_us))
 
     async def cleanup(self, older_than_s: float = DAY_S) -> int:
-        """Remove collaborations that were closed at least this long ago; returns their number. Open
-        collaborations stay."""
+        """Delete collaborations that were closed at least this long ago; returns their number. Open
+        collaborations are kept."""
         if not older_than_s >= 0:
             raise UserError(f"`older_than_s` is 0 or more, not {older_than_s!r:.40}")
         return await cleanup(self._ledger.store, older_than_s=older_than_s)

@@ -41,12 +41,13 @@ class Executor(Protocol):
     """Executes an agreement: in Ekiden, a handoff through the controller."""
 
     async def execute(self, collaboration: Collaboration) -> Any:
-        """Execute it, and return a `HandoffResult` or any JSON.
+        """Execute the agreement, and return a `HandoffResult` or any JSON.
 
-        An exception, and a failed result, close the collaboration as failed. It is called again
-        with the same collaboration if the process dies before the result is stored, or until a
-        returned `HandoffResult` is final: make the effect idempotent by ``collaboration.id``. It is
-        cancelled when the collaboration is cancelled or expires. `StoreUnavailable` postpones it.
+        If this raises an exception, or returns a failed result, the collaboration fails. Ekiden
+        calls it again with the same collaboration if the process dies before the result is stored,
+        and as long as the returned `HandoffResult` is not final. So use ``collaboration.id`` as an
+        idempotency key. The call is cancelled when the collaboration is cancelled or expires. After
+        `StoreUnavailable` it is tried again later.
         """
         ...
 

@@ -40,22 +40,24 @@ class CollaborationSettings(Checked):
     """
 
     max_rounds: Count = 5
-    """The most proposals, including the first."""
+    """The maximum number of proposals, including the first."""
     bids_s: Seconds = 30.0
     """How long bids are collected."""
     negotiation_s: Seconds = 300.0
-    """How long a negotiation or an answer to a request may take; after that it expires."""
+    """How long a negotiation, or the answer to a request, may take. After that the collaboration
+    expires."""
     lifetime_s: Seconds = 86_400.0
     """The longest time from the start of a collaboration to its completion."""
     max_participants: Count = 256
     max_message_bytes: Count = 65_536
     """The largest message, as JSON text; larger ones are refused."""
     lease_s: Seconds = 30.0
-    """How long an executor may be silent before another one takes over."""
+    """Another process takes over an execution after this time without a heartbeat."""
     max_attempts: Count = 5
-    """How often an unfinished execution is started before it counts as failed."""
+    """The maximum number of starts of an unfinished execution. After that the collaboration
+    fails."""
     concurrency: Count = 16
-    """Concurrent executions of one `Collaborations`."""
+    """The maximum number of concurrent executions of one `Collaborations` object."""
 
 
 TIMER: Final = "collaboration"

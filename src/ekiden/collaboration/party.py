@@ -65,7 +65,8 @@ class Party:
         deadline_s: float | None = None,
         key: str | None = None,
     ) -> Collaboration:
-        """Ask `target` to take over work: it acknowledges, rejects, or makes a counter-proposal.
+        """Ask `target` to take over work. The target acknowledges, rejects, or makes a
+        counter-proposal.
 
         `context` is passed to the executor of the agreement: ``{"session_id": …}`` names the
         session to hand over.
@@ -76,7 +77,7 @@ class Party:
         return await self._open("request", terms, [target], context, deadline_s, None, key)
 
     async def acknowledge(self, collaboration_id: str, *, key: str | None = None) -> Collaboration:
-        """Accept a request as it is."""
+        """Accept a request unchanged."""
         record = await self._ledger.load(collaboration_id)
         return await self._say(
             record, "acknowledge", first_terms(record), answers=record.messages[0].id, key=key
@@ -117,7 +118,8 @@ class Party:
         deadline_s: float | None = None,
         key: str | None = None,
     ) -> Collaboration:
-        """`call`, and then `collect`: choose from `ranked_bids` of the result."""
+        """Call for bids and wait for them, like `call` followed by `collect`. Choose from
+        `ranked_bids` of the result."""
         called = await self.call(
             required,
             task=task,
@@ -136,9 +138,9 @@ class Party:
     async def bid(
         self, collaboration_id: str, score: float, *, offer: Any = None, key: str | None = None
     ) -> Collaboration:
-        """Bid in a call: `score` from 0 to 1 says how well the agent can do it, `offer` (JSON) on
-        what terms. If the initiator awards it, both have agreed. A bid after the deadline is stored
-        but does not count."""
+        """Bid in a call. `score`, from 0 to 1, says how well the agent can do the work; `offer`
+        (JSON) contains its terms. If the initiator awards the bid, both sides have agreed. A bid
+        after the deadline is stored but does not count."""
         if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
             raise UserError(f"a bid's `score` is a number from 0 to 1, not {score!r:.40}")
         record = await self._ledger.load(collaboration_id)
@@ -152,7 +154,7 @@ class Party:
     async def decline(
         self, collaboration_id: str, *, reason: str = "", key: str | None = None
     ) -> Collaboration:
-        """Decline a call, or withdraw a bid that was not awarded yet."""
+        """Decline a call, or withdraw a bid before it is awarded."""
         record = await self._ledger.load(collaboration_id)
         body = {"reason": short_text("reason", reason)}
         return await self._say(record, "decline", body, answers=record.messages[0].id, key=key)
@@ -173,7 +175,8 @@ class Party:
         deadline_s: float | None = None,
         key: str | None = None,
     ) -> Collaboration:
-        """Negotiate with a bidder: the call with its offer becomes its proposal."""
+        """Negotiate with a bidder. The call and the bidder's offer become the bidder's first
+        proposal."""
         record = await self._ledger.load(collaboration_id)
         limit_s = self._ledger.settings.negotiation_s if deadline_s is None else deadline_s
         body = {
@@ -207,7 +210,7 @@ class Party:
         key: str | None = None,
     ) -> Collaboration:
         """Propose different terms; `answers` may name the replaced terms by version or digest.
-        `RoundsExhausted`, `NotYourTurn`, `TermsSuperseded`."""
+        Raises `RoundsExhausted`, `NotYourTurn` and `TermsSuperseded`."""
         record = await self._ledger.load(collaboration_id)
         told = named_terms(record, answers)
         body = {
@@ -229,9 +232,10 @@ class Party:
     async def accept(
         self, collaboration_id: str, terms: int | str, *, key: str | None = None
     ) -> Collaboration:
-        """Accept the current terms, named by version or digest; when both sides have, it is agreed.
+        """Accept the current terms, named by version or digest. The agreement is made when both
+        sides have accepted.
 
-        `TermsSuperseded` if these terms are no longer current.
+        Raises `TermsSuperseded` if these terms are no longer current.
         """
         record = await self._ledger.load(collaboration_id)
         if terms is None:
@@ -247,8 +251,8 @@ class Party:
         counter: Any = None,
         key: str | None = None,
     ) -> Collaboration:
-        """Reject the current terms, which ends the collaboration; `counter` proposes other terms
-        instead."""
+        """Reject the current terms. This ends the collaboration; to propose other terms, use
+        `counter`."""
         if counter is not None:
             return await self.counter(collaboration_id, counter, reason=reason, key=key)
         record = await self._ledger.load(collaboration_id)
@@ -259,7 +263,8 @@ class Party:
     async def cancel(
         self, collaboration_id: str, *, reason: str = "", key: str | None = None
     ) -> Collaboration:
-        """End it, in any phase before completion; only its initiator can end a call."""
+        """Cancel the collaboration, in any phase before completion. Only the initiator can cancel a
+        call."""
         record = await self._ledger.load(collaboration_id)
         body = {"reason": short_text("reason", reason)}
         return await self._say(record, "cancel", body, answers=record.messages[-1].id, key=key)
@@ -267,7 +272,7 @@ class Party:
     # Reading
 
     async def get(self, collaboration_id: str) -> Collaboration:
-        """A collaboration of this agent; `NotAParticipant`."""
+        """A collaboration of this agent. Raises `NotAParticipant`."""
         check_actor(self.name)
         found = await self._ledger.look(collaboration_id)
         if self.name not in found.participants:
@@ -288,9 +293,9 @@ class Party:
         *,
         timeout_s: float = 30.0,
     ) -> Collaboration:
-        """Wait until the condition holds, or the collaboration is closed.
+        """Wait until the condition is true, or the collaboration is closed.
 
-        `TimeoutError` after `timeout_s`.
+        Raises `TimeoutError` after `timeout_s`.
         """
         await self.get(collaboration_id)
         return await self._reader.wait_for(collaboration_id, until, timeout_s=timeout_s)

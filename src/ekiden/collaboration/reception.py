@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """An offer: how well an agent can do the work, and its terms."""
+    """The offer of a bid: how well an agent can do the work, and its terms."""
 
     score: float
     """0 to 1."""
@@ -46,7 +46,8 @@ BidFunction: TypeAlias = Callable[[Collaboration], Awaitable[Offer | None]]
 
 
 def capability_bid(agent: Agent[Any], *, min_score: float = 0.5) -> BidFunction:
-    """Bids with the score of the agent's own capabilities, if that is at least `min_score`."""
+    """A bid function for `Collaborations.handler`: it bids with the score of the agent's own
+    capabilities, if this is at least `min_score`."""
     from ekiden.capabilities import CapabilityMatcher
 
     matcher = CapabilityMatcher()
@@ -55,7 +56,8 @@ def capability_bid(agent: Agent[Any], *, min_score: float = 0.5) -> BidFunction:
 
 
 def matcher_bid(matcher: CapabilityMatcher, agent: str, *, min_score: float = 0.5) -> BidFunction:
-    """Bids with the matcher's current score of the agent; no bid while it is busy."""
+    """A bid function for `Collaborations.handler`: it bids with the current score of the agent in
+    `matcher`, and does not bid while the agent is unavailable."""
 
     async def bid(call: Collaboration) -> Offer | None:
         terms = call.terms
@@ -72,15 +74,15 @@ def matcher_bid(matcher: CapabilityMatcher, agent: str, *, min_score: float = 0.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
-    """A message to an agent, with the means to answer it."""
+    """A message to an agent, with a handle to answer it."""
 
     message: ProtocolMessage
     collaboration: Collaboration
-    """The current state: others may have moved on since the message was sent."""
+    """The current state of the collaboration. It may have changed since the message was sent."""
     party: Party
-    """Acts as the receiving agent."""
+    """A handle that acts as the receiving agent."""
     is_answered: bool = False
-    """Delivered again, although the agent answered it before."""
+    """Whether the agent has already answered this message, which was delivered again."""
 
     @property
     def move(self) -> Move:

@@ -24,7 +24,7 @@ _MAX_CHARS = 20_000
 def negotiation_tools(
     collaborations: Collaborations, *, with_agents: Sequence[str]
 ) -> list[FunctionTool]:
-    """`propose`, `counter`, `accept`, `reject`, `request_handoff` and `show_negotiation`.
+    """The tools `propose`, `counter`, `accept`, `reject`, `request_handoff` and `show_negotiation`.
 
     The tools can be used only with the agents in `with_agents`. If a model proposes or requests
     something, the id of its session is stored as ``session_id`` in the context of the

@@ -83,15 +83,17 @@ class Trace:
     text: str
     """The part as it is written."""
     value: Any
-    """JSON; long texts and structures are shortened, and no value is null."""
+    """The value as JSON. Long texts and structures are shortened. A part without a value has
+    null."""
     start: int
     end: int
     """The end of the part in the condition, in characters."""
     note: str = ""
-    """Why it has no value, or is false without a comparison: ``missing: user.tier``."""
+    """Why the part has no value, or is false without a comparison: ``missing: user.tier``."""
 
     def to_json(self) -> dict[str, Any]:
-        """The part for an event; a value that is still long becomes the start of its JSON."""
+        """The part as JSON, for an event. A long value is replaced by the first characters of its
+        JSON text."""
         written = dumps(self.value)
         shown = {
             "text": short_text(self.text),
@@ -120,7 +122,7 @@ class Evaluation:
     value: bool
     """Whether the condition holds."""
     result: Any
-    """The value of the whole expression, unchanged; `None` if it has no value."""
+    """The value of the whole expression; `None` if it has no value."""
     _source: ConditionSource = field(repr=False)
     _seen: Sequence[Any] = field(repr=False)
 
@@ -133,14 +135,14 @@ class Evaluation:
     def trace(self) -> tuple[Trace, ...]:
         """One entry for every part that was evaluated, in the order of the text.
 
-        A whole comes before its parts. Literals and skipped parts have no entry; for example, ``x``
-        in ``false and x`` is skipped.
+        An expression comes before its parts. Literals and skipped parts have no entry; for example,
+        ``x`` in ``false and x`` is skipped.
         """
         return tuple(self._entries())
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The dotted names that were needed but are missing in the facts."""
+        """The dotted names that the condition needed but the facts do not contain."""
         names = {
             seen.name: None
             for part, seen in zip(self._source.parts, self._seen, strict=True)
@@ -149,7 +151,7 @@ class Evaluation:
         return tuple(names)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything for an event, as JSON of at most some 25,000 characters."""
+        """The result and its trace as JSON, for an event; at most about 25,000 characters."""
         trace = self.trace
         shown: dict[str, Any] = {
             "text": self.text,
@@ -272,7 +274,7 @@ class Condition:
 
     text: str
     names: frozenset[str] = field(compare=False)
-    """The fields that it may read, as dotted names: ``user.tier``, ``items[0]``."""
+    """The fields that the condition may read, as dotted names: ``user.tier``, ``items[0]``."""
     _source: ConditionSource = field(compare=False, repr=False)
     _plain: Code = field(compare=False, repr=False)
     _traced: Code = field(compare=False, repr=False)
@@ -308,7 +310,7 @@ class Condition:
 
 
 def compile_condition(text: str) -> Condition:
-    """The condition in `text`; the same text is parsed only once.
+    """Compile the condition in `text`. The same text is parsed only once.
 
     Raises `ConditionError` for an invalid text, with the position and a suggestion. For example::
 

@@ -207,7 +207,8 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     """The maximum number of concurrent sessions. At this limit the agent refuses handoffs. `None`:
     no limit."""
     runner: AgentRunner | None = None
-    """If set, this runner implements the agent, for example a plan or a remote agent."""
+    """If set, this runner does the work of the agent, for example as a plan or as a remote
+    agent."""
     person: Name | None = None
     """If set, the agent represents people with this role: a handoff to it waits for one of them."""
     can_ask: Sequence[Name] = ()
@@ -344,9 +345,9 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         continues.
 
         It works in its own session. From the caller's conversation it sees only the ``input`` that
-        the model writes, or the fields of `parameters`, a pydantic model. If it asks people, it
-        gets their answers, at any depth of calls; meanwhile the caller is suspended. It spends from
-        the remaining budget of the caller, at most `budget`::
+        the model writes, or the fields of `parameters`, a pydantic model. It can ask people, at any
+        depth of calls; the caller is suspended until they answer. It spends from the remaining
+        budget of the caller, at most `budget`::
 
             Agent("desk", tools=[translator.as_tool("translate", "Translate a text.")])
 

@@ -282,7 +282,7 @@ class RunContextWrapper(Generic[TContext]):
 
         The question appears in the inbox. The session is suspended until a person answers. By
         default there is no time limit. If there is no answer within `deadline_s` seconds, `default`
-        becomes the answer; it is recorded as the answer of ``nobody``. An option is a text, or a
+        becomes the answer; it is recorded with the name ``nobody``. An option is a text, or a
         mapping with a ``label``. `role` is the role of the people to ask; by default the operator.
         After the answer the code runs again, as with `ask`. Raises `InboxItemClosed` if the
         question was withdrawn or expired without a default::

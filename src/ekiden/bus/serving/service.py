@@ -104,7 +104,7 @@ class Service:
     # What the rest of the bus asks of it
 
     def takes_now(self) -> bool:
-        """Whether a message that is stored now belongs to this service from the start."""
+        """Whether a message that is stored now can be assigned to this service at once."""
         if self._closing or (self._can_lapse and self._parts.presence.is_lapsed):
             return False
         return self.alone or (len(self._running) < self.concurrency and not self._line)
@@ -116,17 +116,17 @@ class Service:
         return wait_node(self.agent, task)
 
     def has(self, key: str) -> Delivery | None:
-        """The message, if this service has it."""
+        """The delivery of this message, if this service has it."""
         return self._deliveries.get(key)
 
     @property
     def later_keys(self) -> Collection[str]:
-        """The messages of this service that are answered later."""
+        """The ids of the messages whose handler returned `LATER`."""
         return self._later.keys()
 
     @property
     def retry_at(self) -> float:
-        """When a failed message may be retried, in the loop's time."""
+        """The loop time at which the next failed message can be retried."""
         return self._endings.retries[0] if self._endings.retries else inf
 
     def deliver(self, delivery: Delivery) -> None:
@@ -146,7 +146,7 @@ class Service:
             self._line.push(delivery)
 
     def drop(self, key: str) -> None:
-        """The asker no longer waits: do not start the message if it has not started yet."""
+        """Remove a message that no caller waits for any more, unless its handler is running."""
         delivery = self._deliveries.get(key)
         if delivery is None:
             return
@@ -157,8 +157,8 @@ class Service:
             self._forget(delivery)
 
     def give_line_back(self) -> None:
-        """The service was considered dead: return messages that have not started, for other
-        services."""
+        """Return all queued messages to the mailbox, because other processes may consider this
+        service dead."""
         self._parts.spawn(self._give_back(self._line.drain()))
 
     def go_on(self) -> None:
@@ -193,7 +193,7 @@ class Service:
         return soonest
 
     async def fetch(self) -> int:
-        """Take messages from the mailbox, up to the wanted number; returns how many."""
+        """Claim messages from the mailbox, up to the free concurrency; returns their number."""
         if self._fetching:
             self._fetch_again = True
             return 0
@@ -220,7 +220,7 @@ class Service:
     # Within
 
     def doubt(self) -> None:
-        """A call that claims messages failed but may still take effect: check for them."""
+        """Check later for messages that a failed call may have claimed for this service."""
         self._is_unsure = True
         self._unsure_until = self._parts.loop.time() + IN_FLIGHT_S
 

@@ -52,15 +52,17 @@ class Deadlock(Value):
     """A deadlock: agents that wait, or waited, for each other."""
 
     id: str = ""
-    """Later deadlocks have a higher id; empty if it is not recorded."""
+    """The id of the record; later deadlocks have a higher id. Empty if the deadlock is not
+    recorded."""
     cycle: tuple[str, ...]
-    """The agents; the first and the last are the same one, the victim if there is one."""
+    """The agents of the cycle. The first and the last entry are the same agent: the victim, if
+    there is one."""
     message_ids: tuple[str, ...]
-    """The queries that they wait, or waited, for."""
+    """The ids of the queries that the agents wait, or waited, for."""
     victim: str | None = None
-    """The agent that had to give up."""
+    """The agent whose query was cancelled to end the deadlock."""
     given_up: tuple[str, ...] = ()
-    """The failed queries of the victim; empty if it had already given up by itself."""
+    """The cancelled queries of the victim; empty if it had already stopped waiting."""
     policy: VictimPolicy | None = None
     found_at: float
     """Seconds since 1970."""
@@ -75,7 +77,7 @@ class Deadlock(Value):
         return replace(self, asks=tuple(asks))
 
     def giving_up(self, messages: Collection[str]) -> Deadlock:
-        """A copy with these failed queries of the victim."""
+        """A copy with these cancelled queries of the victim."""
         asks = (replace(ask, given_up=ask.message_id in messages) for ask in self.asks)
         return replace(self, given_up=tuple(messages), asks=tuple(asks))
 
@@ -120,7 +122,7 @@ async def find_present(store: Store) -> list[Deadlock]:
 async def deadlocks(store: Store, *, limit: int = 50, after: str = "") -> list[Deadlock]:
     """Current deadlocks, then past ones, newest first.
 
-    For the next page, pass the `id` of the last deadlock as `after`; this page has only past
+    For the next page, pass the `id` of the last deadlock as `after`; later pages contain only past
     deadlocks::
 
         for each in await deadlocks(store):

@@ -113,7 +113,7 @@ class ProtocolMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms(Value):
-    """Proposed terms; they never change, other terms have another version."""
+    """Proposed terms. They are immutable: changed terms get a new version."""
 
     version: int
     by: str
@@ -121,7 +121,7 @@ class Terms(Value):
     body: Any
     digest: str
     message_id: str
-    """The message with them: answers correlate with it."""
+    """The message that proposed the terms. The `correlation_id` of an answer is this id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,18 +199,19 @@ class Collaboration:
     rounds: int = 0
     max_rounds: int = 0
     deadline_us: int
-    """In discovery: the deadline for bids. In negotiation: when it expires."""
+    """In discovery: the deadline for bids. In negotiation: the time at which the negotiation
+    expires."""
     expires_us: int
-    """When it expires, in any phase."""
+    """The time at which the collaboration expires, in any phase."""
     attempts: int = 0
-    """How often its execution was started."""
+    """The number of times that its execution was started."""
     outcome: CollaborationOutcome | None = None
     version: int = 0
-    """Of the stored record."""
+    """The version of the stored record."""
 
     @property
     def is_closed(self) -> bool:
-        """Whether it is closed: it never changes again."""
+        """Whether the collaboration is closed. A closed collaboration never changes."""
         return self.phase in CLOSED
 
     @property
@@ -220,12 +221,13 @@ class Collaboration:
 
     @property
     def completed_at(self) -> float | None:
-        """Seconds since 1970 when it was closed, for any reason; `None` while it is open."""
+        """The time at which it was closed, for any reason, in seconds since 1970; `None` while it
+        is open."""
         return self.phases[-1][1] / 1e6 if self.is_closed else None
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """The two sides: the initiator, and its partner once there is one."""
+        """The initiator, and its partner if one has been chosen."""
         return (self.initiator,) if self.partner is None else (self.initiator, self.partner)
 
     @property
@@ -241,13 +243,14 @@ class Collaboration:
 
     @property
     def ranked_bids(self) -> list[Bid]:
-        """The valid bids: best score first, the earlier first for ties."""
+        """The valid bids, best score first. Of bids with the same score, the earlier comes
+        first."""
         counted = [bid for bid in self.bids if bid.state == "counts"]
         return sorted(counted, key=lambda bid: (-bid.score, bid.at_us, bid.agent))
 
     @property
     def unanswered(self) -> tuple[str, ...]:
-        """For a call: the agents that neither bid nor declined."""
+        """For a call: the agents that have not answered, neither with a bid nor with a refusal."""
         answered = {bid.agent for bid in self.bids} | set(self.declined)
         return tuple(name for name in self.participants[1:] if name not in answered)
 
@@ -260,7 +263,7 @@ class Collaboration:
         return self.initiator if agent == self.partner else self.partner
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON; the stored record is the same plus its format."""
+        """As JSON. The stored record also has the number of its format."""
         return {
             "id": self.id,
             "pattern": self.pattern,

@@ -84,21 +84,21 @@ class AgentMessage:
     priority: int = 2
     """1 low, 2 normal, 3 high, 4 urgent."""
     correlation_id: str | None = None
-    """The message that it answers, or the task that it belongs to."""
+    """The id of the message that this message answers, or of the task that it belongs to."""
     timeout_seconds: float = DEFAULT_TIMEOUT_S
     """How long a query waits for its answer."""
     ttl: float | None = None
-    """Seconds after which it is not delivered any more; `None`: no limit."""
+    """Seconds until the message expires; an expired message is not delivered. `None`: no limit."""
     id: str = field(default_factory=lambda: new_id("msg"))
     created_at: float = field(default_factory=time)
     """Seconds since 1970."""
     redelivered: bool = False
-    """Whether it may have been delivered before."""
+    """Whether the message may have been delivered before."""
     task: str | None = None
-    """The task of the message; waits within one task form one chain."""
+    """The task of the message. Queries within one task form one chain."""
     depth: int = 0
-    """The number of messages before it in the chain. The first message has 0, or 1 if a session
-    sent it."""
+    """The number of messages before this one in its chain: 0 for the first message, or 1 if a
+    session sent it."""
 
     def to_json(self) -> dict[str, Any]:
         """The message as JSON, as it is stored and shown."""

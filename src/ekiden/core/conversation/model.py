@@ -325,7 +325,7 @@ class ModelRequest:
     settings: ModelSettings = field(default_factory=ModelSettings)
     output: OutputSpec | None = None
     stream: bool = False
-    """Whether deltas are wanted; a model without streaming may ignore it."""
+    """Whether the caller wants deltas. A model without streaming may ignore this."""
     agent: str = ""
     session_id: str = ""
     step: str = ""
@@ -341,7 +341,7 @@ class ModelDelta:
     text: str
     """With `published`: the name of the event."""
     index: int = 0
-    """The index of its output item."""
+    """The index of the output item that the delta belongs to."""
     data: Any = None
     """With `published`: the published data."""
     session_id: str | None = None
@@ -349,7 +349,7 @@ class ModelDelta:
     the run; `None` is the run's own."""
 
     def to_json(self) -> dict[str, Any]:
-        """For observers."""
+        """As JSON, for observers of the run."""
         data: dict[str, Any] = {"kind": self.kind, "text": self.text}
         if self.kind == "published":
             data |= {"data": self.data, "session_id": self.session_id}
@@ -396,7 +396,7 @@ class Model(Protocol):
     """
 
     def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Yield any number of deltas, then exactly one `ModelResponse`.
+        """Answer `request`: yield any number of deltas, then exactly one `ModelResponse`.
 
         Raises `ModelError` when the provider fails permanently, and `ModelBehaviorError` when its
         answer cannot be parsed. Closing the iterator early cancels the call.

@@ -155,7 +155,7 @@ class HandoffCallItem(_CallItem):
 
 
 class HandoffOutputItem(_CallItem):
-    """A completed transfer; `agent` is the one that requested it."""
+    """A completed transfer; `agent` is the agent that requested it."""
 
     __slots__ = ("_source_agent", "_target_agent")
     type: ClassVar[Literal["handoff_output_item"]] = "handoff_output_item"
@@ -168,7 +168,7 @@ class HandoffOutputItem(_CallItem):
         self.target_agent = target_agent
 
     def release_agent(self) -> None:
-        """Stop keeping any of the three agents alive."""
+        """Replace the references to the three agents by weak references."""
         for slot in ("_agent", "_source_agent", "_target_agent"):
             self._release(slot)
 
@@ -225,7 +225,7 @@ class ToolApprovalItem(_CallItem):
 
 
 class CompactionItem(RunItemBase):
-    """A shorter replacement of the history, made by the provider."""
+    """A compacted history that the provider created."""
 
     __slots__ = ()
     type: ClassVar[Literal["compaction_item"]] = "compaction_item"
