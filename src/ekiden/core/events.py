@@ -97,7 +97,7 @@ class Event:
 
     @property
     def speaks(self) -> bool:
-        """Whether the event changes the conversation, by adding or removing items."""
+        """Whether the event changes the conversation: it adds or removes items."""
         return bool(self.items) or (self.details is not None and "undoes" in self.details)
 
     @property

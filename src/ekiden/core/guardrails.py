@@ -317,9 +317,10 @@ class GuardrailError(EkidenError):
 
     code = "guardrail.error"
     violations: tuple[Violation, ...] = ()
-    """All violations, each with its path."""
+    """The violations, each with its path."""
     outside = "a guardrail blocked it"
-    """The message for other agents: the name of the guardrail and the path, without values."""
+    """The error text for other agents. It contains the name of the guardrail and the paths, but no
+    values."""
 
 
 class GuardrailFailed(GuardrailError):
@@ -346,7 +347,7 @@ class GuardrailFailed(GuardrailError):
 class InputGuardrailTripwireTriggered(GuardrailError):
     """An input guardrail rejected the input of an agent; see `guardrail_result.output`.
 
-    `guardrail_result.output` is its result.
+    `guardrail_result.output` is the result of the guardrail.
     """
 
     code = "guardrail.input"
@@ -367,8 +368,8 @@ class OutputGuardrailTripwireTriggered(GuardrailError):
     """An output guardrail rejected the answer, which was not shown; with `repair`, after `tries`
     attempts.
 
-    `guardrail_result` has the answer and the guardrail's result; `violations` are those of all
-    guardrails that failed.
+    `guardrail_result` has the answer and the guardrail's result. `violations` are the violations
+    that all failed guardrails found.
     """
 
     code = "guardrail.output"
@@ -389,8 +390,8 @@ class OutputGuardrailTripwireTriggered(GuardrailError):
 class HandoffGuardrailTripwireTriggered(GuardrailError):
     """A handoff guardrail rejected the data of a handoff; the handoff was not made.
 
-    `guardrail_result` has the request and the guardrail's result; `violations` are those of all
-    guardrails that failed.
+    `guardrail_result` has the request and the guardrail's result. `violations` are the violations
+    that all failed guardrails found.
     """
 
     code = "guardrail.handoff"

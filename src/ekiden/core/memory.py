@@ -24,11 +24,11 @@ class MemoryRecord:
     key: str
     content: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """JSON, as it was stored."""
+    """The JSON that was stored with the memory."""
     score: float | None = None
-    """The similarity to the query, from 0 to 1. It is the higher of two values: the cosine of the
-    embeddings, and the share of the words of the query, weighted by rarity. `None` without a
-    query."""
+    """The similarity to the query, from 0 to 1. It is the higher of two values. One is the cosine
+    of the embeddings. The other is the share of the query's words that the memory contains,
+    weighted by rarity. `None` without a query."""
     found_by: FoundBy | None = None
     stored_at_us: int = 0
     """Microseconds since 1970."""

@@ -53,7 +53,7 @@ class AgentTask(Value):
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Additional JSON."""
     depends_on: tuple[str, ...] = ()
-    """Ids of tasks whose results this one needs: it starts after them and gets them."""
+    """Ids of the tasks that must finish first. This task gets their results."""
     created_at: float = field(default_factory=time.time)
 
     def __post_init__(self) -> None:
@@ -121,7 +121,8 @@ class TaskDecomposition:
     tasks: tuple[AgentTask, ...]
     reasoning: str = ""
     notes: tuple[str, ...] = ()
-    """Corrections of the proposal of the model or the rules, such as a task for the fallback."""
+    """Corrections that were made to the proposed plan, for example that a task goes to the
+    fallback."""
 
     def __post_init__(self) -> None:
         if not self.tasks:
@@ -170,7 +171,7 @@ class MultiAgentState:
     decomposition: TaskDecomposition | None = None
     pending_tasks: tuple[AgentTask, ...] = ()
     results: tuple[AgentResult, ...] = ()
-    """In the order of completion; append-only."""
+    """The results, in the order of completion; append-only."""
     final_response: str | None = None
     error: str | None = None
     session_id: str = ""
@@ -244,8 +245,8 @@ class Aggregator(Protocol):
     """
 
     async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
-        """Return the answer; it also names missing results. This is called with at least two tasks,
-        if at least one succeeded."""
+        """Return the answer. It should also name missing results. Ekiden calls this if the plan has
+        at least two tasks, and at least one succeeded."""
         ...
 
 
@@ -281,7 +282,7 @@ def keywords_taken(function: Callable[..., Any], names: Sequence[str], what: str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSettings:
-    """The settings of a supervisor; `Supervisor` makes it."""
+    """The settings of a supervisor; `Supervisor` creates this object."""
 
     members: tuple[Any, ...]
     """The agents that get tasks: `Agent` objects."""

@@ -43,7 +43,7 @@ Scope: TypeAlias = Literal["project", "user", "system"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Triggers(Value):
-    """The features of requests for an agent.
+    """The features of requests that an agent should get.
 
     For example::
 
@@ -54,7 +54,7 @@ class Triggers(Value):
     patterns: tuple[Text, ...] = ()
     """Regular expressions in RE2's syntax, matched without regard to case."""
     priority: Annotated[int, Allowed(high=100)] = 50
-    """0 to 100: the weight of the score."""
+    """The weight of the score, 0 to 100."""
     examples: tuple[Text, ...] = ()
     """Requests that this agent should get; `semantic` routing learns from them."""
 
@@ -146,7 +146,7 @@ MemoryScope: TypeAlias = Literal["user", "app"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySettings(Checked):
-    """An agent's memory beyond the session, and its search.
+    """Settings of an agent's long-term memory and of its search.
 
     For example::
 
@@ -157,9 +157,9 @@ class MemorySettings(Checked):
     scope: MemoryScope = "user"
     """With `user`, a session without a user has no memory; its agent is informed."""
     backend: Name | None = None
-    """`None`: the session's store; else the name of another back end, such as ``pinecone``."""
+    """The name of the back end, such as ``pinecone``. `None`: the store of the session."""
     top_k: Annotated[int, Allowed(low=1, high=100)] = 5
-    """The most memories that `recall` returns."""
+    """The maximum number of memories that `recall` returns."""
     threshold: Annotated[float | None, Allowed(high=1)] = None
     """The lowest similarity, 0 to 1; `None`: the default of the memory type."""
 
@@ -168,7 +168,7 @@ class MemorySettings(Checked):
 class KindTraits:
     """The traits of all agents of a kind; the runtime executes their turns.
 
-    `Agent.traits` returns those of an agent::
+    `Agent.traits` returns the traits of an agent's kind::
 
         KindTraits(name="council", is_human=True)
     """
@@ -232,8 +232,8 @@ def traits_named(kind: str) -> KindTraits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget(Checked):
-    """The budget of an agent, a handoff's target, or a task; it never exceeds the remaining budget
-    of the agent that hands over the work.
+    """The budget of an agent, of a handoff's target, or of a task. It cannot exceed the remaining
+    budget of the agent that hands over the work.
 
     For example::
 

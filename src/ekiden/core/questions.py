@@ -61,7 +61,7 @@ class InboxAnswer(Value):
     """A person's decision."""
 
     choice: str
-    """One of the item's options; for a question without options, empty."""
+    """One of the item's options; empty for a question without options."""
     by: str
     """The person who answered."""
     at_us: int
@@ -70,7 +70,7 @@ class InboxAnswer(Value):
     text: str = ""
     """The person's text."""
     arguments: str | None = None
-    """For an approval: run the tool with these instead, as JSON text."""
+    """For an approval: if set, the tool runs with these arguments instead; JSON text."""
     always: bool = False
 
 
@@ -84,8 +84,8 @@ class EscalationStep(NamedTuple):
 
     role: Name
     after_s: Seconds
-    """Seconds without an answer before this role is asked. They count from the post of the item, or
-    from the previous escalation."""
+    """Seconds without an answer before this role is asked. The time counts from the creation of the
+    item, or from the previous escalation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,25 +110,25 @@ class InboxItem(Value):
     created_at_us: int = 0
     deadline_us: int | None = None
     default: str | None = None
-    """The answer when the deadline has passed; `None`: the item just expires."""
+    """The answer after the deadline. `None`: the item expires without an answer."""
     role: str = DEFAULT_ROLE
     """The role of the people who may answer."""
     assignee: str | None = None
-    """The person it is assigned to."""
+    """The person that the item is assigned to."""
     chain: tuple[EscalationStep, ...] = ()
-    """The next roles to ask without an answer, in order."""
+    """The next roles to ask if there is no answer, in order."""
     escalate_at_us: int | None = None
-    """The time of the escalation to the first step of `chain`. `None` in a new item: the step
-    defines it."""
+    """The time of the escalation to the first step of `chain`. `None` in a new item: the time is
+    computed from the step."""
     snoozed_until_us: int | None = None
     status: InboxStatus = "open"
     answer: InboxAnswer | None = None
     """The person's answer; for an `expired` item, the `default`."""
     closed_at_us: int | None = None
     closed_by: str = ""
-    """The person who answered or cancelled it; `NOBODY` if it expired."""
+    """The person who answered or cancelled the item; `NOBODY` if it expired."""
     reason: str = ""
-    """Why it was cancelled or expired."""
+    """Why the item was cancelled or expired."""
     session_id: str | None = None
     """The waiting session, which the answer resumes."""
     task_id: str | None = None
@@ -138,7 +138,8 @@ class InboxItem(Value):
     """The waiting message on the bus, which the answer settles."""
     tool: str | None = None
     arguments: str | None = None
-    """For an approval: the tool's arguments, as JSON text. The answer is for exactly these."""
+    """For an approval: the tool's arguments, as JSON text. The approval is valid only for these
+    arguments."""
     notice: bool = False
     """Whether the item is only a notification: no session waits for an answer."""
     version: int = 0
@@ -151,7 +152,7 @@ class InboxItem(Value):
         return f'"{self.status}-{self.version}"'
 
     def to_json(self) -> dict[str, Any]:
-        """The item as stored JSON; the document has the version."""
+        """The item as stored JSON, without the version, which is stored beside it."""
         data: dict[str, Any] = to_json(self)
         del data["version"]
         return data
@@ -190,7 +191,7 @@ class Ask:
     max_turns: int | None = None
     """The maximum number of turns; `None`: the limit of the run."""
     words: str | None = None
-    """The text for the agent, instead of the default that names the asker."""
+    """The text that the agent reads. The default text names the asking agent."""
 
     def __post_init__(self) -> None:
         check_subject(self.subject)

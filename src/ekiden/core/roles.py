@@ -96,8 +96,8 @@ class Approval(Confirmation):
     """The approval of a tool call. It is either the requirement of a tool, or the answer of a
     person.
 
-    As the `confirmation` of a tool it describes the question; as the answer of an `Approver` it has
-    `approved` and `by`::
+    As the `confirmation` of a tool, it describes the question. As the answer of an `Approver`, it
+    has `approved` and `by`::
 
         @function_tool(confirmation=Approval(title="Refund {amount} {currency}"))
         def refund(amount: float, currency: str) -> str: ...
@@ -138,8 +138,8 @@ class Approver(Protocol):
     """
 
     async def approve(self, request: ConfirmationRequest) -> Approval | Literal["inbox"]:
-        """Return the answer. The result can also say that the question must go to the inbox, with
-        the session suspended. After the timeout the caller cancels this call."""
+        """Return the person's answer, or ``"inbox"`` to ask in the inbox and suspend the session.
+        The caller cancels this call after the timeout."""
         ...
 
 
@@ -161,11 +161,11 @@ class Escalator(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteTask:
-    """The task that is handed over. It is read-only, and all its values are JSON, so that it can be
-    sent."""
+    """The task that is handed over. It is read-only, and all its values are JSON, so that you can
+    send it to another system."""
 
     task_id: str
-    """The same for all agents that a task passes through."""
+    """The id of the task. It stays the same when the task passes from agent to agent."""
     session_id: str
     agent: str
     """The name of the agent in the team; one runner may serve several agents."""
@@ -194,7 +194,8 @@ class AgentReply:
     text: str | None = None
     """The text for the person; `None`: only `items`."""
     items: Sequence[Item] = ()
-    """Items for the conversation, before `text`: messages, and tool calls each with its output."""
+    """Items to add to the conversation before `text`: messages, and tool calls, each with its
+    output."""
     output: Any = None
     """The final output as JSON, if it is more than `text`."""
     declined: str | None = None

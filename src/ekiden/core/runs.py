@@ -28,7 +28,7 @@ class Done(Generic[TOutput]):
 
 @dataclass(frozen=True, slots=True)
 class HandedOff:
-    """A turn ended with another agent in charge; the run continues."""
+    """A turn ended with a handoff. The run continues with the other agent."""
 
     source: str
     target: str
@@ -37,7 +37,7 @@ class HandedOff:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The session is suspended until an answer or an event."""
+    """The session is suspended until an answer or an event arrives."""
 
     reason: str
     kind: Literal["waiting"] = "waiting"
@@ -121,7 +121,7 @@ class Run(Value):
     """The answer; `null` unless the run is done."""
     outcome: str | None = None
     chain: Sequence[str] = ()
-    """The agents that had the run, starting with `user`."""
+    """The agents that had the conversation in this run, starting with `user`."""
     handoffs: Sequence[str] = ()
     """Ids of the handoffs of the run."""
     usage: Usage = field(default_factory=Usage, metadata=written(Usage.to_json, _usage))
@@ -153,7 +153,7 @@ class Run(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun(Value):
-    """A newly stored run. It continues even if no client reads its events."""
+    """A run that was just stored. It continues even if no client reads its events."""
 
     run_id: str
     session_id: str

@@ -36,8 +36,8 @@ def embedder_for(
 
         embedder_for("openai:text-embedding-3-small", dimension=512)
 
-    Nothing is called yet. `UserError` for an invalid name or dimension, and for a missing key or
-    package.
+    This function makes no network call. Raises `UserError` for an invalid name or dimension, and
+    for a missing key or package.
     """
     check_embedder_name(name)
     provider, _, rest = name.partition(":")

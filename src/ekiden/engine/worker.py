@@ -120,10 +120,9 @@ def background_work(
 class Worker:
     """Claims `ready` sessions and runs each to an outcome, up to `concurrency` at a time.
 
-    It takes the sessions of the agents of its team, and leaves other sessions to other workers. Any
-    number of workers may use one store; only one worker claims a session. Other workers take over
-    the sessions of a dead worker when its lease expires. If `run` is cancelled, other workers take
-    over its sessions at once::
+    It claims only sessions whose active agent is in its team. Any number of workers may use one
+    store; only one worker claims a session. Other workers take over the sessions of a dead worker
+    when its lease expires. If `run` is cancelled, other workers take over its sessions at once::
 
         await submit(team, "Where is my parcel?", session=Session("s1", store=store))
         await Worker(store, team).run(until_idle=True)

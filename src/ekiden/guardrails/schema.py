@@ -156,13 +156,13 @@ def schema_guardrail(
         invoice = {"type": "object", "required": ["total"], "properties": {"total": {"minimum": 0}}}
         clerk = Agent("clerk", output_guardrails=[schema_guardrail(invoice, on_failure="repair")])
 
-    A text answer is parsed as JSON. The text may also be one fenced code block and nothing else;
-    then your code has to remove the fence. If the schema's `type` is ``string``, the text itself is
+    A text answer is parsed as JSON. The whole text may also be one fenced code block; your code
+    then has to remove the fence itself. If the schema's `type` is ``string``, the text itself is
     checked. A refusal of the model is not checked. The keyword `format` is enforced. The guardrail
     reports at most `MAX_VIOLATIONS` violations, each with a JSON Pointer. For a very large answer
     it reports only the first violation.
 
-    The schema is compiled by this call; equal schemas are compiled once. No schema is fetched: a
+    This call compiles the schema; equal schemas are compiled once. No schema is downloaded: a
     `$ref` can only point into the schema itself. Raises `SchemaUnusable` with the place of the
     error, and `GuardrailUnusable` without the extra ``guardrails``.
     """

@@ -51,7 +51,8 @@ def validator_guardrail(
     name: str | None = None,
     root: Path | None = None,
 ) -> OutputGuardrail[Any]:
-    """An output guardrail from a function of the answer, or from its name, ``module:function``.
+    """Make an output guardrail from a function that gets the answer. You can also pass the
+    function's name, ``module:function``.
 
     For example::
 
@@ -81,7 +82,8 @@ def input_validator_guardrail(
     name: str | None = None,
     root: Path | None = None,
 ) -> InputGuardrail[Any]:
-    """Like `validator_guardrail`, for an agent's input, a text or items; runs before the model.
+    """Like `validator_guardrail`, for an agent's input: a text, or items. It runs before the model
+    call.
 
     `repair` means `reject`, because the input cannot be requested again.
     """

@@ -104,11 +104,12 @@ def declared_handoff(
     filters: Sequence[str] = (),
     terms: HandoffTerms = DEFAULT_TERMS,
 ) -> Handoff[Any, Agent[Any]]:
-    """A handoff to `target`; its tool takes a reason, and optionally a context and a summary.
+    """A handoff to `target`, as agent files declare it. Its tool takes a reason, and optionally a
+    context and a summary.
 
-    ``"*"`` is the member of the team that best matches the capabilities of the terms. `filters` are
-    built-in filters by name, such as ``keep_last(20)``, applied in order; raises `UserError` for an
-    unknown one.
+    With ``"*"`` the target is the member of the team that best matches the capabilities in `terms`.
+    `filters` are built-in filters by name, such as ``keep_last(20)``; they are applied in order.
+    Raises `UserError` for an unknown filter.
     """
     plain = _plain(target, terms)
     told = plain.tool_description
@@ -144,7 +145,7 @@ def _plain(target: Agent[Any] | Literal["*"], terms: HandoffTerms) -> Handoff[An
 
 
 def parse_filter(text: str) -> HandoffFilter:
-    """The built-in filter in `text`, such as ``redact(card, phone)``; raises `UserError`.
+    """The built-in filter that `text` names, such as ``redact(card, phone)``. Raises `UserError`.
 
     Arguments are words, then numbers, separated by commas; numbers may be named:
     ``summarise(keep_last=10, max_chars=3000)``.

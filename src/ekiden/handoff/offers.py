@@ -30,9 +30,10 @@ def resolve_tool_name_collisions(
     *,
     collision_policy: CollisionPolicy = "error",
 ) -> tuple[list[Tool], list[AnyHandoff]]:
-    """The tools and handoffs as they can be offered to a model, in order.
+    """The tools and handoffs that can be offered to a model, in order, each with a unique name.
 
-    When a name is used twice, ``error`` raises `UserError`; ``warn`` logs it and keeps the last.
+    If a name is used twice, ``error`` raises `UserError`; ``warn`` logs a warning and keeps the
+    last one.
     """
     last: dict[str, Tool | AnyHandoff] = {}
     shown: list[Tool | AnyHandoff] = [*tools, *handoffs]
@@ -81,9 +82,11 @@ def _is_derived(entry: AnyHandoff) -> bool:
 
 
 async def get_handoffs(agent: Agent[Any], context: RunContextWrapper[Any]) -> list[AnyHandoff]:
-    """The enabled handoffs of `agent`, in order; a plain agent is `handoff(agent)`.
+    """The enabled handoffs of `agent`, in order. A plain agent in `handoffs` is treated as
+    `handoff(agent)`.
 
-    Async checks run concurrently; if one raises, the others are cancelled and its error is raised.
+    Async checks run concurrently. If a check raises an exception, the others are cancelled, and the
+    exception is raised.
     """
     offers = [
         edge if isinstance(edge, Handoff) else default_handoff(edge) for edge in agent.handoffs
@@ -95,7 +98,8 @@ async def get_handoffs(agent: Agent[Any], context: RunContextWrapper[Any]) -> li
 
 
 def default_handoff(target: Agent[Any]) -> AnyHandoff:
-    """`handoff(target)`; the same object while the target's name and description are unchanged."""
+    """The result of `handoff(target)`. It is cached until the target's name or description
+    changes."""
     if not isinstance(target, Agent):
         raise UserError(
             f"handoffs must be agents or handoff(...) objects, found {type(target).__name__}"
@@ -184,11 +188,11 @@ def received_block(
     chain: Sequence[str] = (),
     max_chars: int = 20_000,
 ) -> str:
-    """The part of a system prompt that tells an agent what was handed to it.
+    """The part of a system prompt that contains the data of the handoff to the agent.
 
-    `context`, `payload` and `metadata` may be any JSON. Every value is JSON on one line, without
-    characters that could end the fence, begin a line or hide text, so a hostile value stays quoted.
-    A value longer than `max_chars` is cut, with a note. Equal arguments give an equal block.
+    `context`, `payload` and `metadata` may be any JSON. Every value is JSON on one line. It
+    contains no characters that could end the fence, begin a line or hide text, so a hostile value
+    stays quoted. A value longer than `max_chars` is cut, with a note.
     """
     rows = {
         "from": from_agent,

@@ -177,7 +177,7 @@ def handoff(
     budget: Budget | None = None,
     completes: Completion = "answer",
 ) -> Handoff[TContext, Agent[TContext]]:
-    """A handoff to `agent`.
+    """Create a handoff to `agent`.
 
     `on_handoff`, sync or async, is called when the model requests the transfer. It gets the
     context; with an `input_type` it also gets the arguments as an object of this type.
@@ -259,8 +259,8 @@ def make_terms(
     confirm: bool | Confirmation = False,
     **others: Any,
 ) -> HandoffTerms:
-    """The handoff's policy, completed from a trigger and from ``confirm=True``; conditions are
-    parsed here, so that errors appear when the team is created."""
+    """Create the policy of a handoff, and fill in missing fields from the trigger and from
+    ``confirm=True``. Conditions are parsed here, so that errors appear when the team is created."""
     trigger: HandoffTrigger | None = others.get("trigger")
     if when is None:
         when = "manual" if trigger is None or trigger.type == "explicit" else "auto"

@@ -39,10 +39,10 @@ class EventHub:
     def subscribe(
         self, *, after: str | None = None, where: Subscription = EVERYTHING, follow: bool = True
     ) -> EventStream:
-        """The events that match `where`, after the one with the id `after`.
+        """A stream of the events that match `where`, after the event with the id `after`.
 
         ``after=""`` starts with the first event. Without `after` the stream has only new events:
-        those after the first `anext`, or after the start of ``async with``. With ``follow=False``
+        events after the first `anext`, or after the start of ``async with``. With ``follow=False``
         the stream ends with the last event stored at its start. Raises `UserError` for an invalid
         id when the stream starts.
         """

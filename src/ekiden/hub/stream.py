@@ -21,8 +21,8 @@ from ekiden.hub.reader import (
 class EventStream:
     """The events of a subscription, in one order for all subscribers.
 
-    An async iterator for one task at a time. Cancelling `anext` loses nothing: the next call
-    continues. `async with` starts it at once, instead of at the first event, and closes it::
+    An async iterator for one task at a time. If you cancel `anext`, no event is lost: the next call
+    continues. `async with` starts the stream at once, and closes it::
 
         async with hub.subscribe() as stream:
             async for found in stream:
@@ -58,9 +58,9 @@ class EventStream:
 
     @property
     def position(self) -> str | None:
-        """The id to continue from: that of the last event that was returned or skipped.
+        """The id of the last event that was returned or skipped. Pass it as `after` to continue.
 
-        `None` until the position of "now" is known.
+        It is `None` until the stream knows its start.
         """
         return self._after if self._place is None else self._place
 
@@ -86,7 +86,7 @@ class EventStream:
         self.close()
 
     async def aclose(self) -> None:
-        """As `close`."""
+        """The same as `close`."""
         self.close()
 
     def close(self) -> None:

@@ -39,9 +39,10 @@ class SessionEvents(Protocol):
 
 
 class Tail:
-    """One session's events after a number, then live; with deltas of answers between them.
+    """The events of one session: stored events after a number, then live events with deltas of
+    answers between them.
 
-    An async iterator for one task; cancelling `anext` loses nothing::
+    An async iterator for one task. If you cancel `anext`, no event is lost::
 
         async with tails.follow("customer-42", after=3) as tail:
             async for shown in tail:
@@ -86,7 +87,8 @@ class Tail:
         raise StopAsyncIteration
 
     async def soon(self, quiet_s: float) -> Shown | None:
-        """The next one, or `None` if nothing came for this many seconds, or it is closed."""
+        """The next event or delta. `None` if none arrives within this many seconds, or if the
+        stream is closed."""
         try:
             async with asyncio.timeout(quiet_s):
                 return await anext(self, None)
@@ -99,8 +101,8 @@ class Tail:
         return self._closed
 
     def begin_after(self, number: int) -> None:
-        """Of what was already received, drop everything that does not belong to the run that starts
-        after `number`, deltas too."""
+        """Drop received events and deltas that do not belong to the run that starts after event
+        `number`."""
         self.after = number
         self._is_behind = False  # A gap will be noticed.
         while self._ready:
@@ -110,9 +112,10 @@ class Tail:
             self._ready.popleft()
 
     def offer(self, shown: Shown) -> None:
-        """Something happened in the session.
+        """Add an event or a delta of the session.
 
-        Deltas that arrive during a read of the store would be in the wrong place: they are dropped.
+        Deltas that arrive while the stream reads from the store are dropped, because their order
+        would be wrong.
         """
         if len(self._ready) >= _MOST_WAITING:
             self._ready.clear()
@@ -122,7 +125,7 @@ class Tail:
         self.wake()
 
     def look_again(self) -> None:
-        """The store may have new events."""
+        """Read new events from the store."""
         self._is_behind = True
         self.wake()
 
@@ -132,7 +135,7 @@ class Tail:
             self._waiting.set_result(None)
 
     def close(self) -> None:
-        """End it, even for a waiting task."""
+        """Close the stream, even while a task waits for its next event."""
         self._closed = True
         self._tails.leave(self)
         self.wake()
@@ -173,7 +176,8 @@ class Tail:
 
 
 class SessionTails:
-    """All followers of single sessions of one store in this process; for one event loop."""
+    """The streams of single sessions of one store, for all their followers in this process. It
+    belongs to one event loop."""
 
     def __init__(self, store: SessionEvents, hub: EventHub) -> None:
         self.store = store
@@ -187,11 +191,12 @@ class SessionTails:
         self._closed = False
 
     def follow(self, session_id: str, *, after: int = 0) -> Tail:
-        """The session's events after number `after`; enter it to start."""
+        """A stream of the session's events after number `after`. It starts with ``async with``."""
         return Tail(self, session_id, after)
 
     async def prepared(self, session_id: str) -> Tail:
-        """A started tail for a run that is about to start: no delta is missed.
+        """A stream for a run that is about to start. It is already started, so that no delta is
+        missed.
 
         Call `begin_after` with the number of the last event before the run.
         """
@@ -201,10 +206,10 @@ class SessionTails:
 
     @contextmanager
     def showing(self, session_id: str) -> Iterator[None]:
-        """The session runs in this process, which shows its events live.
+        """Mark the session as running in this process, which shows its events live.
 
-        While it does, events of this session from the feed are ignored: they may be ahead of the
-        deltas.
+        Until the end of the block, events of this session from the store are ignored, because they
+        could overtake the deltas.
         """
         self._shown[session_id] = self._shown.get(session_id, 0) + 1
         try:
@@ -221,7 +226,7 @@ class SessionTails:
         return bool(self._followed.get(session_id))
 
     def show(self, session_id: str, shown: Shown) -> None:
-        """Show an event or a delta of a session that runs in this process."""
+        """Pass an event or a delta of a session that runs in this process to its followers."""
         tails = self._followed.get(session_id)
         if tails is None:
             return
@@ -236,12 +241,12 @@ class SessionTails:
         return self._closed
 
     def end(self, session_id: str) -> None:
-        """This process no longer works on the session: its followers end."""
+        """End the streams of the session, because this process no longer works on it."""
         for tail in tuple(self._followed.get(session_id, ())):
             tail.close()
 
     async def listen(self, tail: Tail) -> None:
-        """Start passing events to `tail`; from then on none is missed."""
+        """Start passing events to `tail`. From then on it misses no event."""
         if self._closed:
             tail.close()
             return
@@ -260,7 +265,7 @@ class SessionTails:
                 del self._followed[tail.session_id]
 
     async def close(self) -> None:
-        """End all; a second call does nothing."""
+        """Close all streams; a second call does nothing."""
         self._closed = True
         for tail in [tail for tails in self._followed.values() for tail in tails]:
             tail.close()

@@ -209,7 +209,7 @@ class Inbox:
         always: bool = False,
         via: str = PROGRAM,
     ) -> BulkAnswer:
-        """Give this answer to the item and to all identical open items (see `fingerprint`).
+        """Answer the item and all identical open items (see `fingerprint`) in the same way.
 
         Each item is answered only once, as with `answer`. Raises `InboxAnswerInvalid` if
         `arguments` differ from the arguments in the item.

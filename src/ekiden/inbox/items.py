@@ -45,16 +45,16 @@ _US = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Something that happened to an item."""
+    """A change of an inbox item."""
 
     name: ChangeName
     item: InboxItem
-    """As it is afterwards."""
+    """The item after the change."""
     by: str
     via: str
     at_us: int
     edited: bool = False
-    """For `answered`: the person changed the arguments."""
+    """For `answered`: whether the person changed the arguments."""
 
 
 def is_snoozed(item: InboxItem, now_us: int) -> bool:
@@ -162,8 +162,9 @@ class InboxSettings(Checked):
     role: Annotated[str, Allowed(what="a role's name")] = DEFAULT_ROLE
     """The default role of the people to ask."""
     escalation: tuple[EscalationStep, ...] = ()
-    """The next roles to ask without an answer, each after a number of seconds. It applies to items
-    for ``inbox.role`` that an agent waits for and that have no chain of their own."""
+    """The next roles to ask if there is no answer, each after a number of seconds. It applies to
+    items for ``inbox.role`` that an agent waits for and that have no escalation chain of their
+    own."""
 
 
 MAX_NAME = 200

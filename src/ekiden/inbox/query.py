@@ -55,9 +55,10 @@ class InboxQuery(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxPage:
-    """Some items, and the cursor of the next page, if there may be one.
+    """A page of items, and the cursor of the next page, if there may be more items.
 
-    Open items come first, by urgency and then newest first; closed ones follow, last closed first.
+    Open items come first: the most urgent first, then the newest. Closed items follow, the last
+    closed first.
     """
 
     items: Sequence[InboxItem]

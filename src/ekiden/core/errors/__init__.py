@@ -200,7 +200,7 @@ class ToolUnusable(UserError):
 
 
 class CallChanged(UserError):
-    """Code makes a different call after an interruption than before; answer the inbox item `item`,
+    """After an interruption, code makes a different call than before; answer the inbox item `item`,
     or restore the earlier code.
 
     `before` is the original call. `item` is set if the session is stored: a person then decides in

@@ -151,7 +151,8 @@ class HandoffTerms:
     confirm: Confirmation | None = None
     """If set, the handoff needs human approval (see `RunConfig.approver`)."""
     timeout_s: Seconds = DEFAULT_TIMEOUT_S
-    """Seconds for the source to finish. The target then has the same time to confirm."""
+    """The time for the source to finish, in seconds. After that, the target has the same time to
+    confirm."""
     restrict_tools: bool = False
     """`True`: the target may use only tools that the source may also use."""
     budget: Budget | None = None
@@ -168,7 +169,7 @@ class HandoffTerms:
 
     @property
     def leaves_it_to_the_model(self) -> bool:
-        """Whether the model decides about the handoff, because it has no trigger and no
+        """Whether only the model decides about the handoff: there is no trigger and no
         condition."""
         is_bare = self.when == "conditional" and not self.condition
         return is_bare or (self.when == "auto" and self.trigger is None)
@@ -229,15 +230,17 @@ class Handoff(Generic[TContext, TAgent]):
     tool_description: str
     input_json_schema: dict[str, Any]
     on_invoke_handoff: Callable[[RunContextWrapper[Any], str], Awaitable[TAgent]]
-    """Called with the context and the JSON text of the arguments; returns the target.
+    """A function that gets the context and the JSON text of the arguments, and returns the target.
 
     Raises `ModelBehaviorError` when the arguments are invalid."""
     agent_name: str
     input_filter: HandoffInputFilter | None = None
-    """Changes the conversation that the target sees; overrides the filter of the run."""
+    """A function that changes the conversation that the target sees. It is used instead of the
+    filter of the run."""
     strict_json_schema: bool = True
     is_enabled: Enabled = True
-    """Evaluated each turn. The model does not see a disabled handoff."""
+    """Whether the handoff is enabled. A function is called in each turn. The model does not see a
+    disabled handoff."""
     agent: TAgent | None = None
     """The target agent, if it is known before the handoff."""
     include_context: bool = True

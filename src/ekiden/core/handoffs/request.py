@@ -98,7 +98,7 @@ class HandoffContext:
 
     @property
     def given_timeout(self) -> float | None:
-        """The timeout, or `None` if the caller left it out."""
+        """The timeout that the caller passed, or `None`."""
         # The very object of the default: a caller who writes 300 means it.
         return None if self.timeout is DEFAULT_TIMEOUT_S else self.timeout
 
@@ -112,7 +112,7 @@ class HandoffRequest:
     target: str
     context: HandoffContext
     id: str = ""
-    """The handoff's id; leave it out in a request."""
+    """The id of the handoff. Omit it when you create a request."""
     policy: PolicyName = "graceful"
     reason: str = ""
     capabilities: Sequence[str] = ()
@@ -145,7 +145,7 @@ class HandoffResult:
     source: str
     target: str
     completed_at: float | None = None
-    """Seconds since 1970; `None` while it is in progress."""
+    """The time of the end, in seconds since 1970; `None` while the handoff is in progress."""
     error: HandoffFailure | None = None
     rollback_performed: bool = False
 

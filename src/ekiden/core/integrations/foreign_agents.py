@@ -53,7 +53,7 @@ class TurnToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnToolResult:
-    """The output of an inner tool: the call is recorded with it.
+    """The output of an inner tool. The tool call and this output are recorded together.
 
     For example::
 
@@ -76,7 +76,7 @@ class TurnUsage:
 
     usage: Usage
     model: str | None = None
-    """``provider:model``, for its price."""
+    """``provider:model``; the price depends on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +94,11 @@ class TurnCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointDelta:
-    """A checkpoint that contains only the additions to the previous checkpoint. So a long
-    conversation is not stored again in each turn.
+    """A checkpoint that contains only the additions to the previous checkpoint. It saves storing a
+    long conversation again in each turn.
 
     Both checkpoints are lists, or both are mappings. Lists in a mapping are appended; other values
-    are replaced. Use it instead of the data of a checkpoint::
+    are replaced. Pass it instead of the full checkpoint::
 
         TurnAnswer(output="Done.", checkpoint=CheckpointDelta({"messages": new_messages}))
     """
@@ -131,7 +131,7 @@ def joined(before: Any, added: Any) -> Any:
 class TurnQuestion:
     """A question to people: the session is suspended until it is answered.
 
-    Several may follow each other; the adapter is called again when all are answered::
+    You can yield several questions. The adapter is called again when all are answered::
 
         TurnQuestion(id="pay-1", tool="pay", arguments={"amount": 30}, checkpoint=state)
     """
@@ -148,7 +148,7 @@ class TurnQuestion:
     context: Any = None
     """JSON that helps to decide."""
     checkpoint: Any = None
-    """The state that is stored before the question; the turn resumes from it."""
+    """The state to store before the question. The turn resumes from it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,18 +204,19 @@ class PersonAnswer:
     """
 
     approved: bool
-    """For a tool: whether it may run. For a question in words: whether it was answered."""
+    """For a tool: whether the person approved the call. For a question in words: whether the person
+    answered."""
     text: str = ""
     """The person's text; for a tool, why it was refused."""
     choice: str = ""
-    """The option that they chose."""
+    """The option that the person chose."""
     arguments: str | None = None
-    """Run the tool with these instead, as JSON text."""
+    """If set, run the tool with these arguments instead; JSON text."""
     by: str = ""
 
     @property
     def words(self) -> str:
-        """The option or the text, whichever is set."""
+        """The chosen option; otherwise the text."""
         return self.choice or self.text
 
 
@@ -252,7 +253,8 @@ class ForeignTurn:
     agent: str
     session_id: str
     items: Sequence[Item] = ()
-    """The conversation since the agent's last turn; all of it for an agent without a checkpoint."""
+    """The conversation since the agent's last turn. An agent without a checkpoint gets the whole
+    conversation."""
     text: str = ""
     """The last message of the person."""
     briefing: str = ""
@@ -262,7 +264,8 @@ class ForeignTurn:
     resumes: bool = False
     """Whether `checkpoint` was stored in this turn; then it already includes `items`."""
     answers: Mapping[str, PersonAnswer] = field(default_factory=dict)
-    """People's answers to the questions after the checkpoint, by the id of the question."""
+    """The answers of people to the questions that followed the checkpoint, by the id of the
+    question."""
     handoffs: Mapping[str, str] = field(default_factory=dict)
     """The names of agents that the turn may hand to, each with a description."""
     is_streamed: bool = False
@@ -280,7 +283,7 @@ class ForeignTurn:
     async def step(
         self, name: str, args: Any, fn: Effect, *, scope: str = "", is_tool: bool = True
     ) -> Any:
-        """Run an effect once, and return its result, which is JSON.
+        """Run the side effect `fn` once, and return its result as JSON.
 
         `fn` is called with an idempotency key. When the turn is repeated, the stored result of the
         same name and arguments is returned instead. Only the effect that was in progress when the
@@ -291,7 +294,7 @@ class ForeignTurn:
         return await self.link.step(name, args, fn, scope, is_tool)
 
     def effect_key(self, name: str, args: Any = None) -> str:
-        """An idempotency key for an effect of this turn that the framework may repeat."""
+        """An idempotency key for a side effect that the framework may repeat in this turn."""
         return f"{self.key}:{digest_of(name, args)}"
 
     def hand_to(self, to: str, *, reason: str = "", summary: str = "", context: Any = None) -> str:

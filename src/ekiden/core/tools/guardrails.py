@@ -42,7 +42,7 @@ def _allowed() -> ToolGuardrailBehavior:
 
 @dataclass(frozen=True, slots=True)
 class ToolGuardrailFunctionOutput:
-    """A guardrail's decision; `allow`, `reject_content` and `raise_exception` make it."""
+    """A guardrail's decision; create it with `allow`, `reject_content` or `raise_exception`."""
 
     output_info: Any = None
     """Facts from the guardrail for people and programs; recorded as JSON."""
@@ -50,13 +50,13 @@ class ToolGuardrailFunctionOutput:
 
     @classmethod
     def allow(cls, output_info: Any = None) -> ToolGuardrailFunctionOutput:
-        """Continue as if nothing had been checked."""
+        """Allow the call, or show its output."""
         return cls(output_info)
 
     @classmethod
     def reject_content(cls, message: str, output_info: Any = None) -> ToolGuardrailFunctionOutput:
-        """Continue, but the model gets `message`. The tool does not run, or the model does not see
-        its output."""
+        """Continue the run, but give the model `message` instead: the tool does not run, or the
+        model does not see its output."""
         return cls(output_info, {"type": "reject_content", "message": message})
 
     @classmethod
@@ -116,7 +116,8 @@ class ToolInputGuardrail(Generic[TContext]):
 
 @dataclass(frozen=True, slots=True)
 class ToolOutputGuardrail(Generic[TContext]):
-    """Checks a tool's output before the model sees it; `tool_output_guardrail` makes one."""
+    """Checks a tool's output before the model sees it; `tool_output_guardrail` makes one from a
+    function."""
 
     guardrail_function: ToolOutputGuardrailFunction
     """Sync or async. A sync function runs on the event loop and must be fast."""
@@ -243,8 +244,8 @@ def tool_output_guardrail(
 def tool_output_guardrail(
     func: ToolOutputGuardrailFunction | None = None, /, *, name: str | None = None
 ) -> Any:
-    """Turn a function into a guardrail for tool outputs, including failures. The tool has already
-    run::
+    """Turn a function into a guardrail for tool outputs, including error texts. It is called after
+    the tool has run::
 
         @tool_output_guardrail(name="no keys")
         async def no_keys(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:

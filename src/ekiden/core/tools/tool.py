@@ -74,8 +74,9 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
     confirmation: Confirmation | None = None
     """If set, every call needs human approval (`RunConfig.approver`)."""
     needs_approval: bool | ApprovalFunction = False
-    """`True`: every call needs human approval, as with `confirmation`. A function decides this
-    before each call. If the function fails, a warning is recorded, and the tool is not called."""
+    """`True`: every call needs human approval, as with `confirmation`. A function is called before
+    each tool call and returns whether it needs approval. If the function fails, a warning is
+    recorded, and the tool is not called."""
     confirmation_scope: ScopeFunction | None = None
     """A function that returns the scope of a call. An "always" approval applies to calls with the
     same scope. `None`: it applies to all calls."""
@@ -153,15 +154,15 @@ _SCHEMA_LISTS = ("anyOf", "allOf", "prefixItems")
 
 
 def ensure_strict_json_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """A strict copy of `schema`; what is strict already comes back equal.
+    """A strict copy of `schema`. A schema that is already strict does not change.
 
-    Objects get ``additionalProperties: false`` and all their properties in ``required``; ``oneOf``
-    becomes ``anyOf``, an ``allOf`` of one is merged, a ``default`` of null is dropped, and a
-    ``$ref`` that is the root or has keywords beside it is written out. An empty schema is an
-    object without fields.
+    Objects get ``additionalProperties: false``, and all their properties become ``required``.
+    ``oneOf`` becomes ``anyOf``. An ``allOf`` with one entry is merged. A ``default`` of null is
+    removed. A ``$ref`` at the root, or with other keywords beside it, is replaced by its target. An
+    empty schema becomes an object without fields.
 
-    Raises `UserError` for what has no strict form: an object with free keys (such as ``dict``), a
-    root that is not an object, or a ``$ref`` that leads nowhere.
+    Raises `UserError` for a schema without a strict form: an object with free keys (such as
+    ``dict``), a root that is not an object, or a ``$ref`` without a target.
     """
     if not isinstance(schema, dict):
         raise UserError(f"a JSON schema must be an object, not {type(schema).__name__}")

@@ -30,7 +30,7 @@ PlainFilter: TypeAlias = Callable[[HandoffInputData], HandoffInputData]
 
 
 class HandoffFilter:
-    """A filter that can be chained with ``|``: the left one works first."""
+    """A filter that can be chained with ``|``: the left filter is applied first."""
 
     def __call__(self, data: HandoffInputData) -> HandoffInputData | Awaitable[HandoffInputData]:
         raise NotImplementedError
@@ -38,8 +38,8 @@ class HandoffFilter:
     def filter_words(self, words: dict[str, Any]) -> dict[str, Any]:
         """Filter the handoff's own texts (reason, context, summary) for the target.
 
-        The target gets them outside of the conversation, so a filter that removes something from
-        every text must also remove it here. Most filters do not change them.
+        The target gets these texts in addition to the conversation. So a filter that removes
+        sensitive data must also remove it here. Most filters do not change these texts.
         """
         return words
 
@@ -177,7 +177,7 @@ For example::
 
 @checked_arguments
 def shorten_tool_outputs(max_chars: int = 2_000) -> SyncFilter:
-    """Cut the middle out of tool outputs longer than `max_chars`, with a note of the length.
+    """Remove the middle of tool outputs longer than `max_chars`. A note tells the original length.
 
     For example::
 

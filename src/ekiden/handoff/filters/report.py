@@ -253,23 +253,23 @@ class NewRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterReport:
-    """What a filter kept, changed, summarised, dropped and added."""
+    """The effect of a filter: which items it kept, changed, summarised, dropped and added."""
 
     rows: tuple[FilterRow, ...]
-    """One for each item before the filter, in order."""
+    """One row for each item before the filter, in order."""
     new: tuple[NewRow, ...]
     chars_before: int
     chars_after: int
 
     @property
     def counts(self) -> dict[str, int]:
-        """The number of items by outcome, and of ``new`` ones."""
+        """The number of items by outcome; ``new`` counts the items that the filter added."""
         found = Counter(row.fate for row in self.rows)
         return {**{fate: found[fate] for fate in FATES}, "new": len(self.new)}
 
     def without_words(self, hidden: Collection[int], *, hide_new: bool) -> FilterReport:
-        """The report without the text of the items at the original positions `hidden`, and on
-        request without that of new items."""
+        """A copy without the texts of the items at the original positions `hidden`. On request the
+        texts of new items are also removed."""
         return replace(
             self,
             rows=tuple(
@@ -293,9 +293,9 @@ class FilterReport:
 def filter_report(before: Sequence[Item], after: Sequence[Item]) -> FilterReport:
     """The difference between two versions of a conversation, both as plain items.
 
-    Items are the same if they have the same content. Items are changed versions of each other if
-    they have the same id or call id. The same holds if they have the same position, and one results
-    from masking or shortening the other. A missing item was summarised if a nested history or a
+    Two items with equal content are the same item. An item counts as changed if an item with the
+    same id or call id has other content. It also counts as changed if the item at the same position
+    is a masked or shortened version of it. A missing item was summarised if a nested history or a
     summary in `after` covers it; otherwise it was dropped. The time is linear in the number of
     items. For example::
 

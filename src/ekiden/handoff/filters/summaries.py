@@ -227,8 +227,8 @@ def summarise(keep_last: int = 10, max_chars: int = 2_000) -> SyncFilter:
 
     It uses no model: messages, tool calls and outputs are shortened to at most `max_chars`
     characters. Equal input gives an equal summary. A tool call and its output count as one entry.
-    Messages of the roles `system` and `developer` stay, because they would lose their role in a
-    summary. A new summary includes the earlier summary. For example::
+    Messages with the roles `system` and `developer` are kept, because a summary would lose their
+    role. An earlier summary becomes part of the new one. For example::
 
         handoff(billing, input_filter=redact() | summarise(keep_last=10))
     """
@@ -255,9 +255,9 @@ def summarise_with(
     """Like `summarise`, with a summary from a model or a function.
 
     `model` is ``provider:model``, a model, or a function that gets the older part as text and
-    returns the summary; a sync function runs in a thread. It sees the input of this filter: put
-    `redact` before it to hide sensitive data. If it fails, returns nothing or takes longer than
-    `timeout_s`, the summary is made by rules, with a note; the handoff does not fail. Raises
+    returns the summary; a sync function runs in a thread. It sees everything that reaches this
+    filter: put `redact` before it to hide sensitive data. If it fails, returns nothing or takes
+    longer than `timeout_s`, rules make the summary, with a note; the handoff does not fail. Raises
     `UserError` for any other `model`. For example::
 
         handoff(billing, input_filter=redact() | summarise_with("openai:gpt-5-mini"))

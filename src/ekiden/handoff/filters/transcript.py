@@ -237,7 +237,7 @@ nest_handoff_history = _NestHistory()
 
 
 def nest_history(history_mapper: HistoryMapper | None = None) -> SyncFilter:
-    """Show earlier turns as one message, and the last turn unchanged; a filter that can be chained.
+    """A filter that replaces earlier turns by one message, and keeps the last turn unchanged.
 
     `history_mapper` gets the earlier turns and returns the items to show instead of that message.
     For example::

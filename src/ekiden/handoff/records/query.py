@@ -48,13 +48,14 @@ class HandoffQuery(Checked):
     by: str | None = None
     """The origin: a kind (``model``, ``trigger``, ``person``, ``program``), or a name."""
     since: datetime | None = None
-    """Recorded at this time or later. Without a time zone, the zone of the machine applies."""
+    """Only handoffs recorded at this time or later. A time without a zone is in the zone of the
+    machine."""
     until: datetime | None = None
-    """Recorded before this time."""
+    """Only handoffs recorded before this time."""
 
     def matches(self, record: HandoffRecord) -> bool:
-        """Whether the handoff matches, by its own fields: the caller checks task, correlation id
-        and time."""
+        """Whether the fields of the handoff match. The caller checks task, correlation id and
+        time."""
         return (
             self.matches_beginning(record)
             and (self.status is None or record.status == self.status)
@@ -62,7 +63,8 @@ class HandoffQuery(Checked):
         )
 
     def matches_beginning(self, record: HandoffRecord) -> bool:
-        """Whether the first event of a handoff matches its part of the query."""
+        """Whether the first event of a handoff matches the part of the query that this event can
+        decide."""
         return (
             (self.agent is None or self.agent in (record.source, record.target))
             and (self.source is None or record.source == self.source)
@@ -73,7 +75,7 @@ class HandoffQuery(Checked):
 
     @property
     def asks_about_sessions(self) -> bool:
-        """Whether the query needs the row of the session."""
+        """Whether the query filters by a field of the session's row."""
         return self.task is not None or self.correlation_id is not None
 
     def matches_session(self, row: SessionRow) -> bool:

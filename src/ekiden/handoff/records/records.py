@@ -52,14 +52,13 @@ class HandoffRecord:
     request: str | None = None
     """The id of the request, if a person or a program made it while the session was running."""
     filter: str | None = None
-    """The stored step that contains the view of the target, if the target did not see
-    everything."""
+    """The stored step with the items that the target saw, if a filter changed them."""
     evaluation: Mapping[str, Any] | None = None
-    """How an unmet condition was evaluated."""
+    """The evaluation of a condition that was not met."""
     compensated: tuple[str, ...] = ()
     not_compensated: tuple[str, ...] = ()
     rollback_attempts: int = 0
-    """Failed compensations; every attempt counts."""
+    """The number of failed attempts of compensations."""
     priority: int = 0
     metadata: Mapping[str, Any] | None = None
     """The requester's own metadata."""
@@ -68,7 +67,7 @@ class HandoffRecord:
     hashes: tuple[str, ...] = ()
     """The hashes of its audited events, in order."""
     is_private: bool = False
-    """Whether its run hides its content."""
+    """Whether the run hides the content of the handoff."""
 
     @property
     def started_at(self) -> float:
@@ -77,7 +76,7 @@ class HandoffRecord:
 
     @property
     def settled_at(self) -> float | None:
-        """Seconds since 1970; `None` while it is in progress."""
+        """The time of the end, in seconds since 1970; `None` while the handoff is in progress."""
         return self.moves[-1].at_us / 1e6 if self.status in FINAL and self.moves else None
 
     @property
@@ -86,7 +85,7 @@ class HandoffRecord:
         return was_made(self.moves)
 
     def result(self) -> HandoffResult:
-        """Its result."""
+        """The result of the handoff."""
         failure = None
         if self.code is not None:
             code: Any = self.code
@@ -102,7 +101,7 @@ class HandoffRecord:
         )
 
     def shown(self) -> HandoffRecord:
-        """For other readers: without content, if it is private."""
+        """A copy to show to others: the content is removed if the handoff is private."""
         if not self.is_private:
             return self
         trigger = self.trigger or {}
