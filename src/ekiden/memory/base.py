@@ -26,13 +26,13 @@ class RemoteEntry:
     """Unique in its space; any text of up to 512 characters, not only ASCII."""
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """JSON; a back end may leave out what it cannot store."""
+    """JSON. A back end may omit values that it cannot store."""
     vector: Sequence[float]
-    """Of length 1."""
+    """The embedding; its Euclidean length is 1."""
     model: str
     """The embedder of the vector: vectors of two embedders must never be compared."""
     version: int
-    """Grows with every change of the entry: microseconds since 1970."""
+    """The time of the last change, in microseconds since 1970. It grows with every change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,17 +41,17 @@ class RemoteHit:
 
     key: str
     score: float
-    """The cosine, 0 where it is below 0; 1 is nearest."""
+    """The cosine similarity, from 0 to 1; a negative cosine is 0."""
 
 
 class MemoryBackend(Protocol):
     """Holds copies of memories by space and key, and searches them by vector.
 
-    A space is ASCII: letters, digits, ``.`` and ``-``, at most 80 characters; it does not reveal
-    its owner. Every call stays inside one space. Every failure is `BackendUnavailable`, never a
-    foreign exception; with `retry=False` if a retry cannot help (a wrong key, a wrong dimension).
-    Calls are cancelled after about two seconds for `search` and ten for the others. Calls may be
-    repeated and concurrent. For example::
+    A space is at most 80 ASCII characters: letters, digits, ``.`` and ``-``. It does not reveal its
+    owner. Every call uses only one space. For every failure, raise `BackendUnavailable`; with
+    `retry=False` if a retry cannot help, for example after a wrong key or dimension. Ekiden cancels
+    a `search` after about two seconds, and other calls after about ten. Calls may be repeated, and
+    may run concurrently. For example::
 
         register_backend("shelf", lambda options: Shelf(options.dimensions))
         memory = Memory(store, user="mira", settings=MemorySettings(type="vector", backend="shelf"))
@@ -63,7 +63,7 @@ class MemoryBackend(Protocol):
         ...
 
     async def upsert(self, space: str, entries: Sequence[RemoteEntry]) -> None:
-        """Store the entries, replacing those with the same key; at most 100, of one model."""
+        """Store at most 100 entries of one embedder. They replace entries with the same key."""
         ...
 
     async def delete(self, space: str, keys: Sequence[str]) -> None:
@@ -77,8 +77,8 @@ class MemoryBackend(Protocol):
     async def search(
         self, space: str, vector: Sequence[float], *, model: str, limit: int
     ) -> Sequence[RemoteHit]:
-        """The nearest entries with a vector of this model, nearest first; none for an unknown
-        space."""
+        """The nearest entries with a vector of this embedder, nearest first. An unknown space has
+        no entries."""
         ...
 
     async def close(self) -> None:
@@ -91,7 +91,7 @@ class BackendOptions:
     """The options of a back end."""
 
     dimensions: int
-    """The length of the vectors it will get."""
+    """The length of the vectors that the back end will get."""
     environ: Mapping[str, str]
     """The source of keys and addresses, such as ``PINECONE_API_KEY``."""
 
@@ -130,16 +130,17 @@ def known_backends() -> Collection[str]:
 
 
 def remote_backend(name: str | None) -> str | None:
-    """The name of a separate back end; `None` if memories stay in the session store (``store``,
-    ``sqlite`` …)."""
+    """`name` if it names an external back end; `None` if memories stay in the session store
+    (``store``, ``sqlite`` …)."""
     return None if name in _OWN and name not in _registered else name
 
 
 def backend(name: str, *, dimensions: int) -> MemoryBackend:
-    """The process's back end of that name; `UnknownBackend`.
+    """The back end with this name in this process. Raises `UnknownBackend`.
 
-    If it cannot be created, since a key or an extra is missing, it acts as unavailable and says
-    why: changes wait, and the store answers. Every call tries again.
+    If the back end cannot be created, for example because a key or an extra is missing, the result
+    acts as an unavailable back end with this reason: changes wait, and the store answers searches.
+    Every call tries again.
     """
     at = (name, dimensions)
     if at not in _open:

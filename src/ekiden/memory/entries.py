@@ -149,14 +149,15 @@ DEFAULT_APP = "ekiden"
 
 
 def space_of(scope: MemoryScope, *, app: str | None, user: str | None) -> str:
-    """The space of the user's memories in the app, or of the app's own; `NoMemory` without a user.
+    """The space of a user's memories in the app, or of the memories of the app itself. Raises
+    `NoMemory` if a user is needed and missing.
 
-    Without a name, the app is ``ekiden``, the default of the command's settings: so `ekiden memory`
-    finds what a program's agents remember.
+    An app without a name is ``ekiden``. The command `ekiden memory` has the same default, so it
+    finds the memories of a program's agents.
 
-    All agents that work for a user in an app share their memories. An id counts exactly as written,
-    including case: the name is a hash of all parts, each with its length, so no id can collide with
-    another part.
+    All agents that work for a user in an app share the memories of this user. Ids are
+    case-sensitive. The space is a hash of all parts, each with its length, so that different ids
+    cannot collide.
     """
     app = app or DEFAULT_APP
     if scope == "user":

@@ -57,12 +57,12 @@ _LOOKS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """The result of a delivery."""
+    """The result of sending changes to a back end."""
 
     delivered: int = 0
-    """Messages that the back end has."""
+    """The number of messages that the back end accepted."""
     waiting: int = 0
-    """Messages that failed and wait for a retry."""
+    """The number of messages that failed and wait for a retry."""
     problem: str | None = None
     """The first failure."""
 
@@ -89,7 +89,7 @@ async def mirrors_of(store: Store, space: str) -> Sequence[str]:
 
 
 async def all_mirrors(store: Store) -> Sequence[str]:
-    """The back ends that hold copies."""
+    """The names of all back ends that hold copies of memories."""
     names: set[str] = set()
     after = ""
     while page := await store.list_documents(_MIRRORS, after=after, limit=500):
@@ -192,8 +192,8 @@ async def deliver(
 ) -> Delivery:
     """Send up to a hundred due messages; failed ones are retried later.
 
-    Only vectors of `model` are sent: entries without one are announced again when they get one.
-    `timeout_s` is the timeout of every call.
+    Only vectors of the embedder `model` are sent. An entry without such a vector is sent when it
+    gets one. `timeout_s` is the timeout of every call.
     """
     taken = await _taken(store, mirror.name)
     groups: dict[str, list[QueueMessage]] = {}

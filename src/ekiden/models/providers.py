@@ -189,8 +189,8 @@ def resolve_model(
     the name, `base_url`, the provider's environment variable, the provider's default. `timeout_s`
     limits each attempt; `retries` is the number of retries after a transient failure.
 
-    Nothing is called yet. Raises `UserError` for an unknown provider, a missing key or package, or
-    an invalid URL.
+    This function makes no network call. Raises `UserError` for an unknown provider, a missing key
+    or package, or an invalid URL.
     """
     prefix, colon, rest = (full_model_name(name) or name).partition(":")
     if not (prefix and colon and (rest or prefix == LOCAL)):

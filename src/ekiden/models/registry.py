@@ -20,23 +20,23 @@ Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Exponential back-off with jitter, bounded in number and length."""
+    """Exponential back-off with jitter, with a maximum number of retries and a maximum delay."""
 
     retries: int = 3
     first_s: float = 0.5
-    """The longest wait before the first retry; it doubles with each."""
+    """The maximum delay before the first retry. It doubles with each retry."""
     cap_s: float = 30.0
-    """The longest wait, even if the provider asks for more."""
+    """The maximum delay of any retry."""
     sleep: Sleep = asyncio.sleep
-    """Tests replace it to avoid waiting."""
+    """The sleep function; tests replace it to avoid waiting."""
     jitter: Callable[[], float] = random.random
-    """A factor from 0 to 1 for a wait."""
+    """A function that returns a factor from 0 to 1 for the delay."""
 
     def wait_s(self, failed: int, retry_after: float | None) -> float | None:
-        """The wait after the `failed`-th failure in a row; `None` means give up.
+        """The delay after the `failed`-th failure in a row; `None` means no further retry.
 
-        If a provider asks for a longer wait than `cap_s`, there is no retry: it would only refuse
-        again.
+        If the provider asks for a longer delay than `cap_s`, there is no retry, because the
+        provider would refuse it.
         """
         if failed > self.retries:
             return None
@@ -61,9 +61,10 @@ class ModelOptions:
     """The provider's name for the model."""
     base_url: str | None = None
     base_url_is_inline: bool = False
-    """The URL was part of the model's name.
+    """Whether the URL was part of the model's name.
 
-    Such a name may come from an untrusted file, so a key of the environment must not be sent there.
+    Such a name may come from an untrusted file, so a key from the environment must not be sent to
+    this URL.
     """
     api_key: str | None = field(default=None, repr=False)
     timeout_s: float = DEFAULT_TIMEOUT_S
@@ -102,7 +103,7 @@ def provider_factory(prefix: str) -> ProviderFactory:
 
 
 def known_providers() -> list[str]:
-    """Every registered prefix, sorted."""
+    """All registered prefixes, sorted."""
     return sorted(_factories)
 
 
@@ -115,7 +116,7 @@ def real_models_blocked() -> bool:
 
 
 def check_not_blocked(base_url: str) -> None:
-    """`UserError` when remote models are blocked and `base_url` is not on this machine."""
+    """Raises `UserError` if remote models are blocked and `base_url` is not on this machine."""
     if real_models_blocked() and not is_loopback(base_url):
         raise UserError(
             f"EKIDEN_BLOCK_MODELS is set, and {origin(base_url)} is not on this machine: "

@@ -55,7 +55,7 @@ class Project:
     router: Router
     loaded: LoadedSettings
     definitions: Sequence[AgentDefinition] = ()
-    """The definitions of the agents from files."""
+    """The definitions of agents that come from agent files."""
     is_demo: bool = False
     """Whether this is the demo team, because no team was named."""
     problems: Sequence[Problem] = ()

@@ -74,7 +74,7 @@ def a2a_agent(
     timeout_s: float = 300.0,
     **fields: Any,
 ) -> Agent[Any]:
-    """A remote agent that speaks A2A. `card` is the address of its agent card.
+    """A remote agent that is called over the A2A protocol. `card` is the address of its agent card.
 
     `token_env` names the environment variable with its token; use `RemoteA2A` for more options.
     `fields` are fields of `Agent`, such as `description`, `triggers` and `handoffs`::

@@ -25,18 +25,19 @@ class RemoteA2A:
     """
 
     card: str
-    """The address of its agent card; a host alone stands for its well-known card. `https`, or
-    `http` on this machine. Its interface must be on the same host."""
+    """The address of the agent card; a host alone means the well-known path on this host. The
+    scheme is `https`, or `http` on this machine. The agent must be on the same host as its card."""
     token_env: str | None = None
     """The environment variable with the token for `Authorization: Bearer`."""
     headers_env: Mapping[str, str] = field(default_factory=dict)
     """Further headers, each with the environment variable that has its value."""
     timeout_s: Seconds = 300.0
-    """The timeout of one task, without the time for questions to people."""
+    """The timeout of one task. Time spent waiting for people does not count."""
     patience_s: Seconds = 30.0
-    """How long it may be unreachable before the task fails."""
+    """How long the remote agent may be unreachable before the task fails."""
     poll_s: Seconds = 1.0
-    """The initial polling interval, if it does not send updates; polling slows down."""
+    """The first polling interval, for an agent that does not send updates. Later intervals are
+    longer."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -47,19 +48,19 @@ class RemoteA2A:
 
     @property
     def origin(self) -> tuple[str, str, int]:
-        """The only host that is contacted."""
+        """The only host that Ekiden contacts for this agent."""
         return origin_of(self.card)
 
     def headers(self, agent: str) -> dict[str, str]:
-        """The headers with credentials; `RemoteAgentUnavailable` if a variable is not set, or has
-        invalid characters."""
+        """The headers with credentials. Raises `RemoteAgentUnavailable` if a variable is not set,
+        or has invalid characters."""
         made = {name: _variable(agent, each) for name, each in self.headers_env.items()}
         if self.token_env is not None:
             made["Authorization"] = f"Bearer {_variable(agent, self.token_env)}"
         return made
 
     def to_json(self) -> dict[str, Any]:
-        """As stored with a compensation."""
+        """As JSON, as it is stored with a compensation."""
         return {
             "card": self.card,
             "token_env": self.token_env,

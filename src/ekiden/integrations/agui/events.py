@@ -344,9 +344,9 @@ async def agui_stream(
 def agui_run_stream(
     desk: TenantService, run_id: str, *, through_waits: bool = False
 ) -> AsyncGenerator[bytes, None]:
-    """A run from its beginning, as `GET /runs/{run_id}/events` shows it in this format.
+    """The events of a run from its start, as AG-UI events, for `GET /runs/{run_id}/events`.
 
-    AG-UI events have no ids: whoever was cut off gets all of them again.
+    AG-UI events have no ids: after a disconnect, a client gets all of them again.
     """
     session_id = run_id.rpartition(":")[0]
     told = AguiEvents(thread_id=session_id, run_id=run_id, our_run_id=run_id)

@@ -223,7 +223,7 @@ async def _events(
 
 
 def install(app: FastAPI) -> None:
-    """Serve AG-UI."""
+    """Add the routes of AG-UI to the server."""
     app.router.routes.extend(_routes())
 
 

@@ -42,11 +42,11 @@ _AT_ONCE = 1024
 
 
 class BertEmbedder:
-    """The encoder in `folder`: ``config.json``, ``model.safetensors``, and a vocabulary in
-    ``vocab.txt`` or ``tokenizer.json``; ``1_Pooling/config.json`` says how it sums up a text.
+    """The encoder in `folder`. The folder has ``config.json``, ``model.safetensors``, a vocabulary
+    in ``vocab.txt`` or ``tokenizer.json``, and the pooling mode in ``1_Pooling/config.json``.
 
-    Raises `UserError`, and says what is wrong, for a folder that has no such encoder. The weights
-    are read at the first text, and only once. For example::
+    Raises `UserError` with the reason if the folder has no such encoder. The weights are loaded
+    once, with the first text. For example::
 
         BertEmbedder(Path("all-MiniLM-L6-v2")).embed(["book a flight"])
     """
@@ -62,7 +62,7 @@ class BertEmbedder:
         self._lock = threading.Lock()
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """As `Embedder.embed`. Of a long text the first 126 pieces of words count."""
+        """See `Embedder.embed`. Only the first 126 tokens of a long text count."""
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         pieces = [self._tokens.pieces(text, limit=self._shape.limit).numbers for text in texts]
         filled = [row for row, own in enumerate(pieces) if len(own) > 2]
@@ -74,9 +74,9 @@ class BertEmbedder:
         return vectors
 
     def knows(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """For each text whether its words are in the vocabulary, by and large.
+        """For each text: whether most of its words are in the vocabulary.
 
-        An English encoder gives a vector to a Chinese text too, but it means nothing.
+        An English encoder also returns a vector for a Chinese text, but this vector is meaningless.
         """
         found = (self._tokens.pieces(text, limit=self._shape.limit) for text in texts)
         return np.array([_is_known(each) for each in found], dtype=np.bool_)

@@ -19,7 +19,7 @@ _PREFIX = "/v1/"
 
 
 def install(app: FastAPI) -> None:
-    """Serve them, with errors in OpenAI's shape."""
+    """Add the routes of the OpenAI-compatible API to the server, with errors in OpenAI's format."""
     app.add_middleware(OpenAIShape)
     app.router.routes.extend(_routes())
 

@@ -112,8 +112,8 @@ class ProcessAgent:
     def of(
         cls, target: str, *, python: str, durability: Durability = "turn", **options: Any
     ) -> ProcessAgent:
-        """The object ``module:name`` in another environment, given by its `python`; Ekiden must be
-        installed there."""
+        """The agent ``module:name`` in another Python environment: `python` is the path of its
+        interpreter. Ekiden must be installed there."""
         command = [python, "-m", "ekiden.integrations.process.serve", target]
         return cls(command, durability=durability, stays=True, **options)
 
@@ -158,7 +158,7 @@ class ProcessAgent:
                 await _ended(started, kill=not is_over)
 
     async def aclose(self) -> None:
-        """End the idle processes."""
+        """Stop the idle processes."""
         while self._idle:
             await self._idle.pop().stop()
 
@@ -219,9 +219,10 @@ async def _step(
 
 
 class HttpAgent:
-    """An agent over HTTP: the turn is posted, and parts come back as lines of JSON.
+    """An agent over HTTP: Ekiden posts the turn, and the server returns the parts as lines of JSON.
 
-    A checkpoint is stored when its line arrives; `ForeignTurn.step` needs a process. For example::
+    A checkpoint is stored when its line arrives. `ForeignTurn.step` does not work over HTTP; use
+    `ProcessAgent` for it. For example::
 
         foreign_agent(HttpAgent("https://agents.example/billing"), "billing")
     """

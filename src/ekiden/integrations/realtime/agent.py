@@ -37,9 +37,9 @@ class RealtimeAgent(Agent[TContext]):
         triage = RealtimeAgent("triage", instructions="Find out what it is.", handoffs=[billing])
 
     `accepts`, `available`, `capabilities` and `handoff_guardrails` work as for `Agent`; `prompt` is
-    a prompt stored at the provider, in its API's form: ``{"id": …, "variables": …}``. Raises
-    `UserError` for an invalid name, tool or handoff. Also raises it for a tool that needs human
-    approval, because live sessions do not support approval of tools.
+    a prompt that the provider stores, in the format of its API: ``{"id": …, "variables": …}``.
+    Raises `UserError` for an invalid name, tool or handoff. Also raises it for a tool that needs
+    human approval, because live sessions do not support approval of tools.
     """
 
     def __init__(

@@ -48,7 +48,8 @@ class RealtimeModelSettings(Checked):
     """``auto``, ``required``, ``none`` or the name of a tool."""
     max_output_tokens: Count | Literal["inf"] | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Passed to the provider as it is, on top of everything else."""
+    """Additional settings. They are passed to the provider unchanged, and override the other
+    settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ class RealtimeRunConfig(Checked):
 
     model_settings: RealtimeModelSettings = field(default_factory=RealtimeModelSettings)
     hooks: RunHooks[Any] | None = None
-    """Called for every agent of the session."""
+    """Callbacks for every agent of the session."""
     tool_timeout_s: Seconds | None = 60.0
     """The timeout of tools that have no timeout of their own. It is short, because a person is
     waiting."""
@@ -71,9 +72,10 @@ class RealtimeRunConfig(Checked):
     """The maximum number of tool calls in one turn. Further calls are not executed, and the model
     is informed."""
     max_handoffs: WholeAmount = 5
-    """The most handoffs in a row without a message from the person; further ones are refused."""
+    """The maximum number of handoffs without a message from the person in between. Further handoffs
+    are refused."""
     returns: Literal["declared", "always"] = "declared"
-    """Whether handoffs may lead back to an agent that had the task: as in `RunConfig.returns`."""
+    """Whether a task may return to an agent that had it before; see `RunConfig.returns`."""
     handoff_guardrails: Sequence[HandoffGuardrail[Any]] = ()
     """Handoff guardrails for every agent; they run before the guardrails of the agent."""
     approver: Approver | Literal["inbox"] | None = None
@@ -81,12 +83,14 @@ class RealtimeRunConfig(Checked):
     the inbox, and the conversation continues meanwhile. `None`: a handoff with `confirm` is never
     made."""
     max_waiting_events: Count = 10_000
-    """The maximum number of unread events. At this limit, reading from the model pauses. A provider
-    disconnects a session that is not read."""
+    """The maximum number of unread events. At this limit, reading from the model pauses. The
+    provider closes the connection if the pause is too long."""
     history_items: WholeAmount = 50
-    """How many messages of a stored session the model gets when the session continues."""
+    """The maximum number of messages of a stored session that the model gets when the session
+    continues."""
     lease_s: Seconds = 30.0
-    """After this long without a heartbeat other processes may take over a stored session."""
+    """After this many seconds without a heartbeat, other processes may take over a stored
+    session."""
     clock: Clock = SYSTEM_CLOCK
 
     def run_config(self) -> RunConfig:
@@ -104,7 +108,7 @@ class RealtimeRunConfig(Checked):
 
 
 class RealtimeUnavailable(ModelError):
-    """No connection to the realtime model could be made."""
+    """The connection to the realtime model failed."""
 
     code = "realtime.unavailable"
 
@@ -112,7 +116,7 @@ class RealtimeUnavailable(ModelError):
 class RealtimeDisconnected(ModelError):
     """The connection broke; run the session again to continue with the same agent.
 
-    A durable session keeps what was recorded: run it again to continue with the same agent.
+    A stored session keeps everything that was recorded before.
     """
 
     code = "realtime.disconnected"
@@ -124,7 +128,7 @@ class RealtimeDisconnected(ModelError):
 
 
 class RealtimeServerError(ModelError):
-    """The provider reports an error, and the session continues."""
+    """The provider reported an error. The session continues."""
 
     code = "realtime.server_error"
 

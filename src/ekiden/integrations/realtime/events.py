@@ -18,7 +18,7 @@ from ekiden.integrations.realtime.items import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeEventInfo:
-    """What every event has."""
+    """Data that every event has."""
 
     context: RunContextWrapper[Any]
 
@@ -70,7 +70,7 @@ class RealtimeToolEnd:
     tool: Tool
     arguments: str
     output: Any
-    """What it returned; what the model is told, if it failed."""
+    """The result of the tool. If the tool failed: the error text for the model."""
     info: RealtimeEventInfo
     type: Literal["tool_end"] = "tool_end"
 
@@ -88,7 +88,7 @@ class RealtimeAudio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeAudioEnd:
-    """No more audio comes for this part."""
+    """The audio of this part is complete."""
 
     item_id: str
     content_index: int
@@ -108,7 +108,7 @@ class RealtimeAudioInterrupted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeHistoryAdded:
-    """There is a new item in the conversation."""
+    """A new item was added to the conversation."""
 
     item: RealtimeItem
     info: RealtimeEventInfo
@@ -117,17 +117,18 @@ class RealtimeHistoryAdded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeHistoryUpdated:
-    """Items of the conversation changed, or are gone."""
+    """Items of the conversation were changed or removed."""
 
     history: Sequence[RealtimeItem]
-    """All of it as it is now."""
+    """The whole current conversation."""
     info: RealtimeEventInfo
     type: Literal["history_updated"] = "history_updated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeError:
-    """Something went wrong. If it ends the session, it is the last event and is then raised."""
+    """An error. If it ends the session, this is the last event, and the iteration then raises the
+    error."""
 
     error: Exception
     info: RealtimeEventInfo
@@ -135,13 +136,13 @@ class RealtimeError:
 
     @property
     def code(self) -> str:
-        """The error's stable code; empty for an exception that is none of ours."""
+        """The stable code of the error; empty for an exception that is not an `EkidenError`."""
         return str(getattr(self.error, "code", ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeRawModelEvent:
-    """What the model's side told, as it was told; the session's own events come after it."""
+    """An unchanged event of the model. The events that the session makes from it follow."""
 
     data: RealtimeModelEvent
     info: RealtimeEventInfo

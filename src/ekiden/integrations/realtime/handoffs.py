@@ -203,9 +203,10 @@ def edges_of(agent: RealtimeAgent[Any]) -> list[Handoff[Any, RealtimeAgent[Any]]
 async def collect_enabled_handoffs(
     agent: RealtimeAgent[Any], context: RunContextWrapper[Any]
 ) -> list[Handoff[Any, RealtimeAgent[Any]]]:
-    """The handoffs of `agent` that are enabled now, in order.
+    """The enabled handoffs of `agent`, in order.
 
-    Async checks run side by side; if one raises, the others are cancelled and its error is raised.
+    Async checks run concurrently. If a check raises an exception, the others are cancelled, and the
+    exception is raised.
     """
     return await enabled(edges_of(agent), agent, context)
 

@@ -13,29 +13,30 @@ ItemStatus: TypeAlias = Literal["in_progress", "completed", "incomplete"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeItem:
-    """A message, a call or its output; an item that changes is replaced by a new one.
+    """A message, a tool call, or the output of a call. When an item changes, a new object replaces
+    it.
 
-    Audio is not kept: `text` is what was written, or the transcript of what was said.
+    Audio is not kept: `text` is the written text, or the transcript of the speech.
     """
 
     item_id: str
     type: Literal["message", "function_call", "function_call_output"]
     role: Literal["user", "assistant", "system"] | None = None
-    """Of a message."""
+    """The role of a message."""
     text: str = ""
     status: ItemStatus = "completed"
-    """`incomplete`: it was interrupted."""
+    """`incomplete` means that the item was interrupted."""
     is_audio: bool = False
     call_id: str | None = None
     name: str | None = None
-    """Of the tool that is called."""
+    """The name of the called tool."""
     arguments: str | None = None
     output: str | None = None
     previous_item_id: str | None = None
 
     @property
     def is_final(self) -> bool:
-        """Whether its text is known and will not change by itself."""
+        """Whether the text of the item is complete."""
         return self.status != "in_progress" and bool(self.text)
 
 

@@ -16,11 +16,12 @@ _ALREADY_ACTIVE = "conversation_already_has_active_response"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeSetup:
-    """What the model is to be: the part of the settings that changes with the active agent."""
+    """The instructions, tools and prompt of the model: the part of the settings that changes with
+    the active agent."""
 
     instructions: str | None = None
     tools: tuple[ToolSpec, ...] = ()
-    """Tools and transfers alike."""
+    """The agent's tools, and its transfer tools."""
     prompt: Mapping[str, Any] | None = None
 
 
@@ -110,22 +111,24 @@ class RealtimeConnection(Protocol):
     """A live connection, used by one session."""
 
     async def send(self, event: RealtimeModelSendEvent) -> None:
-        """Tell the model something; what is sent first arrives first, also from several tasks.
+        """Send an event to the model. Events arrive in the order of the calls, even if several
+        tasks send.
 
-        Raises `RealtimeDisconnected` when the connection is gone.
+        Raises `RealtimeDisconnected` if the connection is lost.
         """
         ...
 
     def events(self) -> AsyncIterator[RealtimeModelEvent]:
-        """What the model tells, in order; read by one task, once.
+        """The events of the model, in order. Only one task may read them, and only once.
 
-        Ends when the other side ends the conversation properly, raises `RealtimeDisconnected` when
-        the connection breaks. What cannot be read is a `RealtimeModelErrorEvent`, not the end.
+        The iterator ends when the provider closes the connection properly. It raises
+        `RealtimeDisconnected` if the connection breaks. Unreadable data becomes a
+        `RealtimeModelErrorEvent` and does not end the iterator.
         """
         ...
 
     async def close(self) -> None:
-        """Hang up; a second call does nothing, and it never raises."""
+        """Close the connection. A second call does nothing. It never raises an exception."""
         ...
 
 
@@ -145,8 +148,8 @@ class RealtimeModel(Protocol):
     async def connect(
         self, setup: RealtimeSetup, settings: RealtimeModelSettings
     ) -> RealtimeConnection:
-        """Connect with `setup`; `RealtimeUnavailable`, or `UserError` for missing local
-        requirements."""
+        """Connect with `setup`. Raises `RealtimeUnavailable`, and `UserError` if a local
+        requirement is missing."""
         ...
 
 

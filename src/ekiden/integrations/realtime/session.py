@@ -40,11 +40,11 @@ _log = logging.getLogger("ekiden.integrations.realtime")
 
 
 class RealtimeSession:
-    """A conversation over a live connection; `RealtimeRunner.run` makes one.
+    """A conversation over a live connection; `RealtimeRunner.run` creates it.
 
-    Inside ``async with`` the connection is open; iterate for the events until the session ends.
-    When the connection is lost, or another process takes over a stored session, the last event is
-    an `error`; the iteration and every later call then raise it::
+    The connection is open inside ``async with``. Iterate over the session to get its events. When
+    the connection is lost, or another process takes over a stored session, the last event is an
+    `error`; the iteration and every later call then raise it::
 
         async with await RealtimeRunner(triage, model=model).run() as session:
             await session.send_message("Where is my parcel?")
@@ -171,9 +171,9 @@ class RealtimeSession:
         await live.answer()
 
     async def send_audio(self, audio: bytes, *, commit: bool = False) -> None:
-        """Send audio from the person; with `commit` the person is done and the agent answers.
+        """Send audio from the person. `commit` ends the person's turn, and the agent answers.
 
-        If the provider detects turns, it answers by itself, without `commit`.
+        If the provider detects the end of speech, `commit` is not needed.
         """
         live = self._open()
         if not isinstance(audio, bytes | bytearray | memoryview):
@@ -362,11 +362,11 @@ class RealtimeRunner:
         self.config = RealtimeRunConfig() if config is None else config
 
     async def run(self, *, context: Any = None, session: Session | None = None) -> RealtimeSession:
-        """A live session, for ``async with``; it is not connected yet.
+        """Create a live session. It connects at the start of ``async with``.
 
         With a stored `session` every handoff, message and tool call is recorded in it, and an
-        earlier conversation continues with its agent. While it is live no other process can write
-        to it.
+        earlier conversation continues with its agent. No other process can write to the stored
+        session while it is live.
         """
         if session is not None and not isinstance(session, Session):
             raise UserError(f"session must be Session(id, store=…), not {type(session).__name__}")

@@ -39,7 +39,7 @@ _CLOSE_TIMEOUT_S = 2.0
 
 
 class RealtimeWebSocketModel:
-    """`RealtimeModel` for OpenAI's Realtime API and for servers that speak like it.
+    """A `RealtimeModel` for OpenAI's Realtime API, and for servers with the same API.
 
     The key is `api_key`. For the address of OpenAI the default is the environment variable
     ``OPENAI_API_KEY``; it is never sent to other hosts. A frame above `max_frame_bytes` ends the
@@ -75,8 +75,8 @@ class RealtimeWebSocketModel:
     async def connect(
         self, setup: RealtimeSetup, settings: RealtimeModelSettings
     ) -> RealtimeConnection:
-        """Connect and send `setup`; `RealtimeUnavailable`, `UserError` when a key, the package or
-        the permission (``EKIDEN_BLOCK_MODELS``) is missing."""
+        """Connect and send `setup`. Raises `RealtimeUnavailable`. Raises `UserError` if the key or
+        the package is missing, or if ``EKIDEN_BLOCK_MODELS`` forbids the call."""
         return await self.open(first_frame(setup, settings))
 
     async def open(
@@ -89,7 +89,7 @@ class RealtimeWebSocketModel:
     ) -> WebSocketConnection:
         """Connect and send `first`; `query` replaces the model's name in the address.
 
-        `decode` reads the frames that arrive; `options` are those of the package ``websockets``.
+        `decode` parses the received frames; `options` are options of the package ``websockets``.
         """
         check_not_blocked(self.url)
         query = f"model={quote(self.model)}" if query is None else query

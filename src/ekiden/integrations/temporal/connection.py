@@ -29,26 +29,26 @@ _CONNECT_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporalTls:
-    """How the connection is secured; with nothing given, by the system's certificates."""
+    """TLS settings of the connection. The defaults use the certificates of the system."""
 
     ca: Path | None = None
-    """The certificate that the server's is checked with."""
+    """The certificate authority that the server's certificate is checked against."""
     cert: Path | None = None
-    """Our own certificate, for mutual TLS; with `key`."""
+    """The client certificate for mutual TLS, together with `key`."""
     key: Path | None = None
     domain: str | None = None
-    """The name in the server's certificate, if it is another than that of the address."""
+    """The name in the server's certificate, if it differs from the host of the address."""
 
 
 @dataclass(frozen=True, slots=True)
 class TemporalAddress:
-    """Where a cluster is and how it is spoken with."""
+    """The address of a Temporal cluster, with namespace, TLS settings and API key."""
 
     address: str = "localhost:7233"
     _: KW_ONLY
     namespace: str = "default"
     tls: TemporalTls | None = None
-    """`None`: not secured, unless there is an API key."""
+    """`None`: no TLS, unless there is an API key."""
     api_key_env: str | None = None
     """The environment variable with the API key."""
 
@@ -137,13 +137,13 @@ def _own_version() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerVersion:
-    """The version under which a worker takes tasks."""
+    """The version of a worker for Temporal's Worker Versioning."""
 
     build_id: str = field(default_factory=_own_version)
-    """Of Ekiden and the team; that of Ekiden if nothing else is given."""
+    """The build id of Ekiden and the team; by default the version of Ekiden."""
     deployment: str | None = None
-    """The name of the deployment; that of the task queue if `None`, with `-` for what Temporal does
-    not take in it."""
+    """The name of the deployment. `None`: the name of the task queue, with `-` instead of
+    characters that Temporal does not allow."""
 
     def __post_init__(self) -> None:
         for what, text in (("build id", self.build_id), ("deployment", self.deployment)):
@@ -156,7 +156,7 @@ class WorkerVersion:
             raise UserError(f"{self.deployment!r} can be no deployment: leave . and : out")
 
     def deployment_of(self, queue: str) -> str:
-        """The name of the deployment of those on this task queue."""
+        """The deployment name of workers on this task queue."""
         return self.deployment or re.sub(_REFUSED, "-", queue)
 
 

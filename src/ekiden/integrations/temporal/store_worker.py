@@ -47,17 +47,17 @@ all of a worker that was killed. The SDK has one poll for them, and they would s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """How workers and workflows are set up, the same for all stores of a worker."""
+    """Settings of workers and workflows; the same for all stores of a worker."""
 
     queue: str = "ekiden"
-    """The first part of the names of task queues; the name of the store follows."""
+    """The prefix of the names of task queues; the name of the store follows it."""
     concurrency: int = 16
     linger_s: float = 0.0
-    """How long the workflow of a session stays open when there is nothing to do."""
+    """How long the workflow of a session stays open without work."""
     rounds: int = 1000
-    """After how many messages or answers it continues as new."""
+    """After this many messages or answers the workflow continues as new."""
     look_s: float = 3600.0
-    """After how long a waiting session is checked without a signal."""
+    """After this many seconds a waiting session is checked even without a signal."""
     version: WorkerVersion | None = None
 
 

@@ -29,10 +29,10 @@ _IDLE_S = 0.2
 
 
 class TemporalFleet:
-    """Advances sessions of its stations as Temporal tells it to; they may come and go.
+    """Runs sessions of several stores when Temporal schedules them. You can add and remove stores.
 
-    It has the shape of `ekiden.engine.fleet.Fleet`. Each store has its own task queues, so that
-    none can take all the places from the others.
+    It has the same methods as `ekiden.engine.fleet.Fleet`. Each store has its own task queues, so
+    that no store can use the capacity of another.
     """
 
     def __init__(
@@ -56,38 +56,39 @@ class TemporalFleet:
 
     @property
     def concurrency(self) -> int:
-        """How many sessions are run at a time, of each task queue."""
+        """The maximum number of concurrent sessions of each task queue."""
         return self._terms.concurrency
 
     @property
     def stations(self) -> Sequence[StoreWorker]:
-        """Those that are served."""
+        """The store workers that are served."""
         return list(self._branches)
 
     @property
     def running(self) -> int:
-        """How many sessions are run now."""
+        """The number of sessions that are running now."""
         return sum(len(station.under_way) for station in self._branches)
 
     @property
     def finished(self) -> int:
-        """How many sessions were advanced to an outcome."""
+        """The number of sessions that were run to an outcome."""
         return sum(station.finished for station in self._branches)
 
     @property
     def is_stopping(self) -> bool:
-        """Whether no further session is taken."""
+        """Whether `stop` was called."""
         return self.stopping.is_set()
 
     def add(self, station: StoreWorker, *beside: BackgroundWork) -> None:
-        """Serve the station; what is to go on `beside` its sessions must not fail."""
+        """Serve the store of `station`. The background work in `beside` runs in parallel, and must
+        not raise exceptions."""
         station.stopping = self.stopping
         branch = self._branches[station] = TemporalStoreWorker(station, beside, self._terms)
         if self._client is not None:
             self._begin(branch, self._client)
 
     async def remove(self, station: StoreWorker) -> None:
-        """Serve the station no longer; what is under way in it is left to others."""
+        """Stop serving the store of `station`. Other workers continue its running sessions."""
         self._branches.pop(station, None)
         task = self._tasks.pop(station, None)
         self._news.set()
@@ -103,12 +104,11 @@ class TemporalFleet:
     async def run(
         self, *, until_idle: bool = False, ready: Callable[[], None] = lambda: None
     ) -> None:
-        """Work until `stop`; with `until_idle` also end when no session that can be run here is
-        ready or under way, and none pauses before it tries something again. `ready` is called when
-        Temporal can be reached and the work begins.
+        """Work until `stop` is called. With `until_idle` also end when no session is ready, running
+        here, or waiting for a retry. `ready` is called when the connection to Temporal works.
 
-        `TemporalUnavailable` if nobody answers there, `UserError` if there is no such namespace.
-        When it is cancelled, sessions under way are left to others at once.
+        Raises `TemporalUnavailable` if the cluster does not answer, and `UserError` for an unknown
+        namespace. If the call is cancelled, other workers can continue its sessions at once.
         """
         client = self._given or await connect(self._address)
         self._is_indexed = await register(client)
@@ -165,13 +165,13 @@ class TemporalFleet:
 
 
 class TemporalWorker:
-    """Advances the sessions of a store as Temporal tells it to, `concurrency` of them at a time on
+    """Runs the sessions of a store when Temporal schedules them, up to `concurrency` at a time on
     each of its task queues.
 
-    What it works on stands in the store, as with every engine: a claim with an epoch and a lease
-    guards it, whatever Temporal believes. Any number of workers may use one store and one cluster;
-    those on one task queue serve the same team. Agents that need labels are run by workers that
-    have them::
+    As with every engine, the store holds the sessions, and a claim with an epoch and a lease
+    protects each session, even if Temporal runs an activity twice. Any number of workers may use
+    one store and one cluster; all workers of a task queue must serve the same team. Agents that
+    need labels run only on workers with these labels::
 
         await submit(team, "Where is my parcel?", session=Session("s1", store=store))
         await TemporalWorker(store, team, address="localhost:7233").run(until_idle=True)
@@ -239,7 +239,7 @@ class TemporalWorker:
 
     @property
     def finished(self) -> int:
-        """Sessions advanced to an outcome by this worker."""
+        """The number of sessions that this worker has run to an outcome."""
         return self._station.finished
 
     def stop(self) -> None:
@@ -247,17 +247,18 @@ class TemporalWorker:
         self._fleet.stop()
 
     async def cancel(self, session_id: str) -> bool:
-        """Stop working on the session, which stays as it is and can be resumed; whether this worker
-        had it."""
+        """Stop working on the session. It is not changed and can be resumed. Returns whether this
+        worker was running it."""
         return await self._station.stop_session(session_id)
 
     async def run(self, *, until_idle: bool = False) -> None:
-        """Work until `stop`; with `until_idle` also end when no session that can be run here is
-        ready or under way, and none pauses before it tries something again.
+        """Work until `stop` is called. With `until_idle` also end when no session is ready, running
+        here, or waiting for a retry.
 
-        A database that cannot be reached is waited for; what else is wrong with the store is
-        `StoreError`. `TemporalUnavailable` if nobody answers there, `UserError` if there is no such
-        namespace. When it is cancelled, sessions under way are left to others at once.
+        If the database is unreachable, the worker waits for it. Other store failures raise
+        `StoreError`. Raises `TemporalUnavailable` if the cluster does not answer, and `UserError`
+        for an unknown namespace. If the call is cancelled, other workers can continue its sessions
+        at once.
         """
         if await once_reachable(self._store.open, self._store, self._fleet.stopping):
             await self._fleet.run(until_idle=until_idle)

@@ -112,17 +112,18 @@ def _request(
 
 
 class VertexReplica:
-    """A `SessionReplica` that is an agent engine of Vertex AI.
+    """A `SessionReplica` in an agent engine of Vertex AI.
 
     For example::
 
         mirror = VertexReplica(project="my-project", location="us-central1", engine="4711")
         await replicate_sessions(store, mirror, once=True)
 
-    A session there has an id computed from ours, so it is created once; if that id is not accepted,
-    its name is kept in the store. An event's id is its ``invocationId``: a possible repeat is
-    looked up first. Credentials are those of this machine (``google-auth``) by default. `timeout_s`
-    is for each request.
+    The id of the Vertex AI session is computed from the session's id, so that the session is
+    created only once. If Vertex AI does not accept this id, the store keeps the name that it
+    returns. The ``invocationId`` of an event is the event's id; before a possible repeat, Ekiden
+    looks it up. By default the credentials are those of this machine (``google-auth``). `timeout_s`
+    is the timeout of each request.
     """
 
     def __init__(
@@ -149,14 +150,14 @@ class VertexReplica:
         self._client: httpx2.AsyncClient | None = None
 
     async def send(self, session: ReplicatedSession, event: ReplicatedEvent, *, again: bool) -> Any:
-        """As `SessionReplica.send`."""
+        """See `SessionReplica.send`."""
         try:
             return {"name": await self._sent(session, wire_events(event), again=again)}
         except (_NotFoundError, _ExistsError) as exc:
             raise ReplicaUnavailable(self.name, f"{exc}; is there such an engine?") from exc
 
     async def close(self) -> None:
-        """As `SessionReplica.close`."""
+        """See `SessionReplica.close`."""
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()

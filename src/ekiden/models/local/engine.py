@@ -237,7 +237,7 @@ def shared_engine(path: Path, settings: LocalSettings) -> Engine:
 
 
 def close_engines() -> None:
-    """Free every model of this process; the next request loads its model again."""
+    """Unload every local model of this process. The next request loads its model again."""
     with _engines_lock:
         engines = list(_engines.values())
         _engines.clear()

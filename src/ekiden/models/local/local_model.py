@@ -122,16 +122,17 @@ def _allowed(wanted: Any, names: list[str], label: str) -> list[str]:
 
 
 class LocalModel:
-    """`Model` over a GGUF file, computed on the CPU by llama.cpp in this process.
+    """A `Model` in a GGUF file, which llama.cpp runs on the CPU in this process.
 
-    The file is loaded by the first request, once for a process, and requests wait for each other.
-    Tool calls and structured answers obey a grammar, so that even a small model calls only tools
-    that exist, with arguments that fit their schema. What must be one of several tools is chosen
-    first, by its name alone; of a tool that wants nothing but a ``reason`` (a transfer), that is
-    all the model is asked, and the reason says how sure it is. The probabilities of all tools
-    stand in the call's ``provider_details``, under ``details`` and ``probabilities``.
+    The first request loads the file, once for the process. Requests run one after the other. A
+    grammar controls tool calls and structured answers, so that even a small model calls only
+    existing tools, with arguments that match their schema. If the model must call one of several
+    tools, it first chooses the name of the tool. For a tool with a ``reason`` as its only argument
+    (a transfer), the model chooses only the name, and the reason states the probability. The
+    probabilities of all tools are in the ``provider_details`` of the call, under ``details`` and
+    ``probabilities``.
 
-    ``EKIDEN_BLOCK_MODELS`` does not block it: it is on this machine and costs nothing.
+    ``EKIDEN_BLOCK_MODELS`` does not block local models, because they cost nothing.
     """
 
     def __init__(
@@ -147,12 +148,12 @@ class LocalModel:
 
     @property
     def label(self) -> str:
-        """How it is called in messages."""
+        """The name of the model in messages."""
         return f"local:{self.weights.name}"
 
     async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """See `Model.respond`. Raises `UserError` for a file that is no model, `ModelError` for a
-        conversation that is longer than the context, `ModelTimeout` after the time-out.
+        """See `Model.respond`. Raises `UserError` if the file is not a model, `ModelError` if the
+        conversation is longer than the context, and `ModelTimeout` after the timeout.
         """
         wish = wish_of(request, self.label)
         call = _Call(self, request, wish, await self._engine())
@@ -161,7 +162,8 @@ class LocalModel:
                 yield event
 
     async def prepare(self, request: ModelRequest) -> Usage:
-        """Load the model and evaluate what stays the same of `request`, ahead of its first use.
+        """Load the model, and evaluate the instructions and tools of `request` before its first
+        use.
 
         Later requests with the same instructions and tools then start at once.
         """

@@ -17,22 +17,26 @@ DEFAULT_CONTEXT = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSettings(Checked):
-    """How a local model is run; two models of one file that differ here are loaded twice."""
+    """Settings of a local model. A file that is used with two different settings is loaded
+    twice."""
 
     n_ctx: Annotated[int, Allowed(low=256)] = DEFAULT_CONTEXT
-    """The longest conversation with its answer, in tokens; more takes more memory."""
+    """The maximum length of a conversation with its answer, in tokens. A larger context needs more
+    memory."""
     threads: Count | None = None
-    """`None` takes one for every physical core that is free when the model is loaded."""
+    """The number of threads. `None`: one for every physical core that is idle when the model is
+    loaded."""
     max_waiting: Count = 32
-    """How many requests may wait for their turn; the next one is refused."""
+    """The maximum number of waiting requests. Further requests are refused."""
     max_tokens: Count = 1024
-    """The longest answer where the request does not say."""
+    """The maximum length of an answer, in tokens, if the request does not set it."""
     temperature: Annotated[float, Allowed(high=2)] = 0.2
-    """Where the request does not say."""
+    """The temperature, if the request does not set it."""
 
     @classmethod
     def from_environment(cls) -> LocalSettings:
-        """With ``EKIDEN_LOCAL_CTX`` and ``EKIDEN_LOCAL_THREADS`` where they are set."""
+        """The settings from ``EKIDEN_LOCAL_CTX`` and ``EKIDEN_LOCAL_THREADS``; the defaults for a
+        variable that is not set."""
         n_ctx, threads = _number("EKIDEN_LOCAL_CTX"), _number("EKIDEN_LOCAL_THREADS")
         return cls(n_ctx=DEFAULT_CONTEXT if n_ctx is None else n_ctx, threads=threads)
 
@@ -41,7 +45,8 @@ _default: LocalSettings | None = None
 
 
 def set_default_local_settings(settings: LocalSettings | None) -> None:
-    """Run the models that ``local:…`` names like this; `None` goes back to the environment's."""
+    """Use these settings for models named ``local:…``. `None` restores the settings from the
+    environment."""
     global _default
     _default = settings
 

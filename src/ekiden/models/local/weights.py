@@ -209,29 +209,32 @@ class Weights:
 
     name: str
     path: Path
-    """The GGUF file; of a package whose parts were not joined yet, the one it will become."""
+    """The GGUF file. For a package whose parts are not joined yet: the path of the joined file."""
     size: int
     package: WeightPackage | None = None
-    """What has to be joined before `path` is there."""
+    """The package whose parts must be joined to create `path`, if any."""
 
     def ready(self, progress: Progress | None = None) -> Path:
-        """The file, joined now if need be; blocks for that long. See `ready_file`."""
+        """The path of the file. If necessary, this call joins the parts first and blocks until this
+        is done. See `ready_file`."""
         if self.package is None:
             return self.path
         return ready_file(self.package, self.path.parent, progress=progress)
 
 
 def set_default_local_model(name: str | Path | None) -> None:
-    """Let ``local:`` and ``local:default`` mean this file or name; `None` forgets it.
+    """Set the model that ``local:`` and ``local:default`` mean: a file, or a name. `None` removes
+    the setting.
 
-    ``EKIDEN_LOCAL_MODEL`` goes before it. It is for the settings' ``local.model``.
+    ``EKIDEN_LOCAL_MODEL`` has precedence. Ekiden calls this with the setting ``local.model``.
     """
     global _default_model
     _default_model = None if name is None else str(name)
 
 
 def model_folders() -> list[Path]:
-    """Where GGUF files are looked for: ``EKIDEN_LOCAL_MODELS``, then ``~/.ekiden/models``."""
+    """The folders that are searched for GGUF files: ``EKIDEN_LOCAL_MODELS``, then
+    ``~/.ekiden/models``."""
     named = os.environ.get("EKIDEN_LOCAL_MODELS", "").strip()
     folders = [Path(named).expanduser()] if named else []
     try:
@@ -241,9 +244,10 @@ def model_folders() -> list[Path]:
 
 
 def found_weights() -> list[Weights]:
-    """Every model that ``local:name`` could mean: files first, largest first, then packages.
+    """All models that ``local:name`` can name: first files, the largest first, then packages.
 
-    A file that is no GGUF model is left out, and a package whose joined file is there is one.
+    Files that are not GGUF models are left out. A package whose joined file exists is listed as a
+    file.
     """
     files = {path.name: path for folder in reversed(model_folders()) for path in _ggufs(folder)}
     found = [
@@ -255,10 +259,10 @@ def found_weights() -> list[Weights]:
 
 
 def locate(name: str) -> Weights:
-    """The model that ``local:name`` means; nothing is loaded or joined yet.
+    """Find the model that ``local:name`` names, without loading or joining it.
 
-    Raises `UserError` for a file that is not there, a name that fits none or several, and, when
-    none is named, a machine that has none.
+    Raises `UserError` for a missing file, for a name that matches no model or several, and for an
+    empty name if this machine has no model.
     """
     name = name.strip()
     if name in ("", _DEFAULT):

@@ -75,7 +75,7 @@ async def _caller(seat: BusClient, numbers: Iterator[int]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """How much work a scenario is."""
+    """The amount of work in each benchmark scenario."""
 
     repeats: int = 7
     handoffs: int = 50
@@ -88,7 +88,8 @@ class Sizes:
 
     @classmethod
     def quick(cls) -> Sizes:
-        """Enough to see that everything works; the figures mean little."""
+        """A small amount of work, to check that everything works. The figures are not
+        meaningful."""
         return cls(
             repeats=2,
             handoffs=5,
@@ -107,7 +108,8 @@ async def bench(
     folder: Path,
     progress: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
-    """Run the scenarios; S4 and S5 write below `folder`. `progress` is told which one runs."""
+    """Run the scenarios, and return their figures. S4 and S5 write files below `folder`. `progress`
+    is called with a text before each scenario."""
     before = await round_trip_us(sizes.round_trips)
     figures = {}
     for number, name in enumerate(names, 1):

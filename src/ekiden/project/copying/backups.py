@@ -38,14 +38,14 @@ async def backup_store(
     tenants: Collection[str] | None = None,
     progress: Progress | None = None,
 ) -> BackupReport:
-    """Back up the store at `url` into a new file, while others work with it.
+    """Back up the store at `url` into a new file. Other processes may use the store meanwhile.
 
-    Of a SQLite store the file is a SQLite store, with those of other tenants in a folder beside it.
-    Of a PostgreSQL store it is a dump with all tenants, which `pg_dump` writes. The file gets its
-    name when it is whole and was checked; a backup that was killed leaves a folder whose name
-    begins with a dot and that of the file.
+    The backup of a SQLite store is a SQLite file, with the stores of other tenants in a folder
+    beside it. The backup of a PostgreSQL store is a dump of all tenants by `pg_dump`. The file gets
+    its final name when it is complete and checked. A killed backup leaves a folder whose name is a
+    dot followed by the name of the file.
 
-    `StoreNotEmpty`, `StoreUnfinished`, `NotCopyable`, `ToolMissing`, `StoreUnavailable`,
+    Raises `StoreNotEmpty`, `StoreUnfinished`, `NotCopyable`, `ToolMissing`, `StoreUnavailable` and
     `UserError`. For example::
 
         report = await backup_store("desk.db", Path("monday.db"))
@@ -65,10 +65,11 @@ async def restore_store(
     tenants: Collection[str] | None = None,
     progress: Progress | None = None,
 ) -> BackupReport:
-    """Restore a backup into a store that is empty, or not there yet; the file is not changed.
+    """Restore a backup into a store that is empty or does not exist. The backup file is not
+    changed.
 
-    A dump is restored by `pg_restore`, as a whole and in one transaction, where no store is yet.
-    Errors as `backup_store` says.
+    `pg_restore` restores a dump as a whole, in one transaction; the store must not exist yet.
+    Raises the same errors as `backup_store`.
     """
     if _is_dump(file):
         if file_at(url) is not None:

@@ -74,14 +74,14 @@ async def copy_store(
 ) -> CopyReport:
     """Copy everything from a SQLite store to PostgreSQL, and compare the two.
 
-    Each tenant's store is copied as it was at one moment, and the source is not changed. All
-    targets are marked as unfinished first; they cannot be used until everything is written,
-    compared row by row and the audit verified. After a kill, `resume` starts the copy again from
-    the same source and removes the old rows first, so that two moments are never mixed. With
-    `final` every source is read again at the end and must be unchanged.
+    The copy of each tenant's store is a snapshot, and the source is not changed. All targets are
+    first marked as unfinished. They cannot be used until everything is written, compared row by
+    row, and the audit is verified. If the copy was killed, `resume` removes the copied rows and
+    starts again from the same source, so that two snapshots are never mixed. With `final` every
+    source is read again at the end and must be unchanged.
 
-    `StoreNotEmpty`, `StoreUnfinished`, `CopyDiffers`, `SourceInUse`, `NotCopyable`,
-    `StoreUnavailable`, `UserError`. For example::
+    Raises `StoreNotEmpty`, `StoreUnfinished`, `CopyDiffers`, `SourceInUse`, `NotCopyable`,
+    `StoreUnavailable` and `UserError`. For example::
 
         report = await copy_store("desk.db", "postgresql://localhost/desk")
         print(report.rows, report.audit_ok)

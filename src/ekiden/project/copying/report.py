@@ -13,12 +13,12 @@ Phase: TypeAlias = Literal["copy", "compare", "audit"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyStep:
-    """How far a copy, a backup or a verification is."""
+    """The progress of a copy, a backup or a verification."""
 
     tenant: str
     phase: Phase
     done: int
-    """Rows, or sessions in the phase `audit`."""
+    """The number of finished rows; in the phase `audit`, of finished sessions."""
     total: int
 
 
@@ -28,21 +28,21 @@ Progress: TypeAlias = Callable[[CopyStep], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedTenant:
-    """The store of one tenant, which is in the target now."""
+    """The copied store of one tenant."""
 
     name: str
     counts: Mapping[str, int]
-    """Rows by table."""
+    """The number of rows by table."""
     digests: Mapping[str, str]
-    """Of all rows, by table: computed from what was read in the source, and the same when it was
-    read again in the target."""
+    """The digest of all rows, by table. It is equal in the source and in the target."""
     audit: Verification
-    """Of the target. The rows are the source's, so what is broken here was broken there."""
+    """The verification of the audit in the target. A broken record was already broken in the
+    source."""
     leases: int
-    """Sessions with a lease in the source when the copy began: their later work is not in the
-    copy."""
+    """The number of sessions that were running in the source at the start of the copy. Their later
+    work is not in the copy."""
     later: Mapping[str, int]
-    """Rows by table that the source has more, or fewer, than it had when the copy began."""
+    """How many rows each table of the source has gained or lost since the start of the copy."""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
@@ -58,7 +58,7 @@ class CopiedTenant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyReport:
-    """A copy that came to its end."""
+    """The result of a complete copy."""
 
     source: str
     target: str
@@ -67,12 +67,13 @@ class CopyReport:
 
     @property
     def rows(self) -> int:
-        """Of all tables and tenants."""
+        """The number of copied rows of all tables and tenants."""
         return sum(sum(tenant.counts.values()) for tenant in self.tenants)
 
     @property
     def audit_ok(self) -> bool:
-        """Whether the audit is unbroken: as it was in the source."""
+        """Whether the audit has no broken records. A record that is broken in the source is also
+        broken in the copy."""
         return all(tenant.audit.ok for tenant in self.tenants)
 
     def to_json(self) -> dict[str, Any]:
@@ -89,21 +90,21 @@ class CopyReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFindings:
-    """What was found in the store of one tenant."""
+    """The result of verifying the store of one tenant."""
 
     tenant: str
     url: str
     faults: Sequence[str]
-    """Damage, rows that belong to nothing, and rows that cannot be read."""
+    """Damage, orphaned rows, and unreadable rows; one text each."""
     audit: Verification
-    """Of every session: events without gaps in their numbers, hashes, the chain's head."""
+    """The verification of all sessions: event numbers, hashes, and the head of each chain."""
     checked: Sequence[str] = ()
-    """What was looked at, besides the audit."""
+    """A description of the other checked data, for people."""
     not_checked: Sequence[str] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether the verification found no errors."""
         return self.audit.ok and not self.faults
 
     def to_json(self) -> dict[str, Any]:
@@ -121,18 +122,18 @@ class StoreFindings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupReport:
-    """A backup, or a restore, that came to its end."""
+    """The result of a complete backup or restore."""
 
     source: str
     target: str
     tenants: Sequence[StoreFindings]
-    """What was found in the files of a backup, and in stores that were restored; nothing for a
-    dump, which is verified when it is restored."""
+    """The verification of each tenant's file or restored store. Empty for a new dump: a dump is
+    verified when it is restored."""
     seconds: float
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong: as it was in the source."""
+        """Whether the verification found no errors. Errors in the source are also in the copy."""
         return all(found.ok for found in self.tenants)
 
     def to_json(self) -> dict[str, Any]:

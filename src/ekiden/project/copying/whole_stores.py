@@ -161,7 +161,8 @@ def file_at(url: str) -> Path | None:
 async def store_info(
     url: str, *, tenants: Collection[str] | None = None
 ) -> Sequence[dict[str, Any]]:
-    """What each tenant's store is and holds; also of one that an unfinished copy left."""
+    """Facts about the store of each tenant, such as its format and its counts. Works for unfinished
+    copies too."""
     found = []
     for name in await tenants_at(url, tenants):
         async with snapshot_at(url, name) as source:
@@ -174,10 +175,10 @@ async def store_info(
 async def verify_store(
     url: str, *, tenants: Collection[str] | None = None, progress: Progress | None = None
 ) -> Sequence[StoreFindings]:
-    """Read everything there is, as it is at one moment, and tell what is wrong with it.
+    """Read a snapshot of the whole store, and report all errors in it.
 
-    Nothing is changed, so a store of an older format is `UserError`; `StoreUnfinished`,
-    `StoreEmpty`.
+    The store is not changed. Raises `UserError` for a store of an older format, because it would
+    have to be migrated. Also raises `StoreUnfinished` and `StoreEmpty`.
     """
     return [
         await verified(name, snapshot_at(url, name), progress)

@@ -97,10 +97,11 @@ def agent_names_check(
 ) -> Callable[[Settings], None]:
     """A `check` for ``set_setting(key, …)``: whether the agents that the setting names exist.
 
-    `agents` are those of a loaded team; `None` reads the files of the project in `root`, without
-    running any code. Every name is valid if there are no files, or if the setting `team` names a
-    team in Python. In the user's file, which also serves other projects, a name may be unknown here
-    as long as nothing here needs it. The check raises `SettingsInvalid`::
+    `agents` are the agents of a loaded team; `None` reads the agent files of the project in `root`,
+    without running any code. If there are no files, or if the setting `team` names a team in
+    Python, every name is valid. The user's file also applies to other projects: an agent that it
+    names may be missing here, unless a setting of this project needs it. The check raises
+    `SettingsInvalid`::
 
         set_setting(key, value, check=agent_names_check(key))
     """
@@ -120,7 +121,7 @@ def agent_names_check(
 
 
 def check_default_agent(loaded: LoadedSettings, agents: Mapping[str, Scope]) -> None:
-    """`SettingsInvalid`, with file and line, if a required default agent does not exist."""
+    """Raises `SettingsInvalid`, with file and line, if a required default agent does not exist."""
     fault = _fault(loaded.settings, agents) if _is_needed(loaded.settings) else None
     if fault is not None:
         origin = loaded.origin(DEFAULT_AGENT)

@@ -44,16 +44,16 @@ _Judge: TypeAlias = Callable[[str, str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What was done to a file."""
+    """The change of a setting in a file."""
 
     name: str
-    """Of the setting."""
+    """The name of the setting."""
     path: Path
-    """Of the file."""
+    """The path of the settings file."""
     is_changed: bool
-    """Whether the file is another one now."""
+    """Whether the content of the file has changed."""
     value: Any = None
-    """That was set."""
+    """The new value."""
 
 
 def set_setting(
@@ -69,10 +69,10 @@ def set_setting(
 
     Text is read as on the command line: ``true``, ``80``, ``null``, JSON for lists and objects, and
     ``rule`` as well as ``"rule"``. The change is atomic and on disk when this returns; concurrent
-    writers take turns. `check` gets the resulting settings, and raises its objections. An unknown
-    name raises `UnknownSetting`. An invalid value, a contradiction or a faulty file raises
-    `SettingsInvalid`. A file that cannot be written raises `SettingsNotWritten`. Then nothing
-    changes::
+    writers take turns. `check` gets the resulting settings, and raises an exception to refuse them.
+    An unknown name raises `UnknownSetting`. An invalid value, a contradiction or a faulty file
+    raises `SettingsInvalid`. A file that cannot be written raises `SettingsNotWritten`. Then
+    nothing changes::
 
         set_setting("agents.routing.strategy", "rule")
     """
@@ -105,8 +105,8 @@ def unset_setting(
 ) -> Change:
     """Remove `key`, a setting or a whole group, from the project's or the user's file.
 
-    Comments stay. An unknown name can be removed if the file has it, and is `UnknownSetting`
-    otherwise. See `set_setting` for the rest.
+    Comments are kept. An unknown name can be removed if it is in the file; otherwise it raises
+    `UnknownSetting`. The other errors are those of `set_setting`.
     """
     files = settings_files(root, home)
     path = _file(files, where)

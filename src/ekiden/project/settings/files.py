@@ -45,17 +45,17 @@ _OTHER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsProblem:
-    """A fault that a person should mend."""
+    """An error in the settings."""
 
     where: str | None = None
     """A file, an environment variable, or ``the call``; `None` for a new value."""
     line: int | None = None
-    """In the file; 1 is the first."""
+    """The line in the file; 1 is the first line."""
     column: int | None = None
-    """In characters; 1 is the first."""
+    """The column in the line, in characters; 1 is the first."""
     code: ProblemCode
     message: str
-    """What is wrong, and what to write instead."""
+    """The error, and a suggestion for the correct text."""
 
     def __str__(self) -> str:
         if self.where is None:

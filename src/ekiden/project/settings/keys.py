@@ -145,15 +145,15 @@ _MAX_TEXT = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Something that can be set."""
+    """The definition of a setting."""
 
     name: str
-    """Dotted, as it is nested in the file."""
+    """The dotted name; each dot is a level of nesting in the file."""
     kind: Kind
     env: str
-    """The environment variable that sets it too."""
+    """The environment variable that also sets this value."""
     owner: type
-    """The class that has it as a field."""
+    """The class that has the setting as a field."""
     risk: str | None = None
     """The effect of a value other than the default, if it needs a trusted project folder."""
 
@@ -164,12 +164,12 @@ class Setting:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """Where `Settings` has it."""
+        """The path of attribute names in `Settings`."""
         return tuple("mcp_servers" if part == SERVERS else part for part in self.name.split("."))
 
     @property
     def meaning(self) -> str:
-        """Its description, as at the field."""
+        """The description of the setting: the docstring of its field."""
         from ekiden.core.documents import field_texts
 
         text = field_texts(self.owner)[self.attributes[-1]]

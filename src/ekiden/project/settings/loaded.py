@@ -21,7 +21,7 @@ OriginKind: TypeAlias = Literal["default", "user", "project", "environment", "ca
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingOrigin(Value):
-    """Where a value comes from."""
+    """The source of a setting's value."""
 
     kind: OriginKind
     where: str | None = None
@@ -53,10 +53,11 @@ class LoadedSettings:
 
     settings: Settings
     origins: Mapping[str, SettingOrigin]
-    """Of the settings that are set."""
+    """The source of each setting that is not at its default."""
 
     def origin(self, key: str) -> SettingOrigin:
-        """The source of the value of `key`; `UnknownSetting` if it is not a single setting."""
+        """The source of the value of `key`. Raises `UnknownSetting` if `key` is not a single
+        setting."""
         place = place_of(key)
         if isinstance(place, Group):
             raise UnknownSetting(key, near=None, known=[each.name for each in place.settings()])
@@ -65,7 +66,7 @@ class LoadedSettings:
     def value(self, key: str) -> Any:
         """The value of `key` as JSON; for a group, an object of its settings.
 
-        `UnknownSetting` for an unknown name, or an unknown MCP server.
+        Raises `UnknownSetting` for an unknown name or an unknown MCP server.
         """
         place = place_of(key)
         if isinstance(place, ServerEntry):
@@ -88,9 +89,10 @@ class LoadedSettings:
 
 
 def value_among(values: Mapping[str, Any], key: str) -> Any:
-    """The value of `key` among the `values` of all settings; of a group, an object of all in it.
+    """The value of `key` in `values`, the values of all settings; for a group, an object with its
+    settings.
 
-    `UnknownSetting` if nothing is called so.
+    Raises `UnknownSetting` for an unknown name.
     """
     name = key if key in values or _group(values, key) else place_of(key).name
     if name in values:
@@ -161,12 +163,12 @@ _PAIR = re.compile(r"(?P<name>-{0,2}[\w.-]+)(?P<mark>=|:\s+)\S.*", re.DOTALL)
 
 
 def redacted(name: str, value: Any) -> Any:
-    """The value of the setting `name`, as JSON has it, for a screen or a log.
+    """The value of the setting `name`, as JSON without secrets, for a screen or a log.
 
-    Hidden are passwords and parameters of addresses, and words that look like the tokens of
-    well-known services; of MCP servers all values in `env` and `headers`, arguments that look like
-    secrets (``--token=…``, ``API_KEY=…``) or give headers or variables, and what else has a name
-    that tells.
+    It masks passwords and parameters in addresses, and words that look like the tokens of
+    well-known services. In MCP servers it masks all values in `env` and `headers`, arguments that
+    look like secrets (``--token=…``, ``API_KEY=…``) or that set headers or variables, and all other
+    values whose name suggests a secret.
     """
     if name == SERVERS and isinstance(value, Mapping):
         return {server: _server(each) for server, each in value.items()}
@@ -252,8 +254,8 @@ SCHEMA_KEY = "$schema"
 def settings_schema() -> dict[str, Any]:
     """JSON Schema 2020-12 for a settings file; a new copy each time.
 
-    It follows from the table that the reader uses. Keys in camelCase, which the reader takes too,
-    are not in it.
+    It is made from the table that the reader uses. The reader also accepts keys in camelCase; they
+    are not in the schema.
     """
     found = _schema(ROOT)
     found["properties"] = {SCHEMA_KEY: {"type": "string"}, **found["properties"]}

@@ -175,7 +175,7 @@ class Settings(Checked):
     app: Annotated[str, Allowed(what="a name")] = "ekiden"
     """The app's name: memory and state are separate for each app."""
     user: Annotated[str | None, Allowed(what="a user's id")] = None
-    """The user of commands; null is no user, and no memory."""
+    """The user of commands. null: no user, and so no memory of a user."""
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The price of a million tokens of a model; other models use the price list."""
     agents: AgentsSettings = field(default_factory=AgentsSettings)

@@ -203,17 +203,18 @@ _DEMO_TOOL = "ekiden.project.demo:lookup_order"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Risk:
-    """A line that needs trust."""
+    """A line of a settings or agent file that takes effect only in a trusted folder."""
 
     path: Path
-    """Of the file, below the project's folder where it is in there."""
+    """The path of the file; relative to the project folder if the file is inside it."""
     line: int
     key: str
     """``mcpServers.files.command``, or the key in an agent file."""
     value: str
-    """On one line, safe for a terminal; tokens of well-known services are masked."""
+    """The value on one line, safe to print to a terminal; tokens of well-known services are
+    masked."""
     effect: str
-    """What it does: "starts this program"."""
+    """The effect of the line, such as "starts this program"."""
 
     def __str__(self) -> str:
         place = f"{printable(str(self.path))}:{self.line}"

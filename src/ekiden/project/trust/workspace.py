@@ -58,9 +58,10 @@ class TrustedFolder:
 
 
 class TrustedFolders:
-    """The user's list, ``~/.ekiden/trusted.json``; a folder is known by its real path.
+    """The user's list of trusted folders, ``~/.ekiden/trusted.json``. A folder is identified by its
+    real path.
 
-    A file that cannot be understood trusts nothing, and is replaced by the next yes.
+    If the file is unreadable, no folder is trusted, and the next `add` replaces the file.
     """
 
     def __init__(self, home: Path | None = None) -> None:
@@ -72,7 +73,8 @@ class TrustedFolders:
         return content in self._read().get(os.path.realpath(folder), {})
 
     def add(self, folder: Path, content: str) -> None:
-        """Trust the folder with this content; `TrustNotStored` if that cannot be written."""
+        """Trust the folder with this content. Raises `TrustNotStored` if the list cannot be
+        written."""
 
         def added(folders: _Folders) -> None:
             known = folders.pop(os.path.realpath(folder), {})
@@ -83,7 +85,7 @@ class TrustedFolders:
         self._change(added)
 
     def remove(self, folder: Path) -> bool:
-        """Whether the folder was trusted, whatever its content; it is no more."""
+        """Stop trusting the folder, with any content. Returns whether it was trusted."""
         name = os.path.realpath(folder)
         if name not in self._read():
             return False
@@ -152,13 +154,14 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace:
-    """A project's folder, and what in it needs trust."""
+    """A project folder, and the lines in its files that need trust."""
 
     root: Path
     risks: tuple[Risk, ...] = ()
-    """Those that hold for what is to be done; without any, no trust is needed."""
+    """The lines that apply to the current command. If there are none, no trust is needed."""
     files: tuple[Path, ...] = ()
-    """Settings, agent files, and the files that they name; none if there are no risks."""
+    """The settings file, the agent files, and the files that they name; empty if there are no
+    risks."""
     content: str = ""
     """A hash of these files."""
     home: Path | None = None
@@ -169,7 +172,8 @@ class Workspace:
         return not self.risks or TrustedFolders(self.home).has(self.root, self.content)
 
     def lines(self) -> tuple[Risk, ...]:
-        """All that a yes is for: what options and variables of one command override, too."""
+        """All lines that the user's approval covers, including lines that options or environment
+        variables of one command override."""
         found = list(self.risks)
         with suppress(SettingsInvalid):
             loaded = load_settings(self.root, environ={}, home=self.home)
@@ -180,7 +184,7 @@ class Workspace:
         return _in_order(dict.fromkeys(found))
 
     def trust(self) -> None:
-        """Remember that the user trusts the folder with this content; `TrustNotStored`."""
+        """Store that the user trusts the folder with this content. Raises `TrustNotStored`."""
         if self.risks:
             TrustedFolders(self.home).add(self.root, self.content)
 
@@ -193,11 +197,11 @@ def inspect_workspace(
     team: str | None = None,
     home: Path | None = None,
 ) -> Workspace:
-    """What in the folder `root` needs trust; nothing of it is run.
+    """Find the lines in the folder `root` that need trust, without running any of its code.
 
-    `loaded` are its settings, by default from its files; `files` are its agent files, if already
-    read. With `team`, neither the setting of this name nor the agent files are used. A project in
-    the home folder is the user's own. Raises what `load_settings` raises.
+    `loaded` are its settings, by default from its files; `files` are its agent files, if they were
+    already read. With `team`, neither the setting `team` nor the agent files are used. A project in
+    the home folder belongs to the user and needs no trust. Raises the errors of `load_settings`.
     """
     places = settings_files(root, home)
     loaded = load_settings(root, environ={}, home=home) if loaded is None else loaded
@@ -236,7 +240,8 @@ def _is_home(root: Path, files: SettingsFiles) -> bool:
 
 @contextmanager
 def keeping_trust(root: Path | None = None) -> Iterator[None]:
-    """Let a folder that needs no trust, or is trusted, stay so while a person changes a setting."""
+    """Keep the folder trusted while a person changes a setting in the ``with`` block. A folder that
+    was not trusted before stays untrusted."""
     root = Path.cwd() if root is None else root
     before = was_trusted(root) is not None and acting_agent() is None
     yield
@@ -246,7 +251,7 @@ def keeping_trust(root: Path | None = None) -> Iterator[None]:
 
 
 def was_trusted(root: Path) -> Workspace | None:
-    """The folder as it is now, if it needs no trust or is trusted."""
+    """The current workspace, if it is trusted or needs no trust; otherwise `None`."""
     with suppress(EkidenError):
         found = inspect_workspace(root.absolute())
         return found if found.is_trusted else None
@@ -254,9 +259,9 @@ def was_trusted(root: Path) -> Workspace | None:
 
 
 def trust_written(root: Path, written: Collection[Path], *, before: Workspace | None) -> bool:
-    """Trust the folder if all that counts in it was just `written`, or was trusted `before`.
+    """Trust the folder if each of its files was just `written`, or was trusted `before`.
 
-    Gives whether it is trusted now; what an agent writes is not.
+    Returns whether it is trusted now. Files that an agent wrote are not trusted.
     """
     try:
         found = inspect_workspace(root)
