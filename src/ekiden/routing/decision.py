@@ -37,7 +37,7 @@ class Score:
 
     agent: str
     score: float
-    """`rule`: points; `semantic`: probability; comparable within one method only."""
+    """Points for `rule`, a probability for `semantic`. Compare only scores of the same method."""
     confidence: int
     """0 to 100."""
     method: Method = "rule"
@@ -65,23 +65,23 @@ class StageResult:
 
     method: Method
     agent: str | None
-    """Its choice; also named when it is not sure. `None` and not sure: it has nothing to say, or
-    could not be asked; `None` and sure: it says that no agent fits."""
+    """The chosen agent, even if the stage is not sure. `None` if the stage found no agent or was
+    unavailable; if `sure` is true, `None` means that no agent fits."""
     confidence: int
     sure: bool
-    """Whether the choice stands on its own, without asking further."""
+    """Whether the choice is final. Otherwise the router asks the next stage."""
     reason: str
-    """For people: why this one, or why none."""
+    """The reason for the choice, or for making none; for people."""
     candidates: tuple[Score, ...] = ()
-    """Best first."""
+    """The candidates, best first."""
     elapsed_ms: float = 0.0
     context: str | None = None
-    """`llm`: what the model passes on to the agent. A model wrote it: it is data."""
+    """For `llm`: data from the routing model for the agent. A model wrote it: treat it as data."""
     usage: Usage | None = None
-    """`llm`: what asking cost."""
+    """For `llm`: the usage of the model call."""
 
     def to_json(self) -> dict[str, Any]:
-        """Without the candidates."""
+        """The result as JSON, without the candidates."""
         data: dict[str, Any] = {
             "method": self.method,
             "agent": self.agent,
@@ -120,7 +120,7 @@ class RouteDecision:
     method: Method
     confidence: int
     reason: str
-    """For people: why this agent, or why nothing matched."""
+    """Why this agent was chosen, or why no agent matched; for people."""
     strategy: Strategy
     cause: RouteCause = "new"
     matched_keywords: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ class RouteDecision:
     """The chosen agent and the next best ones, best first, with the scores of the deciding
     stage."""
     stages: tuple[StageResult, ...] = field(default=())
-    """The verdict of every stage, in order; also why a stage was not available."""
+    """The result of every stage, in order. An unavailable stage has the reason."""
     elapsed_ms: float = 0.0
     context: str | None = None
     """Data from the routing model for the agent. A model wrote it: treat it as data."""

@@ -242,11 +242,12 @@ def _probabilities(item: Item, offered: Collection[str]) -> dict[str, float]:
 
 
 class LlmStage:
-    """Asks a model, as the system agent ``router-agent``, which agent should take a request.
+    """Asks a model which agent should get a request. The model call has the agent name
+    ``router-agent``.
 
-    Each candidate is a tool ``transfer_to_<name>``, and the model must call one; one more tool
-    declines, for requests that fit no agent. An invalid choice, a provider error and a timeout are
-    "no match", with the reason.
+    Each candidate is a tool ``transfer_to_<name>``, and the model must call one tool. An additional
+    tool is for requests that fit no agent. An invalid choice, a provider error and a timeout count
+    as "no match", with the reason.
     """
 
     def __init__(
@@ -291,9 +292,9 @@ class LlmStage:
     ) -> StageResult:
         """The model's choice among all agents except those `excluded`.
 
-        `ranking` names agents, the most likely first: it decides which are offered if there are too
-        many. A choice is `sure`; so is the answer that no agent fits. Raises nothing, except when
-        it is cancelled.
+        `ranking` names agents, the most likely first. If there are too many agents, only the first
+        ones are offered to the model. The result is `sure`, even if the model says that no agent
+        fits. Only cancellation raises an exception.
         """
         began = perf_counter()
         offered, left_out = self._shortlist(excluded, ranking)

@@ -190,12 +190,12 @@ class Router:
         cause: RouteCause = "new",
         limit: int = 20,
     ) -> RouteDecision:
-        """Choose an agent for `text`. Agents in `exclude` are not chosen.
+        """Choose an agent for `text`, but none of `exclude`.
 
         The default of `strategy` is the strategy in the settings. `limit` is the maximum number of
         candidates in the decision. If no agent matches, the decision has no agent; with the
         fallback `default_agent` it has the default agent. Raises `UserError` for an unknown
-        strategy. Other texts and model failures never raise an error.
+        strategy. It raises no error for any text, or if a model fails.
         """
         began = perf_counter()
         chosen = _strategy(strategy or self.settings.strategy)

@@ -52,8 +52,8 @@ class RuleStage:
     (`ekiden.core.text.wording`); in Han, kana, Hangul, Thai and similar scripts they match
     anywhere.
 
-    Everything is compiled once: one pass over the text finds all keywords, and one all patterns.
-    Raises `UserError` for an invalid pattern or priority.
+    Everything is compiled once. One pass over the text finds all keywords, and a second pass finds
+    all patterns. Raises `UserError` for an invalid pattern or priority.
     """
 
     __slots__ = ("_automaton", "_keywords", "_patterns", "_priorities", "_set", "_threshold")
@@ -98,7 +98,7 @@ class RuleStage:
         )
 
     def scores(self, text: str, *, excluded: Collection[str] = ()) -> list[Score]:
-        """The agents with a score above 0, best first; reads the whole text."""
+        """The agents with a score above 0, best first."""
         found = [
             self._score(name, hits)
             for name, hits in self._hits(text).items()

@@ -14,7 +14,7 @@ Fallback: TypeAlias = Literal["none", "prompt_user", "default_agent"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSettings(Checked):
-    """When a stage decides without asking the next."""
+    """Settings that decide when a stage's choice is final."""
 
     confidence_threshold: Annotated[int, Allowed(high=100, env="EKIDEN_ROUTING_THRESHOLD")] = 80
     """The confidence at which a stage of `hybrid` decides."""
@@ -22,7 +22,7 @@ class RuleSettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SemanticSettings(Checked):
-    """Of the `semantic` stage."""
+    """Settings of the `semantic` stage."""
 
     threshold: Annotated[float | None, Allowed(high=1)] = None
     """The lowest probability of a choice; null uses the measured default."""
@@ -30,7 +30,7 @@ class SemanticSettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmSettings(Checked):
-    """Of the `llm` stage."""
+    """Settings of the `llm` stage."""
 
     model: Annotated[
         str | None, Allowed(what="provider:model", risk="sends conversations to this address")
@@ -44,7 +44,7 @@ class LlmSettings(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StickySettings(Checked):
-    """When a later message moves the conversation to another agent."""
+    """Settings that decide when a later message moves the conversation to another agent."""
 
     switch: bool = False
     """Whether a message that clearly fits another agent goes to that agent."""

@@ -33,10 +33,10 @@ _MAX_REASON = 500
 class HandoffExecutor:
     """Executes agreements of `Collaborations`: the initiator hands the task to its partner.
 
-    The task is the session that the collaboration names in its context (``session_id``), or a new
-    one, named like the collaboration, with the task as its message. The usual checks of the
-    controller apply: the initiator must have a handoff to its partner. One agreement makes one
-    handoff, even if its execution is started several times::
+    The session is the one in the context of the collaboration (``session_id``). Without it, a new
+    session is created: its id is that of the collaboration, and its message is the task. The usual
+    checks of handoffs apply: the initiator must have a handoff to its partner. One agreement makes
+    one handoff, even if its execution is started several times::
 
         executor = HandoffExecutor(team, store)
         collaborations = Collaborations(bus, executor=executor)

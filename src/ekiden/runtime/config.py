@@ -127,9 +127,9 @@ class RunConfig:
     """
 
     model: ModelName | Model | None = None
-    """Replaces the agents' own models."""
+    """A model to use instead of the agents' own models."""
     model_settings: ModelSettings | None = None
-    """Overrides the agents' own settings."""
+    """Settings that override the agents' own settings."""
     model_timeout_s: Seconds = 120.0
     """The timeout of one model call."""
     tool_timeout_s: Seconds | None = None
@@ -253,7 +253,7 @@ def memory_for(
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class RunOptions:
-    """Options of a run that a store does not keep."""
+    """Options of a run that are not stored."""
 
     root: Agent[Any] | Team
     config: RunConfig
@@ -261,38 +261,40 @@ class RunOptions:
     hooks: RunHooks[Any] | None = None
     live: bool = False
     left_as: SessionStatus = "idle"
-    """The session's status when the run is cancelled: `ready` if another process should
-    continue."""
+    """The status that the session gets when the run is cancelled: `ready` if another process should
+    continue it."""
 
     drives: bool = True
-    """Whether this process also runs the sessions of queried agents; else others do."""
-    serves: Container[str] | None = None
-    """The agents that may run here; a session of another agent is left for others. `None`: all of
+    """Whether this process also runs the sessions of queried agents. Otherwise other processes run
     them."""
+    serves: Container[str] | None = None
+    """The agents that may run in this process. Other processes run the sessions of all other
+    agents. `None`: all agents."""
     is_reachable: bool = True
     """Whether other processes can see the session, and interact with it while it runs."""
     is_watched: bool = True
     """Whether the run has observers before it ends."""
     show: Callable[[Event | ModelDelta], None] | None = None
-    """Receives the events here: the observer of the run that asked this one, at any depth."""
+    """A function that gets the events: the observer of the run that asked this one, at any
+    depth."""
     to: str | None = None
     """The recipient of a new message: an agent's name, or `AUTO`; `None`: the agent that has the
     session."""
     route_options: Mapping[str, Any] | None = None
     """Router options of this one message."""
     variables: Mapping[str, Any] | None = None
-    """Set in the session together with a new message."""
+    """Variables to set in the session together with a new message."""
     keeps_limits: bool = True
-    """Whether the run's stored limits apply; otherwise only those of `config`."""
+    """Whether the stored limits of the run apply. Otherwise only the limits in `config` apply."""
     is_polite: bool = False
-    """Whether a message waits, or is refused with `SessionBusy`, while the session has unclaimed
-    work; else that work is interrupted, like waits for people."""
+    """Whether a new message waits, or raises `SessionBusy`, while the session has unclaimed work.
+    Otherwise the message interrupts this work."""
     along: Callable[[int], DocumentWrite] | None = None
-    """What is stored together with the message, made from the number of its run: if that is
-    refused, so is the message."""
+    """A function that returns a document to store together with the message; its argument is the
+    number of the run. If the document is refused, the message is refused too."""
     handed_over: Callable[[str, int], None] | None = None
-    """Called with the id of a handoff that a program requested and the number of its run, when it
-    is executed here."""
+    """A function that is called when a handoff that a program requested is executed in this
+    process. It gets the id of the handoff and the number of its run."""
 
     @property
     def team(self) -> Team:
@@ -302,7 +304,7 @@ class RunOptions:
         return self.root
 
     def check_addressee(self) -> None:
-        """`UnknownAgent` or `UserError` if `to` names no agent."""
+        """Raises `UnknownAgent` or `UserError` if `to` names no agent."""
         if self.to == AUTO:
             if self.team.router is None:
                 raise UserError(

@@ -138,7 +138,7 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def chain(self) -> list[str]:
-        """The agents that had the run, starting with ``user``."""
+        """The agents that had the conversation in this run, starting with ``user``."""
         return list(self._run.cursor.handoffs.chain)
 
     @property

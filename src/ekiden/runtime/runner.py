@@ -111,7 +111,8 @@ class AgentRunner:
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
     ) -> RunResultStreaming[TContext, TOutput]:
-        """`resume`, streamed; the run executes while the stream is read."""
+        """The same as `resume`, with a stream of events. The run makes progress while you read the
+        stream."""
         _check_session(session)
         options = _options(team, run_config, max_turns, context, hooks)
         options.live = True

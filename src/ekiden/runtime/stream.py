@@ -146,7 +146,7 @@ class RawResponsesStreamEvent:
 
 @dataclass(frozen=True, slots=True)
 class RunItemStreamEvent:
-    """Something was said, called or returned, and is stored."""
+    """A new item of the conversation, after it was stored."""
 
     name: str
     item: RunItem
@@ -246,14 +246,14 @@ class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
 
     @property
     def result(self) -> RunResult[TContext, TOutput]:
-        """The result; `UserError` before the stream was read to its end."""
+        """The result of the run. Raises `UserError` before the stream has ended."""
         if self._run is None:
             raise UserError("the run is not over yet: read its stream to the end first")
         return RunResult(self._run)
 
     @property
     def final_output(self) -> TOutput | None:
-        """The answer, or `None` while there is none."""
+        """The answer; `None` if there is no answer yet."""
         return self.result.final_output if self.is_complete else None
 
     @property

@@ -149,7 +149,8 @@ def is_transfer(event: Event) -> bool:
 
 
 def said(events: Sequence[Event]) -> Iterable[Event]:
-    """The events with items that were not undone, without what guardrails blocked."""
+    """The events with conversation items, without undone events and without content that guardrails
+    blocked."""
     return _shown(_not_undone(events), after=0, stay=None, anew=False)
 
 
@@ -197,10 +198,10 @@ def conversation(events: Sequence[Event]) -> list[Item]:
 def visible_items(
     events: Sequence[Event], *, base: Sequence[Item] = (), after: int = 0, anew: bool = False
 ) -> list[Item]:
-    """What the active agent sees: `base`, then the items after event number `after`.
+    """The items that the active agent sees: `base`, then the items after event number `after`.
 
-    With `anew` it is for a run that is about to start: blocked content of earlier stays is left
-    out.
+    With `anew` the result is for a run that is about to start: content that guardrails blocked
+    earlier is left out.
     """
     items = list(base)
     for event in visible_events(events, after=after, anew=anew):
@@ -211,7 +212,7 @@ def visible_items(
 def visible_events(
     events: Sequence[Event], *, after: int = 0, anew: bool = False
 ) -> Iterable[Event]:
-    """The events behind what the active agent sees, with the visible items."""
+    """The events of the items that the active agent sees. Each event has only its visible items."""
     events = _not_undone(events)
     stay = None if anew else _stay(events)
     return _shown(events, after=after, stay=stay, anew=anew)
@@ -226,16 +227,15 @@ def _stay(events: Sequence[Event]) -> int:
 
 
 def history_length(events: Sequence[Event], *, base: Sequence[Item], after: int, first: int) -> int:
-    """How many of `visible_items` precede the run whose first event is number `first`.
+    """The number of `visible_items` before the run whose first event has the number `first`.
 
-    The run's input counts as preceding it, and so does what a filter made of earlier items
-    (`base`).
+    The input of the run counts, and so do the items that a filter returned (`base`).
     """
     return len(base) + sum(len(event.items) for event in said(events) if after < event.seq <= first)
 
 
 def open_calls(events: Sequence[Event]) -> list[Item]:
-    """Unanswered calls, in order."""
+    """The tool calls without an output, in order."""
     calls: dict[str, Item] = {}
     for item in conversation(events):
         kind = item.get("type")
@@ -247,9 +247,9 @@ def open_calls(events: Sequence[Event]) -> list[Item]:
 
 
 def chain_of(events: Sequence[Event]) -> list[Mapping[str, Any]]:
-    """The handoffs in order, each with its current state: id, from, to, reason, status, time.
+    """The handoffs in order; each with id, source, target, reason, current status and time.
 
-    A handoff that a rewind undid is `rolled_back`, and `rewound`.
+    If a rewind undid a handoff, its status is `rolled_back`, and `rewound` is true.
     """
     rows: dict[str, dict[str, Any]] = {}
     ranges = rewound(events)
@@ -286,17 +286,18 @@ class SessionInfo:
     session_id: str
     user_id: str | None
     agent: str
-    """The agent that has it."""
+    """The active agent of the session."""
     title: str | None
     created_at: float
     updated_at: float
     agent_chain: tuple[str, ...]
-    """All agents that had it, starting with ``user``, without rolled-back transfers."""
+    """All agents that had the conversation, starting with ``user``. Targets of rolled-back handoffs
+    are left out."""
     handoff_count: int
-    """Handoffs that were not rolled back."""
+    """The number of handoffs that were not rolled back."""
     total_tokens: int
-    """The tokens of its model calls, including its router and rolled-back work; without those
-    before a fork."""
+    """The tokens of all model calls of the session, including routing and rolled-back work. Model
+    calls before a fork do not count."""
 
     @property
     def metadata(self) -> dict[str, Any]:

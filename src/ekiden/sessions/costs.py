@@ -66,7 +66,7 @@ class CostReport:
 
     by: tuple[CostKey, ...]
     lines: Sequence[CostLine]
-    """Most expensive first."""
+    """The groups, most expensive first."""
     total: CostLine
     unpriced_models: Sequence[str]
     """Models with an unknown price: their calls are counted, but not in the cost."""

@@ -76,7 +76,7 @@ class Progress:
 
     @staticmethod
     def shape() -> dict[str, Any]:
-        """By key: the types of an imported one's fields."""
+        """The types of the fields in an imported document, by key."""
         from ekiden.core.conversation.shapes import Count
 
         return dict.fromkeys(("r", "t", "f", "c", "m", "e"), Count)

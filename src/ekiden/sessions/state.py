@@ -63,7 +63,7 @@ class SessionState(Value):
 
     session_id: str
     seq: int
-    """The state is the state after the event with this number."""
+    """The number of an event: this object is the state after that event."""
     version: int
     """The number of the last event that changed `variables`; 0 if there was none."""
     current_task: str | None
@@ -100,8 +100,8 @@ def state_at(
 ) -> SessionState:
     """The state of the session with these events after number `seq`.
 
-    Undone events do not count, except for `version` and `last_action`. `now` are its current
-    variables: without events about them, they never changed. For example::
+    Undone events do not count, except for `version` and `last_action`. `now` are the current
+    variables of the session; they are the result if no event has changed a variable. For example::
 
         print(state_at(await session.events(), 7).task_status)
     """
@@ -137,7 +137,8 @@ def state_at(
 def variables_at(
     events: Iterable[Event], seq: int, *, now: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The session's variables after event number `seq`, as a copy; `now` as for `state_at`."""
+    """A copy of the session's variables after event number `seq`; `now` is the same as for
+    `state_at`."""
     values: dict[str, Any] | None = None
     for event in events:
         told = told_state(event)

@@ -35,21 +35,21 @@ _HEAD, _COUNT = "hd", "hn"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainHead:
-    """The end of a session's chain, as in its row."""
+    """The last hash and the length of a session's chain, as stored in its row."""
 
     hash: str
     count: int
-    """How many events the chain has."""
+    """The number of events in the chain."""
 
 
 @dataclass(slots=True)
 class AuditChain:
-    """The audit chain of a session that is being written: a component of its cursor."""
+    """The audit chain of a session that is being written; a part of its cursor."""
 
     head: str = GENESIS
-    """The hash of the session's last audited event, without deferred ones."""
+    """The hash of the session's last audited event; deferred hashes do not count."""
     count: int = 0
-    """How many audited events the session has."""
+    """The number of audited events of the session."""
     is_deferred: bool = False
     """Whether hashes were deferred."""
 
@@ -83,8 +83,8 @@ class AuditChain:
         self.count += 1
 
     def defer(self, event: Event) -> None:
-        """As `add`, but the hash is computed by `seal`, or by a store in memory before the event is
-        read."""
+        """The same as `add`, but the hash is computed later: by `seal`, or by a store in memory
+        before the event is read."""
         if event.details is None:
             event.details = {}
         event.details[HASH] = _LATER
@@ -98,7 +98,7 @@ class AuditChain:
 
     @staticmethod
     def shape() -> dict[str, Any]:
-        """By key: the types of an imported one's fields."""
+        """The types of the fields in an imported document, by key."""
         from ekiden.core.conversation.shapes import Count
 
         return {_HEAD: str, _COUNT: Count}
@@ -143,9 +143,9 @@ _FOR_URLS = bytes.maketrans(b"+/", b"-_")
 
 
 def head_of(row: SessionRow) -> ChainHead | None:
-    """The head of the session's chain; `None` if it has none, or an invalid one.
+    """The head of the session's chain; `None` if the session has no valid chain.
 
-    The audit reads only the chain from the runtime's cursor.
+    The chain is the only part of the runtime's cursor that the audit reads.
     """
     cursor: object = row.cursor
     if not isinstance(cursor, dict):
@@ -159,9 +159,9 @@ def head_of(row: SessionRow) -> ChainHead | None:
 def chained(
     events: Iterable[Event], after: AuditChain | None = None
 ) -> tuple[list[Event], AuditChain]:
-    """The events, with audited ones linked to the chain again, and the extended chain.
+    """Copies of the events, with audited events linked to the chain anew, and the extended chain.
 
-    For writing events under another session than they were recorded in.
+    Use it to copy events to another session.
     """
     linked, chain = [], AuditChain() if after is None else after.copy()
     for event in events:

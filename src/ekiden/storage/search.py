@@ -44,9 +44,9 @@ class SearchEntry:
     key: str
     text: str
     body: Any = None
-    """Its JSON."""
+    """The JSON of the entry."""
     vector: Sequence[float] | None = None
-    """Its embedding; of length 1."""
+    """The embedding of the text; its Euclidean length is 1."""
     model: str = ""
     """The embedder of the vector: vectors of two embedders are never compared."""
     updated_at_us: int = 0

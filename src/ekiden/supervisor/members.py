@@ -26,7 +26,7 @@ def member_of(agent: Agent[Any]) -> Member:
 
 
 def members_of(agents: Iterable[Agent[Any]]) -> tuple[Member, ...]:
-    """All of them, in order."""
+    """The descriptions of all members for the decomposer, in order."""
     return tuple(member_of(agent) for agent in agents)
 
 

@@ -36,11 +36,12 @@ class Schedule:
     """The next actions of a plan."""
 
     start: tuple[AgentTask, ...] = ()
-    """To be begun at once, in the plan's order."""
+    """The tasks to start now, in the order of the plan."""
     skipped: tuple[AgentResult, ...] = ()
-    """Of tasks that will never begin, since one that they need failed; add them to the results."""
+    """Results for tasks that cannot start, because a task that they depend on failed. Add them to
+    the results."""
     is_over: bool = False
-    """Whether every task has a result, those in `skipped` included."""
+    """Whether every task has a result, including the results in `skipped`."""
 
 
 def next_tasks(
@@ -85,9 +86,9 @@ def next_tasks(
 def task_words(task: AgentTask, plan: TaskDecomposition, results: Iterable[AgentResult]) -> str:
     """The text that the agent of `task` reads.
 
-    It is the task's description; then, where there are any, its parameters as JSON, and the results
-    of the tasks that it depends on, each with the agent it came from and fenced as data. Results
-    share a limit of 40,000 characters: long ones are cut, with a note.
+    The text has the description of the task, its parameters as JSON, and the results of the tasks
+    that it depends on. Each result has the name of its agent and is fenced as data. All results
+    together have at most 40,000 characters: long results are cut, with a note.
     """
     by_id = {each.task_id: each for each in plan.tasks}
     given = {each.task_id: each for each in results if each.success}
@@ -124,9 +125,9 @@ def state_of(
 ) -> MultiAgentState:
     """The state of a plan, from its stored parts: values, or their JSON.
 
-    Without `phase` it follows from the rest: ``failed`` with an error, ``completed`` with a
-    response, ``init`` without a decomposition, ``aggregating`` when every task has a result,
-    ``executing`` when a task has one or is in `started`, else ``decomposed``.
+    Without `phase`, the phase follows from the other parts: ``failed`` with an error; ``completed``
+    with a response; ``init`` without a decomposition; ``aggregating`` if every task has a result;
+    ``executing`` if a task has a result or is in `started`; otherwise ``decomposed``.
     """
     plan = (
         decomposition
@@ -153,8 +154,8 @@ def state_of(
 def retry_delay_s(settings: PlanSettings, attempt: int) -> float:
     """The delay before the next attempt of a task, after attempt number `attempt` (1, 2, …) failed.
 
-    `backoff_s` after the first, then twice as long each time, up to five minutes or to `backoff_s`
-    if that is more.
+    The delay is `backoff_s` after the first attempt, and doubles with each attempt. The maximum is
+    five minutes, or `backoff_s` if it is longer.
     """
     if attempt < 1:
         raise UserError("attempts of a task are counted from 1")

@@ -30,13 +30,13 @@ def invoke(
 
     A failure (bad arguments, an exception, `ToolTimeout`, an unusable result) is a result whose
     `output` comes from the tool's `failure_error_function`. Without one, or if that fails too, the
-    exception is raised. Cancellation passes through; a `CancelledError` without a cancellation is
-    the tool's own failure. Secrets of this process are masked in `output`; in the output of a
-    failure, everything that looks like a key.
+    exception is raised. A cancellation of this call cancels the tool. A `CancelledError` that the
+    tool raises by itself counts as its failure. Secrets of this process are masked in `output`. In
+    the output of a failure, everything that looks like a key is masked.
 
-    The tool's guardrails run before and after, for failures too, each with the timeout `timeout_s`;
-    `checked` is the result of `check_input` if the caller already ran it. A rejection is a result;
-    a guardrail that ends the run, or cannot decide, raises a `GuardrailError`.
+    The tool's guardrails run before and after the call, also after a failure, each with the timeout
+    `timeout_s`. `checked` is the result of `check_input`, if the caller already ran it. A rejection
+    is returned as a result. A guardrail that ends the run, or fails, raises a `GuardrailError`.
     """
     if not tool.tool_input_guardrails and not tool.tool_output_guardrails:
         return _call(tool, ctx, timeout_s)

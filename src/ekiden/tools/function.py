@@ -55,7 +55,8 @@ _WithContext: TypeAlias = Callable[Concatenate[ToolContext[TContext], ...], TOut
 
 
 def default_tool_error_function(ctx: RunContextWrapper[Any], error: Exception) -> str:
-    """The text that the model gets for a failure: enough to try again or to give up."""
+    """The text that the model gets after a failure of a tool, so that it can try again or give
+    up."""
     if isinstance(error, ModelBehaviorError):
         text = str(error)
     elif isinstance(error, ToolTimeout):

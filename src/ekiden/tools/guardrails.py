@@ -38,10 +38,11 @@ T = TypeVar("T")
 async def check_input(
     tool: FunctionTool, ctx: ToolContext[Any], *, timeout_s: float | None = None
 ) -> tuple[GuardrailDecision, ...]:
-    """Ask the tool's input guardrails until one does not allow the call; its decision is the last.
+    """Run the tool's input guardrails, until one does not allow the call; its decision is the last
+    in the result.
 
-    Each may take `timeout_s`. Raises `ToolInputGuardrailTripwireTriggered` if one ends the run,
-    `GuardrailFailed` if one cannot decide. Cancellation passes through.
+    `timeout_s` is the timeout of each guardrail. Raises `ToolInputGuardrailTripwireTriggered` if a
+    guardrail ends the run, and `GuardrailFailed` if a guardrail fails.
     """
     check_guardrails(tool.name, tool.tool_input_guardrails, None)
     data = ToolInputGuardrailData(ctx, ctx.agent)

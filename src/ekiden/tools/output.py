@@ -168,12 +168,12 @@ class ToolResult:
     output: Any
     """JSON: the content of the ``function_call_output`` item."""
     value: Any
-    """What the tool returned; `None` if it failed."""
+    """The value that the tool returned; `None` if it failed."""
     error: str | None = None
-    """Why it failed, for people; the model reads `output`."""
+    """The reason of a failure, for people. The model reads `output`."""
     guardrails: tuple[GuardrailDecision, ...] = ()
     """The decisions of the tool's guardrails, in order."""
     kinds: tuple[str, ...] = ()
     """The names of the error: its class, its base classes, and its code."""
     is_run: bool = True
-    """Whether the call was made; not without a required approval."""
+    """Whether the tool was called. It is not called without a required approval."""

@@ -104,7 +104,7 @@ def resolve_tool(
 
 
 def is_project_function(name: str) -> bool:
-    """Whether a name means a function of a module that is not Ekiden's own."""
+    """Whether `name` is a function in a module that does not belong to Ekiden."""
     return ":" in name and not name.startswith((*MCP_PREFIXES, "ekiden."))
 
 

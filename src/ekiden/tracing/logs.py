@@ -119,7 +119,8 @@ _STANDARD = frozenset(
 
 
 class ContextFilter(logging.Filter):
-    """Adds context to log records: each of `LOG_FIELDS`, and all fields as `log_fields`.
+    """Adds context to log records: an attribute for each of `LOG_FIELDS`, and all fields in the
+    attribute `log_fields`.
 
     It drops no record. Fields that the caller gave with ``extra=`` win.
     """
@@ -208,16 +209,17 @@ class _Formatter(logging.Formatter):
 
 
 class JsonFormatter(_Formatter):
-    """One JSON object a line: `timestamp`, `level`, `logger`, `message`, the fields, `error`.
+    """Formats each record as a JSON object on one line: `timestamp`, `level`, `logger`, `message`,
+    the context fields, and `error`.
 
-    The line is ASCII, so no text can break it, whatever it holds::
+    The line is ASCII, so that no text can break it::
 
         {"timestamp": "2026-03-01T09:30:00.000Z", "level": "WARNING", "logger": "ekiden.worker",
          "message": "…", "session_id": "ses_01…", "correlation_id": "…", "agent": "triage"}
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as a line, without its end."""
+        """The record as one line, without a line break."""
         line: dict[str, Any] = {
             "timestamp": _timestamp(record),
             "level": record.levelname,
@@ -240,7 +242,7 @@ class JsonFormatter(_Formatter):
 
 
 class TextFormatter(_Formatter):
-    """Lines for people; one record is one line, unless it has a stack, which is indented below.
+    """Formats each record as one line for people. A stack trace follows on indented lines.
 
     ::
 
@@ -248,7 +250,7 @@ class TextFormatter(_Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as text, without the end of its last line."""
+        """The record as text, without a final line break."""
         fields = " ".join(f"{name}={value}" for name, value in self._fields(record).items())
         line = f"{_timestamp(record)} {record.levelname} {record.name}: {self._message(record)}"
         shown = _NOT_SHOWN.sub(_escaped, f"{line} [{fields}]" if fields else line)

@@ -30,20 +30,20 @@ from ekiden.tracing.spans import (
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Node:
-    """A span with those below it."""
+    """A span with its child spans."""
 
     span: Span
     depth: int = 0
     children: list[Node] = field(default_factory=list)
-    """In the order of their beginning."""
+    """The child spans, in the order of their start."""
     tokens: Tokens = NO_TOKENS
-    """Of the span and all below it."""
+    """The tokens of the span and of all spans below it."""
     cost: float | None = None
-    """The same; `None` if no price is known."""
+    """The cost of the span and of all spans below it; `None` if no price is known."""
     unpriced: int = 0
-    """Model calls among them with an unknown price."""
+    """The number of model calls with an unknown price in the span and below it."""
     errors: int = 0
-    """Spans below it that went wrong."""
+    """The number of failed spans below it."""
 
     def to_json(self) -> dict[str, Any]:
         """The span, its depth, and the usage of its subtree."""
@@ -87,12 +87,13 @@ class Trace:
             waiting.extend(reversed(node.children))
 
     def errors(self) -> list[Span]:
-        """The failed spans in order, without those that failed because a span below them failed."""
+        """The failed spans, in order. A span that only failed because a child span failed is left
+        out."""
         found = [each for each in self.nodes() if each.span.status == "error" and not each.errors]
         return sorted((each.span for each in found), key=lambda span: span.started_at_us)
 
     def waits(self) -> list[Span]:
-        """The spans that wait now, without those that wait because a span below them waits."""
+        """The waiting spans. A span that only waits for a waiting child span is left out."""
         waiting = {each.span_id: each for each in self.spans if each.status == "waiting"}
         above = {each.parent_id for each in waiting.values()}
         return [each for each in waiting.values() if each.span_id not in above]

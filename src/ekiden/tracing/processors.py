@@ -27,31 +27,32 @@ from ekiden.tracing.spans import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTrace:
-    """A trace with a run in this process."""
+    """A trace that has a run in this process."""
 
     trace_id: str
     session_id: str
-    """The session whose run it begins with here; others of the trace may join it."""
+    """The first session of the trace that runs in this process. Other sessions of the trace may
+    follow."""
     name: str
-    """The agent that has that run."""
+    """The active agent of that session."""
     group_id: str
-    """What the session says that it belongs to; by default its own id."""
+    """The group of the session; by default the id of the session."""
     parent_id: str | None = None
-    """The span above the session: of the session that asked, or, with a `traceparent`, of another
-    program."""
+    """The parent span of the session: a span of the asking session, or with a `traceparent` of
+    another program."""
 
     def export(self) -> dict[str, Any]:
-        """In the shape of the OpenAI Agents SDK."""
+        """The trace as JSON, in the format of the OpenAI Agents SDK."""
         return openai_trace(self.trace_id, self.name, group_id=self.group_id)
 
 
 class TracingProcessor:
     """Receives traces and spans as they happen.
 
-    It is called in the task of the run, after the data was stored, and so must be fast: use a queue
-    for slow work. Its exceptions are logged once and do not affect runs. If the process of a span
-    died, the processor gets the span only when it ends, with the same id. Every method does nothing
-    unless it is overridden. For example::
+    Its methods are called in the task of the run, after the data was stored. So they must be fast:
+    use a queue for slow work. Its exceptions are logged once and do not affect runs. If the process
+    of a span died, the processor gets the span only when it ends, with the same id. Every method
+    does nothing unless it is overridden. For example::
 
         class Durations(TracingProcessor):
             def on_span_end(self, span: Span) -> None:
@@ -64,13 +65,14 @@ class TracingProcessor:
         """This process starts to work on a trace: its first run here."""
 
     def on_trace_end(self, trace: RunTrace) -> None:
-        """No run of the trace is active here any more: all ended, or wait."""
+        """All runs of the trace in this process have ended, or wait."""
 
     def on_span_start(self, span: Span) -> None:
         """A span started."""
 
     def on_span_end(self, span: Span) -> None:
-        """A span ended; if it started and ended within one step, both calls follow each other."""
+        """A span ended. If it started and ended within one step, this call directly follows
+        `on_span_start`."""
 
     def shutdown(self) -> None:
         """The process ends."""
@@ -94,10 +96,10 @@ class Viewer:
 
 
 class TraceDispatcher:
-    """Makes spans of stored events and shows them to processors.
+    """Makes spans from stored events, and passes them to trace processors.
 
-    `ekiden.core.events.OBSERVERS` shows it every run of the process. It is also an `EventSink`, for
-    the runs of one configuration::
+    `ekiden.core.events.OBSERVERS` passes it the events of every run of the process. It is also an
+    `EventSink`, for runs with one configuration::
 
         RunConfig(sinks=[TraceDispatcher([Viewer(processor=Durations())])])
     """
@@ -114,7 +116,7 @@ class TraceDispatcher:
         self._failed: set[int] = set()
 
     async def see(self, run: SeenRun, events: Sequence[Event]) -> None:
-        """Take events that were just stored."""
+        """Process events that were just stored."""
         if not self.viewers or not events:
             return
         builder = self._builders.get((run.session_id, run.created_at_us))
@@ -123,8 +125,8 @@ class TraceDispatcher:
         self._show(builder, events)
 
     def emit(self, event: Event) -> None:
-        """Take one event, as a sink; about its session only its events and the current run are
-        known."""
+        """Process one event, as an `EventSink`. A sink knows only the events and the current run of
+        the session."""
         if not self.viewers or not event.session_id:
             return
         created_at_us, context = _shown_by(event.session_id)

@@ -41,15 +41,15 @@ class Tokens:
     """Token counts of model calls."""
 
     requests: int = 0
-    """Calls."""
+    """The number of model calls."""
     input: int = 0
     output: int = 0
     total: int = 0
-    """All of them, also where a provider tells no total."""
+    """All tokens, even if the provider gives no total."""
     cached: int = 0
-    """Of the input."""
+    """The input tokens that came from the provider's cache."""
     reasoning: int = 0
-    """Of the output."""
+    """The output tokens that the model used for reasoning."""
 
     def __add__(self, other: Tokens) -> Tokens:
         return Tokens(
@@ -94,11 +94,11 @@ class Span:
     span_id: str
     """16 hexadecimal digits."""
     parent_id: str | None
-    """`None` only for the root of the trace; it may be a span of another session, or, with a
-    `traceparent`, of another program."""
+    """The id of the parent span; `None` only for the root of the trace. The parent may belong to
+    another session, or with a `traceparent` to another program."""
     kind: SpanKind
     name: str
-    """For people: an agent, a model, a tool, ``triage → orders``."""
+    """The name for people: an agent, a model, a tool, ``triage → orders``."""
     session_id: str
     agent_name: str | None
     """The agent that had the conversation."""
@@ -122,7 +122,8 @@ class Span:
     cost: float | None = None
     """The cost of this span, without the spans below it. `None`: no cost, or an unknown price."""
     links: tuple[str, ...] = ()
-    """Ids of related spans: the stay that a handoff led to, the session that answers a question."""
+    """Ids of related spans: the span of the target of a handoff, or the session that answers a
+    question."""
     first_seq: int = 0
     """The number of its first event; 0: the session."""
     last_seq: int = 0
@@ -211,15 +212,15 @@ _SAMPLED = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceContext:
-    """Where the spans of a session belong."""
+    """The trace of a session, and the parent of its spans."""
 
     trace_id: str
     parent_id: str | None = None
-    """What the session's span is below; `None`: nothing."""
+    """The parent span of the session; `None` if it has none."""
     is_remote: bool = False
     """Whether the parent is a span of another program."""
     is_sampled: bool = True
-    """What that program decided about recording."""
+    """Whether that program records the trace."""
 
 
 def trace_id_of(root: str, created_at_us: int) -> str:

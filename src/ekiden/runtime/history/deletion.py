@@ -42,9 +42,9 @@ async def delete_session(
     Its questions to people and agents are withdrawn. An agent that waits for the answer of the
     session is informed. Searches no longer find the session. Sessions that it queried are deleted
     too, unless they are running; a session that only got a notice is deleted if it is finished.
-    `only_if` is called when no other process can change the session. If it refuses the session,
-    nothing is deleted, and the result is `False`. A crash leaves a session that can be deleted
-    again. Raises `SessionNotFound`, and `SessionBusy` while it is running::
+    `only_if` is called while no other process can change the session. If it returns false, nothing
+    is deleted, and the result is `False`. After a crash you can delete the session again. Raises
+    `SessionNotFound`, and `SessionBusy` while it is running::
 
         await delete_session(store, "customer-42")
     """

@@ -105,7 +105,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         return kept_values({**stored, **run.remembered_under(prefix)}).get(name)
 
     def keep(self, name: str, value: Any) -> None:
-        """Store a private JSON value at the end of the turn. It is not a variable of the session.
+        """Store a private JSON value under this name, at the end of the turn. It is not a variable
+        of the session.
 
         A rollback, a rewind and a fork restore it, as they restore variables; an export leaves it
         out.
@@ -219,8 +220,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         raise UserError(f"agent {self.agent.name!r} has no tool called {name!r}; add it to `tools`")
 
     async def settle(self) -> None:
-        """Runs at the end of the code. It finds calls that the code started before an interruption
-        and did not repeat afterwards. A person must decide about each of these calls."""
+        """Find calls that the code started before an interruption and did not repeat afterwards; a
+        person must decide about each of them. The runtime calls this at the end of the code."""
         run = self._run
         for number in range(self._made + 1, last_place(run) + 1):
             place, before = await place_of(run, number, None)

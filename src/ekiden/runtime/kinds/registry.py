@@ -63,10 +63,10 @@ class AgentKind(Protocol):
     async def take_turn(self, run: RunState) -> None:
         """Run the next part of the active agent's turn, and store it.
 
-        Input guardrails, limits and triggers were already checked. It ends with an answer, a
-        handoff or a wait, or it is called again. After a crash it is also called again: unstored
-        work is repeated. `run_code` does all of this for an async function of a `CodeContext`. An
-        exception rolls back the handoff that led here, or fails the run.
+        Input guardrails, limits and triggers were already checked. This is called again until the
+        turn has ended with an answer, a handoff or a wait. After a crash, work that was not stored
+        is repeated. `run_code` does all of this for an async function of a `CodeContext`. An
+        exception rolls back the handoff to this agent, or fails the run.
         """
 
 
@@ -319,8 +319,8 @@ def register_agent_kind(kind: AgentKind) -> None:
         register_agent_kind(GraphKind())
         research = Agent("research", kind="graph", implementation=graph)
 
-    Every process that runs such agents registers it before creating them. A second kind with the
-    same name replaces the first. Raises `UserError` for the name of a built-in kind.
+    Register the kind in every process, before you create agents of this kind. A second kind with
+    the same name replaces the first. Raises `UserError` for the name of a built-in kind.
     """
     if not isinstance(getattr(kind, "traits", None), KindTraits):
         raise UserError(f"a kind of agents has `traits`, a KindTraits; {kind!r:.80} has none")

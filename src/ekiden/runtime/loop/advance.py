@@ -46,7 +46,7 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
     if the run failed. The process may be killed at any time: another `advance` continues from the
     last stored step. Raises `LeaseLost` when another process owns the session, and
     `StoreUnavailable` when nothing can be stored. It ends without an outcome when the conversation
-    goes to an agent that is not run here.
+    goes to an agent that another process must run.
     """
     watch_threads()
     for shown in _news(run):

@@ -48,7 +48,7 @@ from ekiden.storage.memory import MemoryStore
 
 
 async def submit(options: RunOptions, input: str | Iterable[Any], session: Session) -> int:
-    """Store a message and leave the work to the worker that claims the session.
+    """Store a message in the session. The worker that claims the session runs it.
 
     Returns the number of the run.
     """
@@ -76,10 +76,10 @@ async def resumed(options: RunOptions, session: Session) -> AsyncIterator[RunSta
 async def taken_up(
     options: RunOptions, store: Store, claim: Claim, row: SessionRow
 ) -> AsyncIterator[RunState]:
-    """The unfinished run of a claimed session.
+    """Resume the unfinished run of a claimed session.
 
-    A worker (`left_as` is `ready`) that cannot resume it stores a failure, because the session
-    would otherwise be claimed again forever.
+    If a worker (`left_as` is `ready`) cannot resume the run, it stores a failure. Otherwise workers
+    would claim the session again and again.
     """
     async with owned(store, claim) as hold:
         try:

@@ -67,24 +67,24 @@ class RunState(Committing):
 
     options: RunOptions
     call_ids: set[str]
-    """The ids of calls that the active agent can see: none is used twice."""
+    """The ids of the tool calls that the active agent sees. No id may be used twice."""
     children: ChildSessions
     deadline: Deadline
-    """Of the current model call."""
+    """The deadline of the current model call."""
     exception: BaseException | None
     interruption: Interruption
     is_reachable: bool
     """Whether other processes can interact with this run."""
     live: bool
-    """Whether there are observers: then deltas are requested and shown."""
+    """Whether the run has observers. If so, deltas are requested from the model and shown."""
     looks_for_undone: bool
     """Whether a handoff may have been rolled back since the model's last answer."""
     memo: Mapping[str, Any]
-    """Results that a killed predecessor stored for the current step."""
+    """Results of the current step that a killed process stored."""
     offer: TurnOffer
     outcome: Outcome | None
     staged: list[Compensation] | None
-    """Compensations of the callbacks of a handoff that is about to be made."""
+    """The compensations that callbacks of the next handoff have registered."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class RunState(Committing):
         return str(self.meta.get("task_id") or self.claim.session_id)
 
     async def learn_shared(self) -> None:
-        """Read the variables of the session's user and of the app, if there are any."""
+        """Load the variables of the session's user and of the app."""
         app = self.config.app
         if self.user_id or app:
             await load_shared(

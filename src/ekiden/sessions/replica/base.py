@@ -71,16 +71,17 @@ class SessionReplica(Protocol):
 
     @property
     def name(self) -> str:
-        """Its kind and address, without any secret, such as ``vertex:projects/…``."""
+        """The kind and the address of the replica, without secrets, such as
+        ``vertex:projects/…``."""
         ...
 
     async def send(self, session: ReplicatedSession, event: ReplicatedEvent, *, again: bool) -> Any:
         """Append the event to the session, which is created if necessary.
 
-        With `again` the event, or a part of it, may have been sent before. Returns JSON; the next
-        call gets it as `ReplicatedSession.kept`. Raises `ReplicaUnavailable` if a retry may help,
-        `ReplicaRefused` for an event that is never accepted. Events of one session come in order,
-        those of several sessions concurrently.
+        `again` is true if the event, or a part of it, may have been sent before. Returns JSON; the
+        next call gets it as `ReplicatedSession.kept`. Raises `ReplicaUnavailable` if a retry may
+        help, `ReplicaRefused` for an event that is never accepted. Events of one session come in
+        order, those of several sessions concurrently.
         """
         ...
 

@@ -55,13 +55,14 @@ async def replicate_sessions(
         async with open_store("desk.db") as store:
             report = await replicate_sessions(store, mirror, once=True)
 
-    With `once` it returns when every event was sent or tried. Its position is in the store, so it
-    always continues there. Of several processes one sends and the others stand by, or return with
-    `busy` if `once` is set.
+    With `once` it returns after one attempt for every event. The store keeps the position, so a
+    later call continues there. If several processes call this, one sends and the others stand by;
+    with `once` they return a report with `busy`.
 
-    The mirror's failures are never raised: each is logged once, or reported with `once`; unsent
-    events wait, and retries slow down. An event that the mirror refuses for good is set aside, with
-    a log line. `StoreUnavailable` only with `once`; else the store is waited for.
+    Failures of the replica are never raised. Each is logged once; with `once` it is in the report.
+    Unsent events wait, and the delay between retries grows. An event that the replica permanently
+    refuses is skipped, with a log line. Raises `StoreUnavailable` only with `once`; otherwise it
+    waits for the store.
     """
     feeding = _Feeding(store, mirror, once=once, stop=stop or asyncio.Event(), policy=policy)
     return await feeding.run()

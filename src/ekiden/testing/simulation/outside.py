@@ -20,12 +20,12 @@ from ekiden.testing.simulation.watch import Watch
 
 
 class Outside:
-    """Receives the effects of tools: `act` knows idempotency keys, and `effect` does not.
+    """The simulated outside world: it receives the side effects of tools.
 
-    Tools of a simulated team report their effects through one of them. `act` has one effect per
-    idempotency key and recognises a repeated call. `effect` performs every call: for tools that
-    prevent repetition themselves, and for doubles of your own services. Nothing may be done twice,
-    unless a talk allows it.
+    Tools of a simulated team report their side effects with `act` or `effect`. `act` makes one
+    effect per idempotency key, even if the call is repeated. `effect` makes an effect for every
+    call; use it for tools that prevent repetition themselves, and for doubles of your own services.
+    The simulation reports an effect that was made twice, unless the conversation allows it.
     """
 
     def __init__(
@@ -51,7 +51,8 @@ class Outside:
         """What was done by `effect`, and how often."""
 
     async def act(self, ctx: ToolContext[Any], what: str) -> None:
-        """Do something, with the key of the call; takes a while, before and after the effect."""
+        """Make an effect with the idempotency key of the call. Simulated time passes before and
+        after it."""
         key = ctx.idempotency_key
         step = key.removeprefix(f"{ctx.session_id}:").partition(":")[2]
         self._watch.now_s = self._loop.time()
@@ -71,7 +72,7 @@ class Outside:
         await self._pause(key)
 
     async def effect(self, what: str) -> None:
-        """Perform an effect, even if it was done before; waits before and after it."""
+        """Make an effect, even if it was made before. Simulated time passes before and after it."""
         await self._pause(what)
         self._watch.now_s = self._loop.time()
         self.plain_effects[what] += 1
@@ -79,12 +80,12 @@ class Outside:
         await self._pause(what)
 
     async def undo(self, rollback: Rollback, what: str) -> None:
-        """The same for what undoes something."""
+        """Make the effect of a compensation."""
         await self._pause(rollback.idempotency_key)
         self._take(rollback.idempotency_key, what)
 
     def models(self, request: ModelRequest) -> None:
-        """A model is asked."""
+        """Record and check a model call."""
         self._watch.now_s = self._loop.time()
         with self._watch:
             where = self._loop.current, request.session_id, request.step
@@ -104,13 +105,14 @@ class Outside:
             self._watch.accuse("conversation", f"{where}: calls and answers: {dict(answers)}")
 
     def is_awaited(self, session_id: str) -> bool:
-        """Whether the question is still open that the session is to answer."""
+        """Whether the question that the session answers is still open."""
         key = self._truth._sessions[session_id].meta[ANSWERS]
         found = drive(self._truth.find_messages(MessageFilter(keys=[key]), limit=1))
         return any(each.state == "open" for each in found)
 
     def done(self, prefix: str) -> Counter[str]:
-        """How often each thing was done whose name begins so, without that beginning."""
+        """The number of times of each effect whose name begins with `prefix`; the names are without
+        the prefix."""
         everything = Counter(self.effects.values()) + self.plain_effects
         return Counter(
             {

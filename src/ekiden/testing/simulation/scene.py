@@ -26,33 +26,34 @@ class Talk:
     """One conversation: its messages in order, and the expected results."""
 
     id: str
-    """Of the session."""
+    """The id of the session."""
     texts: Sequence[str]
     """The messages, in order."""
     is_patient: bool = True
     """Whether each message waits for the answer to the previous one."""
     answer: str | Told | None = None
-    """The last answer, or a function that says whether it is right; `None`: any."""
+    """The expected last answer, or a function that checks it. `None`: any answer."""
     effects: Mapping[str, int | Collection[int]] | None = None
-    """How often each thing was done outside in the end, counted by idempotency key: so often, or
-    one of these numbers. Things are named after the talk; here is what follows its id. `None`:
-    nothing is done twice."""
+    """The expected number of each effect at the end, or several allowed numbers. Repeats with the
+    same idempotency key count once. The name of an effect begins with the id of the talk, which is
+    left out here. `None`: no effect may be made twice."""
     variables: Mapping[str, int | Collection[int]] = field(default_factory=dict)
-    """Numbers among the variables of the session in the end: this one, or one of these."""
+    """The expected values of numeric session variables at the end: one number, or several allowed
+    numbers."""
     outcomes: Sequence[str] = ("done",)
-    """How the last run may end."""
+    """The allowed outcomes of the last run."""
     at_s: float = 0.0
-    """When it begins."""
+    """The start time, in simulated seconds."""
     hand_to: str | None = None
-    """A program requests a handoff to this agent at some time."""
+    """If set, a program requests a handoff to this agent at some time."""
     ask: str | None = None
-    """Not a conversation: the first text is a question to this agent on the bus, and the others
-    are told it, each more than once."""
+    """If set, this is not a conversation: the first text is a query to this agent on the bus, and
+    the other texts are notifications to it, each sent more than once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """A team and the conversations that it has.
+    """A team, and its simulated conversations.
 
     For example::
 
@@ -64,14 +65,14 @@ class Scene:
     talks: Sequence[Talk] = ()
     config: RunConfig = field(default_factory=RunConfig)
     context: Callable[[Outside], Any] = lambda outside: outside
-    """What tools find as ``ctx.context``: the world outside, unless this makes something else."""
+    """A function that makes ``ctx.context`` for tools. By default this is the `Outside` object."""
     workers: int = 3
     serves: Sequence[Collection[str] | None] = ()
-    """For each worker, the agents that it runs; `None`, or nothing: all of them."""
+    """For each worker: the agents that it runs. `None`, or a missing entry: all agents."""
     people: int = 2
-    """People who look into the inbox and answer."""
+    """The number of people who answer items in the inbox."""
     choices: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By kind of inbox item: what people choose from, if not from its options."""
+    """The choices of people by kind of inbox item; by default the options of the item."""
 
 
 SceneOf: TypeAlias = "Callable[[Random], Scene]"

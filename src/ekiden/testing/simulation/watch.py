@@ -19,12 +19,12 @@ from ekiden.testing.simulation.loop import Process
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """A promise that was not kept."""
+    """A violated guarantee."""
 
     at_s: float
-    """Seconds since the world began."""
+    """Simulated seconds since the start."""
     rule: str
-    """Which promise: ``owner``, ``epoch``, ``events``, ``step``, ``handoff`` …"""
+    """The name of the guarantee: ``owner``, ``epoch``, ``events``, ``step``, ``handoff`` …"""
     text: str
 
     def __str__(self) -> str:
@@ -33,29 +33,29 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What happened in one world."""
+    """The result of one simulation."""
 
     seed: int
     violations: tuple[Violation, ...]
     trace: tuple[str, ...]
-    """Everything that happened, in order: the same for the same seed, to the letter."""
+    """A log of the whole simulation. The same seed gives exactly the same log."""
     seconds: float
-    """How long it took, in the world."""
+    """The duration, in simulated seconds."""
     counts: dict[str, int]
-    """Calls of the store, faults and more, by name."""
+    """Counts by name, such as store calls and injected faults."""
 
     @property
     def ok(self) -> bool:
-        """Whether every promise was kept."""
+        """Whether no guarantee was violated."""
         return not self.violations
 
     @property
     def digest(self) -> str:
-        """The trace in a few characters: equal if and only if the trace is."""
+        """A short hash of the trace."""
         return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
-        """For programs, without the trace."""
+        """As JSON, without the trace."""
         return {
             "seed": self.seed,
             "ok": self.ok,

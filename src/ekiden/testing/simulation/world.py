@@ -45,11 +45,11 @@ class Program:
 
 
 def simulate(scene: Scene | None = None, *, seed: int) -> Report:
-    """Run one simulation, and report what happened and which promises were broken.
+    """Run one simulation, and report its log and the guarantees that were violated.
 
     The same seed gives the same simulation, independent of earlier work in this process. Without a
-    scene it uses Ekiden's own team, in a setup that the seed chooses. A running event loop is
-    blocked meanwhile.
+    scene it simulates Ekiden's own test team, in a setup that the seed chooses. The call blocks a
+    running event loop.
     """
     if asyncio._get_running_loop() is None:
         return _lived_through(scene, seed)

@@ -123,10 +123,10 @@ _ENDED_BADLY: Final = frozenset({"failed", "out_of_budget"})
 
 
 class SpanBuilder(Scene):
-    """The spans of one session so far; `add` takes its events in order."""
+    """Builds the spans of one session; call `add` with its events in order."""
 
     def add(self, event: Event) -> None:
-        """Take the next event."""
+        """Process the next event."""
         details = event.details or NOTHING
         self.begin(event, details)
         if _begins_run(event, details, is_open=self.run is not None):

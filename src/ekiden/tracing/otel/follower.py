@@ -165,12 +165,12 @@ class FollowPolicy:
     """Batch sizes and delays of a follower."""
 
     page: int = 200
-    """Events that are read at a time."""
+    """The number of events that are read at a time."""
     first_pause_s: float = 1.0
-    """After a first failure; each pause is twice as long as the one before."""
+    """The delay after the first failure. It doubles with each failure."""
     longest_pause_s: float = 60.0
     lease_s: float = 30.0
-    """After so long another process goes on for one that died."""
+    """After this many seconds without a heartbeat, another process takes over."""
 
 
 class OtelFollower:
@@ -225,8 +225,8 @@ class OtelFollower:
     async def run(self, *, once: bool = False) -> OtlpReport:
         """Send until `stop`; with `once` until everything was sent, or a batch failed.
 
-        Failures are never raised: each outage is logged once, and unsent spans wait. Only with
-        `once` the call raises `StoreUnavailable` of the store.
+        Failures are never raised: each outage is logged once, and unsent spans wait.
+        `StoreUnavailable` is raised only with `once`.
         """
         self._once = once
         if is_disabled():

@@ -25,24 +25,25 @@ _MOST_ERRORS = 10
 
 @dataclass(slots=True)
 class RunBudget:
-    """What the run used, and what it may use."""
+    """The usage and the limits of a run."""
 
     narrowed: dict[str, float] = field(default_factory=dict)
-    """What handoffs left of tokens, seconds and money, counted from the run's beginning."""
+    """The limits of tokens, seconds and money after handoffs, counted from the start of the run."""
     limits: Mapping[str, float] = field(default_factory=lambda: NO_LIMITS)
-    """Limits that were given for this run, by name; see `RunConfig.given`."""
+    """The limits given for this run, by name; see `RunConfig.given`."""
     spent_s: float = 0.0
-    """Seconds worked on the run by earlier claims."""
+    """Seconds of work on the run before the current claim."""
     usage: Usage = field(default_factory=Usage)
-    """Of the run, and of those that answered its questions."""
+    """The usage of the run, including agents that answered its questions."""
     others: Usage | None = None
-    """What of it was used by those that answered."""
+    """The part of the usage that belongs to agents that answered questions."""
     shared_budget: str | None = None
-    """What it shares with those that it asks, once it does; see `runtime.state.budget`."""
+    """The id of the budget that the run shares with the agents that it asks; see
+    `runtime.state.budget`."""
     levels: Sequence[str] = ()
-    """The limits of which there is a shared budget."""
+    """The limits that the shared budget contains."""
     by_agent: Mapping[str, list[float]] = field(default_factory=lambda: NO_LIMITS)
-    """Tokens, seconds and money of agents that have a budget of their own."""
+    """The used tokens, seconds and money of each agent that has its own budget."""
 
     NOT_IMPORTED: ClassVar = ("pz", "li")
 
@@ -80,25 +81,25 @@ class RunBudget:
         return budget
 
     def discard(self, stored: RunBudget) -> None:
-        """Take what was `stored` again, but for what was used up since."""
+        """Restore the `stored` limits. The usage since then is kept."""
         self.narrowed, self.limits = stored.narrowed, stored.limits
         self.shared_budget, self.levels = stored.shared_budget, stored.levels
 
     def save(self, saved: dict[str, Any]) -> None:
-        """Keep in `saved` what a rollback gives back, as far as it is not at its default."""
+        """Put the values that a rollback restores into `saved`, unless they are defaults."""
         if self.narrowed:
             saved["budget"] = self.narrowed
 
     def step_back(self, saved: Mapping[str, Any]) -> None:
-        """A handoff is rolled back before which this was `saved`."""
+        """Restore the values that were `saved` before the handoff."""
         self.narrowed = dict(saved.get("budget", {}))
 
     def settle(self) -> None:
-        """Nothing is shared with other sessions any more."""
+        """Stop sharing a budget with other sessions."""
         self.shared_budget, self.levels = None, ()
 
     def spend(self, agent: str, tokens: float, seconds: float, money: float) -> None:
-        """Count what an agent used that has a budget of its own."""
+        """Add the usage of an agent that has its own budget."""
         spent = self.by_agent.get(agent, (0, 0.0, 0.0))
         more = (tokens, seconds, money)
         now = [round(before + added, 9) for before, added in zip(spent, more, strict=True)]
@@ -106,7 +107,7 @@ class RunBudget:
 
     @staticmethod
     def shape() -> dict[str, Any]:
-        """By key: the types of an imported one's fields."""
+        """The types of the fields in an imported document, by key."""
         from typing import Annotated
 
         from annotated_types import Len
@@ -118,7 +119,8 @@ class RunBudget:
 
 
 def had_before(saved: Mapping[str, Any], limit: str) -> float | None:
-    """What handoffs had left of a limit before the one that this was `saved` for."""
+    """The limit before the handoff that `saved` belongs to, if an earlier handoff had reduced
+    it."""
     had: float | None = saved.get("budget", {}).get(limit)
     return had
 
@@ -129,26 +131,26 @@ Grant: TypeAlias = tuple[str, str, str]
 
 @dataclass(slots=True)
 class OpenQuestion:
-    """Something that the run asked and that is not answered yet."""
+    """A question of the run that is not answered yet."""
 
     kind: Literal["query", "inbox"]
     id: str
-    """Of the message, or of the inbox item."""
+    """The id of the message, or of the inbox item."""
     who: str
     """The agent, or the role of the people."""
     session: str | None = None
-    """The session that has to answer; `None`: an agent on the bus, or a person."""
+    """The session that answers. `None` if an agent on the bus or a person answers."""
     group: str | None = None
-    """Of which one answer is enough."""
+    """The group of the question: one answer to a question of a group is enough."""
     due_us: int = 0
-    """When the time of a query is over; 0 while the run is out of budget."""
+    """The deadline of a query; 0 while the run is out of budget."""
     at_s: float = 0.0
-    """When it was asked, in seconds worked on the run."""
+    """The time of the question, in seconds of work on the run."""
     counted: Mapping[str, Any] | None = None
-    """What the run counted already of what that session used."""
+    """The part of the other session's usage that the run has already counted."""
 
     def to_json(self) -> list[Any]:
-        """As a list, short."""
+        """As a short list."""
         data = [self.kind, self.id, self.who, self.session, self.group, self.due_us, self.at_s]
         return [*data, dict(self.counted)] if self.counted else data
 
@@ -204,23 +206,23 @@ def _open_in(data: Mapping[str, Any]) -> dict[str, OpenQuestion]:
 
 
 def open_questions(row: SessionRow) -> dict[str, OpenQuestion]:
-    """By the key of its step: what the session's run asked and is not answered yet."""
+    """The unanswered questions of the session's run, by the key of their step."""
     return _open_in(row.cursor)
 
 
 def without_grants(cursor: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored cursor without what people said need not be asked about again."""
+    """A copy of a stored cursor without "always" approvals."""
     return {key: value for key, value in cursor.items() if key != "al"}
 
 
 @dataclass(slots=True)
 class ConversationView:
-    """What the active agent sees of the conversation."""
+    """The part of the conversation that the active agent sees."""
 
     base: str | None = None
-    """Key of the step whose result the view begins with (a filter's)."""
+    """The key of the step with the result of an input filter. The view begins with these items."""
     after: int = 0
-    """The view goes on with what was said after this event."""
+    """The view continues with the items after the event with this number."""
 
     def to_json(self, data: dict[str, Any]) -> None:
         """Store it in a cursor's `data`."""
@@ -235,22 +237,23 @@ class ConversationView:
         return cls(data.get("b"), data.get("a", 0))
 
     def next_run(self) -> ConversationView:
-        """That of the run that follows: the view goes on."""
+        """A copy for the next run."""
         return ConversationView(self.base, self.after)
 
     def step_back(self, base: str | None, after: int) -> None:
-        """A handoff is rolled back that began with this view."""
+        """Restore the view, because the handoff is rolled back."""
         self.base, self.after = base, after
 
     @staticmethod
     def shape() -> dict[str, Any]:
-        """By key: the types of an imported one's fields."""
+        """The types of the fields in an imported document, by key."""
         from ekiden.core.conversation.shapes import Count
 
         return {"b": str | None, "a": Count}
 
     def check_import(self, place: str, *, events: int, steps: Container[str]) -> None:
-        """Refuse an imported one that does not fit a session with these steps and events."""
+        """Raise `SessionImportInvalid` if the imported view does not match the session's events and
+        steps."""
         if self.after > events:
             raise SessionImportInvalid(place, "it speaks of events that there are not")
         if self.base is not None and self.base not in steps:
@@ -290,14 +293,14 @@ class GuardrailChecks:
         return cls(get("gc", 0), get("gf", ()), get("gr", _NO_REPAIRS))
 
     def save(self, saved: dict[str, Any]) -> None:
-        """Keep in `saved` what a rollback gives back, as far as it is not at its default."""
+        """Put the values that a rollback restores into `saved`, unless they are defaults."""
         if self.checks:
             saved["checks"] = self.checks
         if self.repairs:
             saved["repairs"] = dict(self.repairs)
 
     def step_back(self, saved: Mapping[str, Any]) -> None:
-        """A handoff is rolled back before which this was `saved`."""
+        """Restore the values that were `saved` before the handoff."""
         self.checks, self.found = saved.get("checks", 0), ()
         self.repairs = saved.get("repairs", _NO_REPAIRS)
 
@@ -307,7 +310,7 @@ class GuardrailChecks:
 
     @staticmethod
     def shape() -> dict[str, Any]:
-        """By key: the types of an imported one's fields."""
+        """The types of the fields in an imported document, by key."""
         from ekiden.core.conversation.shapes import Count, Finding
 
         return {"gc": Count, "gf": list[Finding], "gr": dict[str, Count]}
@@ -340,7 +343,7 @@ class TriggerSigns:
         return cls(get("fi", ()), get("pu", ()), get("sl", ()))
 
     def save(self, saved: dict[str, Any]) -> None:
-        """Keep in `saved` what a rollback gives back, as far as it is not at its default."""
+        """Put the values that a rollback restores into `saved`, unless they are defaults."""
         if self.fired:
             saved["fired"] = list(self.fired)
         if self.published:
@@ -349,7 +352,7 @@ class TriggerSigns:
             saved["slips"] = list(self.tool_errors)
 
     def step_back(self, saved: Mapping[str, Any]) -> None:
-        """A handoff is rolled back before which this was `saved`."""
+        """Restore the values that were `saved` before the handoff."""
         self.fired = list(saved.get("fired", ()))
         self.published = list(saved.get("published", ()))
         self.tool_errors = list(saved.get("slips", ()))
@@ -377,7 +380,7 @@ class TriggerSigns:
 
     @staticmethod
     def shape() -> dict[str, Any]:
-        """By key: the types of an imported one's fields."""
+        """The types of the fields in an imported document, by key."""
         from ekiden.core.conversation.shapes import Count
 
         return {"fi": list[Count], "pu": list[str], "sl": list[str]}
@@ -387,9 +390,9 @@ class TriggerSigns:
 class Cursor:
     """The runtime's part of a session's row.
 
-    Each component knows alone how its fields are stored, carried over into the next run, saved
-    before a handoff, given back by a rollback, and checked on import; what happens to several of
-    them at once is said here. Two are defined below the runtime, where others read them, too.
+    Each component defines how its fields are stored, carried over into the next run, saved before a
+    handoff, restored by a rollback, and checked on import. This class defines the operations on
+    several components. Two components are defined in lower packages, because these read them too.
     """
 
     progress: Progress = field(default_factory=Progress)
@@ -402,7 +405,7 @@ class Cursor:
     audit: AuditChain = field(default_factory=AuditChain)
 
     def to_json(self) -> dict[str, Any]:
-        """What differs from the defaults, under short names."""
+        """The fields that are not at their defaults, under short names."""
         data = OwnJson()
         self.progress.to_json(data)
         self.view.to_json(data)
@@ -416,7 +419,7 @@ class Cursor:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Cursor:
-        """The inverse of `to_json`; an empty mapping is a session without any run."""
+        """The inverse of `to_json`. An empty mapping means a session without a run."""
         if not data:
             return cls()
         return cls(
@@ -434,10 +437,12 @@ class Cursor:
     def imported(
         cls, data: dict[str, Any], place: str, *, events: int, steps: Container[str]
     ) -> Cursor:
-        """That of an imported session with so many events and these steps; `SessionImportInvalid`.
+        """The cursor of an imported session with this number of events and these steps. Raises
+        `SessionImportInvalid`.
 
-        What is not taken over is removed from `data`: open questions and handoffs, with how to undo
-        them; what need not be confirmed; shared budgets; limits that were given where it ran.
+        Some fields are not imported, and are removed from `data`: open questions, open handoffs
+        with their compensations, "always" approvals, shared budgets, and the limits given for the
+        run.
         """
         from ekiden.core.conversation.shapes import check, read_by
 
@@ -459,9 +464,9 @@ class Cursor:
         is_same_task: bool = False,
         limits: Mapping[str, float] = NO_LIMITS,
     ) -> Cursor:
-        """The cursor of the run that follows, which begins with event `first`.
+        """The cursor of the next run, which begins with event number `first`.
 
-        `is_same_task`: no new message began it.
+        With `is_same_task` the run continues the task: no new message started it.
         """
         return Cursor(
             progress=self.progress.next_run(first),
@@ -473,7 +478,7 @@ class Cursor:
         )
 
     def before_run(self, stored: Mapping[str, Any]) -> Cursor:
-        """While this run is not begun: the cursor as it is stored, with what was counted since."""
+        """The stored cursor with the current counters, for a run that has not started yet."""
         standing = Cursor.from_json(stored)
         standing.handoffs.keep_counts(self.handoffs)
         standing.questions.keep_counts(self.questions)
@@ -481,8 +486,8 @@ class Cursor:
         return standing
 
     def discard(self, stored: Mapping[str, Any]) -> None:
-        """Take the values of a stored cursor again, but for what was used up since, and how to undo
-        what was done since."""
+        """Restore the values of a stored cursor. The usage and the compensations since then are
+        kept."""
         earlier = Cursor.from_json(stored)
         earlier.handoffs.discard(self.handoffs)
         self.progress = earlier.progress
@@ -497,7 +502,7 @@ class Cursor:
     def way_back(
         self, handoff_id: str, source: str, target: str, *, call_id: str | None, seq: int
     ) -> PendingHandoff:
-        """What is needed to give control back from the target of a handoff that is made now."""
+        """The data to roll back a handoff that is being made."""
         saved: dict[str, Any] = {}
         self.handoffs.save(saved)
         self.guardrails.save(saved)
@@ -520,12 +525,12 @@ class Cursor:
         passed: str | None,
         since_s: float,
     ) -> None:
-        """The source hands the run to the target.
+        """Move the run from the source to the target.
 
-        `received` is what the target is told, `tools` are the only ones that it may use, and
-        `budget` is what is left of limits, if the handoff declares them. `passed` is the digest of
-        what is passed to an agent that had the task before, and `since_s` is now, in seconds worked
-        on the run.
+        `received` is the data for the target. `tools` are the only tools that the target may use.
+        `budget` has the remaining limits, if the handoff declares limits. `passed` is the digest of
+        the data for an agent that had the task before. `since_s` is the present time, in seconds of
+        work on the run.
         """
         self.handoffs.hand_on(source, target, received, tools, passed, since_s)
         self.guardrails.hand_on()
@@ -535,7 +540,7 @@ class Cursor:
         self.progress.hand_on(started=False)
 
     def step_back(self, pending: PendingHandoff) -> None:
-        """The last open handoff is rolled back: the source has the run again."""
+        """Roll back the last open handoff: the source gets the run back."""
         self.view.step_back(pending.base, pending.after)
         self.handoffs.step_back(pending)
         self.guardrails.step_back(pending.saved)
@@ -546,13 +551,14 @@ class Cursor:
         self.progress.hand_on(started=True)
 
     def settle(self) -> list[PendingHandoff]:
-        """Nothing is open any more, and nothing is shared; gives the handoffs that were open."""
+        """Close open questions, handoffs and shared budgets; returns the handoffs that were
+        open."""
         self.questions.settle()
         self.budget.settle()
         return self.handoffs.settle()
 
     def used(self) -> dict[str, float]:
-        """By limit, what the run used."""
+        """The usage of the run, by limit."""
         usage = self.budget.usage
         return {
             "tokens": usage.tokens,

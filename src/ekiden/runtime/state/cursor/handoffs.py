@@ -24,56 +24,60 @@ _LASTING = frozenset({"tools", _SHARED})
 
 @dataclass(slots=True)
 class Compensation:
-    """How one thing is undone that was done while a handoff was open."""
+    """A compensation: it undoes one side effect if the handoff is rolled back."""
 
     key: str
     function: str | None
-    """``module:name``; `None` for a function that only the process that registered it has."""
+    """The function as ``module:name``. `None` for a function that only the registering process can
+    call."""
     arguments: Any = None
     agent: str = ""
     attempts: int = 0
     state: Literal["open", "done", "failed"] = "open"
 
     def to_json(self) -> list[Any]:
-        """As a list, short."""
+        """As a short list."""
         return [self.key, self.function, self.arguments, self.agent, self.attempts, self.state]
 
 
 @dataclass(slots=True)
 class PendingHandoff:
-    """A transfer that is not confirmed yet: what is needed to give control back."""
+    """A handoff that is not confirmed yet, with the data to roll it back."""
 
     id: str
     source: str
     target: str
     call_id: str | None
-    """The model's call that is to be answered; `None` if no model asked for the transfer."""
+    """The tool call of the model that requested the handoff; `None` if no model requested it."""
     seq: int
-    """The event that made the transfer; it and all later ones are undone by a rollback."""
+    """The number of the handoff's event. A rollback undoes this event and all later ones."""
     base: str | None
     after: int
     received: Mapping[str, Any] | None
     depth: int = 0
-    """How long the chain was before the transfer; 0 in what earlier versions stored: one less."""
+    """The length of the chain before the handoff. In data of earlier versions 0, which means one
+    less than now."""
     due_s: float | None = None
-    """When the target's time is over, in seconds worked on the run."""
+    """The deadline of the target, in seconds of work on the run."""
     since_s: float = 0.0
-    """Since when the source had the run."""
+    """The time at which the source got the run, in seconds of work on the run."""
     until_result: bool = False
-    """Whether only the end of the target's work confirms it."""
+    """Whether the handoff is confirmed only when the target has finished its work."""
     saved: dict[str, Any] = field(default_factory=dict)
-    """Further fields of the cursor as its components saved them; what is not here was at its
-    default."""
+    """Other values of the cursor before the handoff. A missing value was at its default."""
     variables: str | None = None
-    """The step with the session's variables as they were, if they changed since."""
+    """The key of the step with the session's variables before the handoff, if they have changed
+    since."""
     compensations: list[Compensation] = field(default_factory=list)
     failure: list[str] | None = None
-    """Code and reason, once it was decided that the transfer is undone."""
+    """The code and the reason of the rollback, once it is decided."""
     kept: list[int] = field(default_factory=list)
-    """Messages of people that came meanwhile: they stay in the conversation."""
+    """The numbers of people's messages since the handoff. A rollback keeps them in the
+    conversation."""
 
     def to_json(self) -> list[Any]:
-        """As a list, because it is stored at every handoff; what is as usual at its end is cut."""
+        """As a short list, because it is stored at every handoff. Defaults at its end are
+        omitted."""
         data: list[Any] = [
             self.id, self.source, self.target, self.call_id,
             self.seq, self.base, self.after, self.received, self.depth, self.due_s,
@@ -92,7 +96,7 @@ class PendingHandoff:
 
     @classmethod
     def from_json(cls, data: list[Any]) -> PendingHandoff:
-        """The inverse of `to_json`; also reads what earlier versions stored."""
+        """The inverse of `to_json`. It also reads data of earlier versions."""
         pending = cls(*data)
         pending.until_result = bool(pending.until_result)
         pending.saved = dict(pending.saved)
@@ -103,24 +107,24 @@ class PendingHandoff:
 
     @property
     def begins_run(self) -> bool:
-        """Whether a run began with it, which is over when it is rolled back."""
+        """Whether the handoff started a run. A rollback ends this run."""
         return bool(self.saved.get(_BEGINS_RUN))
 
     @property
     def shared_steps(self) -> Sequence[str]:
-        """The steps with how variables of the user and the app were, as far as they changed."""
+        """The keys of the steps with earlier values of variables of the user and the app."""
         steps: Sequence[str] = self.saved.get(_SHARED, ())
         return steps
 
     def mark(self, *, begins_run: bool = False, chain: Sequence[str] | None = None) -> None:
-        """Note that a run begins with it, and which chain it replaced."""
+        """Record that the handoff starts a run, and the chain that it replaces."""
         if begins_run:
             self.saved[_BEGINS_RUN] = True
         if chain is not None:
             self.saved["chain"] = list(chain)
 
     def add_shared_step(self, run: int) -> str:
-        """The key under which the next change of such variables is to be stored."""
+        """Add a step for the earlier values of shared variables, and return its key."""
         key = f"{run}.{self.number}.{_SHARED}.{len(self.shared_steps)}"
         self.saved = {**self.saved, _SHARED: [*self.shared_steps, key]}
         return key
@@ -131,8 +135,8 @@ class PendingHandoff:
         return self.id.rpartition(".")[2]
 
     def outlive_run(self, message: int) -> None:
-        """The run before did not settle it: the way back stays, and so does the message that a new
-        run begins with. What was counted from the earlier run's beginning begins anew."""
+        """Keep the handoff open in the next run, whose first message is event `message`. Times that
+        were counted from the start of the earlier run are reset."""
         self.kept.append(message)
         self.depth = 1
         self.due_s = None
@@ -274,7 +278,7 @@ class Handoffs:
             each.compensations = registered.get(each.id, each.compensations)
 
     def save(self, saved: dict[str, Any]) -> None:
-        """Keep in `saved` what a rollback gives back, as far as it is not at its default."""
+        """Put the values that a rollback restores into `saved`, unless they are defaults."""
         if self.tools is not None:
             saved["tools"] = self.tools
         if self.work:
@@ -336,7 +340,7 @@ class Handoffs:
 
     @staticmethod
     def shape() -> dict[str, Any]:
-        """By key: the types of an imported one's fields."""
+        """The types of the fields in an imported document, by key."""
         from typing import Annotated
 
         from annotated_types import Len
