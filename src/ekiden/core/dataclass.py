@@ -1,17 +1,20 @@
 """`dataclass` of the standard library, with classes that are made and filled faster.
 
-The standard library compiles up to six functions for a class, which is half of the time that
-importing the runtime takes, and fills frozen values through `object.__setattr__`. Here only
-`__init__` is compiled, for the first value of a class, and it stores into the slots directly.
-`fields`, `replace`, `asdict`, `inspect.signature`, pattern matching, pickling and subclasses work
-as they do there.
+The standard library describes every field and compiles up to six functions for a class, which is
+half of the time that importing the runtime takes, and fills frozen values through
+`object.__setattr__`. Here this is done at first use, only `__init__` is compiled, and it stores
+into the slots directly. `fields`, `replace`, `asdict`, `inspect.signature`, pattern matching,
+pickling and subclasses work as they do there; `InitVar` and `KW_ONLY` do not.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import sys
-from dataclasses import MISSING, Field, FrozenInstanceError, fields
+from collections.abc import Callable
+from dataclasses import MISSING, Field, FrozenInstanceError, field, fields
+from functools import cache
+from inspect import get_annotations
 from operator import attrgetter
 from reprlib import recursive_repr
 from types import MemberDescriptorType
@@ -23,37 +26,123 @@ else:
 
     def dataclass(cls=None, /, *, repr=True, eq=True, frozen=False, slots=False, kw_only=False):
         """Make a class a data class; the options are those of the standard library."""
+        params = _params(repr, eq, frozen, slots, kw_only)
 
         def made(cls: type) -> type:
-            bases = [base.__dict__.get("__dataclass_params__") for base in cls.__mro__[1:]]
-            bases = [each for each in bases if each is not None]
-            if any(each.frozen is not frozen for each in bases):
-                raise TypeError(f"{cls.__name__}: freeze all of its base classes, or none")
-            keeps_init = "__init__" in cls.__dict__
-            keeps_hash = cls.__dict__.get("__hash__") is not None
-            cls.__doc__ = cls.__doc__ or cls.__name__  # else it is made from the signature
-            for each in bases:
-                each.frozen = False
-            try:
-                cls = dataclasses.dataclass(
-                    cls, init=False, repr=False, eq=False, slots=slots, kw_only=kw_only
-                )
-            finally:
-                for each in bases:
-                    each.frozen = frozen
-            params = cls.__dataclass_params__
-            params.init, params.repr, params.eq, params.frozen = True, repr, eq, frozen
-            if not keeps_init:
-                cls.__init__ = _Init(cls, frozen=frozen, slots=slots)
-            if repr and "__repr__" not in cls.__dict__:
-                cls.__repr__ = _repr(cls)
-            if eq:
-                _add_comparison(cls, frozen=frozen, keeps_hash=keeps_hash)
-            if frozen:
-                _freeze(cls, slots=slots)
-            return cls
+            return _made(cls, params, slots=slots, kw_only=kw_only)
 
         return made if cls is None else made(cls)
+
+
+@cache
+def _params(repr: bool, eq: bool, frozen: bool, slots: bool, kw_only: bool) -> Any:
+    """What the standard library remembers of the options."""
+    options = {"init": False, "repr": False, "eq": False, "slots": slots, "kw_only": kw_only}
+    plain: Any = dataclasses.dataclass(**options)(type("Plain", (), {"__doc__": "-"}))
+    params = plain.__dataclass_params__
+    params.init, params.repr, params.eq, params.frozen = True, repr, eq, frozen
+    return params
+
+
+class _AtFirstUse:
+    """An attribute of a class until somebody looks for it."""
+
+    def __init__(self, name: str, make: Callable[[Any], Any]) -> None:
+        self._name, self._make = name, make
+        self.cls: Any = None
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        made = self._make(self.cls)
+        setattr(self.cls, self._name, made)
+        bind = getattr(type(made), "__get__", None)
+        return made if bind is None else bind(made, instance, owner)
+
+
+def _made(cls: Any, params: Any, *, slots: bool, kw_only: bool) -> type:
+    frozen = params.frozen
+    for base in cls.__mro__[1:]:
+        if getattr(base.__dict__.get("__dataclass_params__"), "frozen", frozen) is not frozen:
+            raise TypeError(f"{cls.__name__}: freeze all of its base classes, or none")
+    has = cls.__dict__
+    own = {
+        name: (kind, getattr(cls, name, MISSING))
+        for name, kind in get_annotations(cls).items()
+        if not str(kind).startswith(("ClassVar", "typing.ClassVar"))
+    }
+    late: dict[str, Callable[[Any], Any]] = {
+        "__dataclass_fields__": lambda cls: _fields(cls, own, kw_only=kw_only)
+    }
+    if "__match_args__" not in has:
+        late["__match_args__"] = _match_args
+    if "__init__" not in has:
+        late["__init__"] = lambda cls: _init(cls, frozen=frozen, slots=slots)
+    if params.eq and "__eq__" not in has:
+        late["__eq__"] = _eq
+    added: dict[str, Any] = {"__dataclass_params__": params, "__replace__": dataclasses.replace}
+    if params.eq and has.get("__hash__") is None:
+        added["__hash__"] = None
+        if frozen:
+            late["__hash__"] = _hash
+    if params.repr and "__repr__" not in has:
+        added["__repr__"] = _repr
+    if frozen and slots:
+        added |= {"__getstate__": has.get("__getstate__", _state)}
+        added |= {"__setstate__": has.get("__setstate__", _set_state)}
+    added["__doc__"] = cls.__doc__ or cls.__name__  # else it is made from the signature
+    waiting = [_AtFirstUse(*each) for each in late.items()]
+    added |= zip(late, waiting, strict=True)
+    if slots:
+        cls = _with_slots(cls, own, added)
+    else:
+        for name, (_, default) in own.items():
+            if not isinstance(default, Field):
+                continue
+            if default.default is MISSING:
+                delattr(cls, name)
+            else:
+                setattr(cls, name, default.default)
+        for name, value in added.items():
+            setattr(cls, name, value)
+    for each in waiting:
+        each.cls = cls
+    if frozen:
+        _freeze(cls)
+    return cls  # type: ignore[no-any-return]
+
+
+def _with_slots(cls: Any, own: dict[str, Any], added: dict[str, Any]) -> Any:
+    """The class once more, with a slot for each of its own fields."""
+    has = {name: value for name, value in cls.__dict__.items() if name not in own}
+    has.pop("__dict__", None)
+    has.pop("__weakref__", None)
+    inherited = {name for base in cls.__mro__[1:] for name in base.__dict__.get("__slots__", ())}
+    again = type(cls)(
+        cls.__name__,
+        cls.__bases__,
+        has | added | {"__slots__": tuple(name for name in own if name not in inherited)},
+    )
+    again.__qualname__ = cls.__qualname__
+    return again
+
+
+def _fields(cls: type, own: dict[str, tuple[Any, Any]], *, kw_only: bool) -> dict[str, Field[Any]]:
+    found: dict[str, Field[Any]] = {}
+    for base in cls.__mro__[-1:0:-1]:
+        found |= getattr(base, "__dataclass_fields__", {})
+    for name, (kind, default) in own.items():
+        if isinstance(default, MemberDescriptorType):  # the slot of a base class
+            default = MISSING
+        each: Any = default if isinstance(default, Field) else field(default=default)
+        each.name, each.type = name, kind
+        each._field_type = dataclasses._FIELD  # type: ignore[attr-defined]
+        if each.kw_only is MISSING:
+            each.kw_only = kw_only
+        found[name] = each
+    return found
+
+
+def _match_args(cls: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(cls) if each.init and not each.kw_only)
 
 
 class _Factory:
@@ -62,17 +151,6 @@ class _Factory:
 
 
 _FACTORY = _Factory()
-
-
-class _Init:
-    """Stands for `__init__` until somebody looks for it."""
-
-    def __init__(self, cls: Any, *, frozen: bool, slots: bool) -> None:
-        self._cls, self._frozen, self._slots = cls, frozen, slots
-
-    def __get__(self, instance: object, owner: type) -> Any:
-        made = self._cls.__init__ = _init(self._cls, frozen=self._frozen, slots=self._slots)
-        return made.__get__(instance, owner)
 
 
 def _init(cls: type, *, frozen: bool, slots: bool) -> Any:
@@ -129,18 +207,15 @@ def _default(each: Field[Any]) -> Any:
     return each.default if each.default_factory is MISSING else _FACTORY
 
 
-def _repr(cls: type) -> Any:
-    names = [each.name for each in fields(cls) if each.repr]
-
-    @recursive_repr()
-    def __repr__(self: Any) -> str:
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
-        return f"{self.__class__.__qualname__}({shown})"
-
-    return __repr__
+@recursive_repr()
+def _repr(self: Any) -> str:
+    shown = ", ".join(
+        f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr
+    )
+    return f"{self.__class__.__qualname__}({shown})"
 
 
-def _add_comparison(cls: Any, *, frozen: bool, keeps_hash: bool) -> None:
+def _eq(cls: Any) -> Any:
     compared = _getter([each.name for each in fields(cls) if each.compare])
 
     def __eq__(self: Any, other: object) -> bool:
@@ -148,41 +223,32 @@ def _add_comparison(cls: Any, *, frozen: bool, keeps_hash: bool) -> None:
             return bool(compared(self) == compared(other))
         return NotImplemented
 
-    if "__eq__" not in cls.__dict__:
-        cls.__eq__ = __eq__
-    if keeps_hash:
-        return
-    if not frozen:
-        cls.__hash__ = None
-        return
+    return __eq__
+
+
+def _hash(cls: Any) -> Any:
     hashed = _getter(
         [each.name for each in fields(cls) if (each.compare if each.hash is None else each.hash)]
     )
-    cls.__hash__ = lambda self: hash(hashed(self))
+    return lambda self: hash(hashed(self))
 
 
 def _getter(names: list[str]) -> Any:
     return attrgetter(*names) if names else lambda _: ()
 
 
-def _freeze(cls: Any, *, slots: bool) -> None:
-    names = frozenset(each.name for each in fields(cls))
-
+def _freeze(cls: Any) -> None:
     def __setattr__(self: Any, name: str, value: object) -> None:
-        if type(self) is cls or name in names:
+        if type(self) is cls or name in cls.__dataclass_fields__:
             raise FrozenInstanceError(f"cannot assign to field {name!r}")
         super(cls, self).__setattr__(name, value)
 
     def __delattr__(self: Any, name: str) -> None:
-        if type(self) is cls or name in names:
+        if type(self) is cls or name in cls.__dataclass_fields__:
             raise FrozenInstanceError(f"cannot delete field {name!r}")
         super(cls, self).__delattr__(name)
 
     cls.__setattr__, cls.__delattr__ = __setattr__, __delattr__
-    if slots:
-        for name, function in (("__getstate__", _state), ("__setstate__", _set_state)):
-            if name not in cls.__dict__:
-                setattr(cls, name, function)
 
 
 def _state(self: Any) -> list[Any]:

@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from json import encoder as _parts
-from pathlib import Path
 from typing import (
     Any,
     Literal,
@@ -163,7 +162,6 @@ def priority_number(value: int | str) -> int:
     raise UserError(f"{value!r:.40} is not a priority: low (1), normal (2), high (3) or urgent (4)")
 
 
-_PROC = Path("/proc")
 _OWNER = re.compile(r".*-(\d+)-([0-9a-f]+)-([0-9a-f]{16})", re.DOTALL)
 
 _this: tuple[int, str, str] = (0, "", "")
@@ -228,16 +226,18 @@ def _machine(pid: int) -> str:
     import socket
     from hashlib import sha256
 
-    if int((_PROC / "self").readlink().name) != pid:
+    if int(os.readlink("/proc/self")) != pid:
         raise ValueError("/proc belongs to another namespace")
-    boot = (_PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
-    spaces = [_PROC / "self/ns" / kind for kind in ("pid", "time")]
-    facts = [socket.gethostname(), boot, *(str(each.readlink()) for each in spaces)]
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        boot = file.read().strip()
+    spaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "time")]
+    facts = [socket.gethostname(), boot, *spaces]
     return sha256("\n".join(facts).encode()).hexdigest()[:16]
 
 
 def _state(pid: int) -> tuple[int, bool]:
     """The start time of a process in ticks since boot, and whether all its threads have ended."""
-    fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
     is_zombie = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
     return int(fields[19]), is_zombie
