@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, Protocol, TypeAlias
 
-from ekiden.api.called import Called, calls, lists
-from ekiden.api.endpoint import Scope, Told, endpoint
-from ekiden.api.values import ADDRESSED, KEY_NAME, PLAIN, TENANT, Pages
+from ekiden.api.methods.called import Called, calls, lists
+from ekiden.api.methods.endpoint import Scope, Told, endpoint
+from ekiden.api.methods.values import ADDRESSED, KEY_NAME, PLAIN, TENANT, Pages
 from ekiden.core.documents import Value
 from ekiden.engine.registry import Unserved, WorkerRecord
 from ekiden.project.settings import SettingEntry

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
-from ekiden.api.called import Called, calls, lists
-from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.values import CAPABILITIES, ONE_LINE, PLAIN, SAID, Pages
+from ekiden.api.methods.called import Called, calls, lists
+from ekiden.api.methods.endpoint import Told, endpoint
+from ekiden.api.methods.values import CAPABILITIES, ONE_LINE, PLAIN, SAID, Pages
 from ekiden.bus.waits.deadlocks import Deadlock
 from ekiden.capabilities.declared import Match
 from ekiden.core.conversation.messages import BlockingContext, BlockingStatus

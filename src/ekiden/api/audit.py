@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypedDict, Unpack
 
-from ekiden.api.called import AsyncStream, Called, calls, lists, streams
-from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.values import ADDRESSED, PLAIN, SESSION_ID, Moment, Pages
+from ekiden.api.methods.called import AsyncStream, Called, calls, lists, streams
+from ekiden.api.methods.endpoint import Told, endpoint
+from ekiden.api.methods.values import ADDRESSED, PLAIN, SESSION_ID, Moment, Pages
 from ekiden.audit.findings import Fault
 from ekiden.audit.record import AuditActor
 from ekiden.core.documents import Value, named

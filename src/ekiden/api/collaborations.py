@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Final, Protocol, TypeAlias
 
-from ekiden.api.called import Called, calls, lists
-from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.values import ONE_LINE, PARTY, PLAIN, SAID, SESSION_ID, Pages
+from ekiden.api.methods.called import Called, calls, lists
+from ekiden.api.methods.endpoint import Told, endpoint
+from ekiden.api.methods.values import ONE_LINE, PARTY, PLAIN, SAID, SESSION_ID, Pages
 from ekiden.collaboration.protocol.record import (
     AgreedTerms,
     Bid,

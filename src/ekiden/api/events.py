@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol, TypeAlias
 
-from ekiden.api.called import AsyncStream, Called, streams
-from ekiden.api.endpoint import Told, endpoint
+from ekiden.api.methods.called import AsyncStream, Called, streams
+from ekiden.api.methods.endpoint import Told, endpoint
 from ekiden.core.events import Event, EventType
 
 

@@ -6,10 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias, TypedDict, Unpack
 
-from ekiden.api.called import Called, calls, lists
-from ekiden.api.endpoint import Told, endpoint
+from ekiden.api.methods.called import Called, calls, lists
+from ekiden.api.methods.endpoint import Told, endpoint
+from ekiden.api.methods.values import (
+    EVENT_CURSOR,
+    ONE_LINE,
+    PERSON,
+    PLAIN,
+    SAID,
+    SESSION_ID,
+    Moment,
+    Pages,
+)
 from ekiden.api.runs import ITEM, LimitOptions
-from ekiden.api.values import EVENT_CURSOR, ONE_LINE, PERSON, PLAIN, SAID, SESSION_ID, Moment, Pages
 from ekiden.core.documents import Value, left_out
 from ekiden.core.handoffs.handoff import PolicyName
 from ekiden.core.handoffs.request import ActorKind, StatusName

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Protocol, TypeAlias
 
-from ekiden.api.called import Called, calls, lists
-from ekiden.api.endpoint import Told, endpoint
+from ekiden.api.methods.called import Called, calls, lists
+from ekiden.api.methods.endpoint import Told, endpoint
+from ekiden.api.methods.values import PERSON, PLAIN, SESSION_ID, Pages
 from ekiden.api.state import Seen
-from ekiden.api.values import PERSON, PLAIN, SESSION_ID, Pages
 from ekiden.core.questions import InboxItem, InboxKind
 from ekiden.core.values import Priority
 from ekiden.inbox.inbox import BulkAnswer

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
-from ekiden.api.called import AsyncStream, Called, calls, lists, streams
-from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.values import MEMORY_KEY, PLAIN, Pages
+from ekiden.api.methods.called import AsyncStream, Called, calls, lists, streams
+from ekiden.api.methods.endpoint import Told, endpoint
+from ekiden.api.methods.values import MEMORY_KEY, PLAIN, Pages
 from ekiden.core.documents import Value
 from ekiden.core.memory import FoundBy
 from ekiden.memory.entries import MAX_CONTENT, MAX_KEY, MAX_TOP_K

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
-from ekiden.api.called import Called, calls, lists
-from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.values import ONE_LINE, PLAIN, Pages
+from ekiden.api.methods.called import Called, calls, lists
+from ekiden.api.methods.endpoint import Told, endpoint
+from ekiden.api.methods.values import ONE_LINE, PLAIN, Pages
 from ekiden.core.documents import Value, left_out
 from ekiden.core.values import Priority
 from ekiden.storage.messages import MessageState

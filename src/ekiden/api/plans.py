@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, Protocol, TypeAlias
 
-from ekiden.api.called import Called, calls, lists
-from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.values import EVENT_CURSOR, PLAIN, SAID, SESSION_ID, Moment, Pages
+from ekiden.api.methods.called import Called, calls, lists
+from ekiden.api.methods.endpoint import Told, endpoint
+from ekiden.api.methods.values import EVENT_CURSOR, PLAIN, SAID, SESSION_ID, Moment, Pages
 from ekiden.core.documents import Value
 from ekiden.core.plan import AgentResult, AgentTask, PlanPhase
 from ekiden.project.plan_preview import PlanPreview

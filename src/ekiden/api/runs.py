@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias, TypedDict, Unpack
 
-from ekiden.api.called import AsyncStream, Called, calls, lists, streams
-from ekiden.api.endpoint import Told, endpoint
+from ekiden.api.methods.called import AsyncStream, Called, calls, lists, streams
+from ekiden.api.methods.endpoint import Told, endpoint
+from ekiden.api.methods.values import MOST_EVENTS, ONE_LINE, PLAIN, SAID, SESSION_ID, Pages
 from ekiden.api.state import VariableName
-from ekiden.api.values import MOST_EVENTS, ONE_LINE, PLAIN, SAID, SESSION_ID, Pages
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.events import Event
 from ekiden.core.runs import Begun, Run

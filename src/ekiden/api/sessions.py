@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
 
-from ekiden.api.called import Called, calls, lists
-from ekiden.api.endpoint import Told, endpoint
+from ekiden.api.methods.called import Called, calls, lists
+from ekiden.api.methods.endpoint import Told, endpoint
+from ekiden.api.methods.values import MOST_EVENTS, PLAIN, SESSION_ID, Moment, Pages
 from ekiden.api.session_states import SessionState
 from ekiden.api.state import SessionId
-from ekiden.api.values import MOST_EVENTS, PLAIN, SESSION_ID, Moment, Pages
 from ekiden.core.documents import Value, left_out, to_json
 from ekiden.core.events import Event, EventType
 from ekiden.runtime.history.fork import Rewind

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
 
-from ekiden.api.called import Called, calls
-from ekiden.api.endpoint import Told, endpoint
-from ekiden.api.values import ADDRESSED, MOST_EVENTS, PLAIN, SESSION_ID
+from ekiden.api.methods.called import Called, calls
+from ekiden.api.methods.endpoint import Told, endpoint
+from ekiden.api.methods.values import ADDRESSED, MOST_EVENTS, PLAIN, SESSION_ID
 from ekiden.core.documents import Value
 from ekiden.core.values import dumps
 from ekiden.runtime.history.session_state import SharedVariable

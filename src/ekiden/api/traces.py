@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol, TypeAlias
 
-from ekiden.api.called import AsyncStream, Called, calls, lists, streams
-from ekiden.api.endpoint import Told, endpoint
+from ekiden.api.methods.called import AsyncStream, Called, calls, lists, streams
+from ekiden.api.methods.endpoint import Told, endpoint
+from ekiden.api.methods.values import SESSION_ID, Moment, Pages
 from ekiden.api.state import SessionId
-from ekiden.api.values import SESSION_ID, Moment, Pages
 from ekiden.core.documents import Value, left_out
 from ekiden.sessions.costs import CostKey
 from ekiden.tracing.spans import SpanKind, SpanStatus

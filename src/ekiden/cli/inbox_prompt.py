@@ -7,7 +7,7 @@ import sys
 from typing import Final
 
 from ekiden.api.inbox import Inbox
-from ekiden.api.values import SESSION_ID
+from ekiden.api.methods.values import SESSION_ID
 from ekiden.cli.errors import UsageError
 from ekiden.cli.place import Place
 from ekiden.cli.run.handoffs import plain_text, who_answers

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ekiden.api.values import AGO, PAGE, UNITS, read_moment
+from ekiden.api.methods.values import AGO, PAGE, UNITS, read_moment
 from ekiden.cli.errors import UsageError
 from ekiden.cli.terminal.output import emit, note, say
 from ekiden.core.values import dumps, loads
 
 if TYPE_CHECKING:
+    from ekiden.api.methods.values import Pages
     from ekiden.api.runs import LimitOptions
-    from ekiden.api.values import Pages
     from ekiden.cli.terminal.tables import Table
 
 

@@ -94,7 +94,7 @@ async def begin_run(flags: RunFlags, message: OpeningMessage) -> int:
     """Send a message and show the run; returns the exit code."""
     if flags.place.is_server:
         return await _begin_at_server(flags, message)
-    from ekiden.api.arguments import check_arguments
+    from ekiden.api.methods.arguments import check_arguments
     from ekiden.api.runs import Runs
     from ekiden.cli.projects import check_addressee, check_owner
     from ekiden.project.runs.tasks import begin
@@ -143,7 +143,7 @@ async def resume_run(flags: RunFlags, session_id: str) -> int:
     """Resume a session and show the run; returns the exit code."""
     if flags.place.is_server:
         return await _resume_at_server(flags, session_id)
-    from ekiden.api.arguments import check_arguments
+    from ekiden.api.methods.arguments import check_arguments
     from ekiden.api.runs import Runs
     from ekiden.sessions import Session
 
@@ -271,7 +271,7 @@ async def _begin_at_server(flags: RunFlags, message: OpeningMessage) -> int:
 
 
 async def _resume_at_server(flags: RunFlags, session_id: str) -> int:
-    from ekiden.api.called import AsyncStream
+    from ekiden.api.methods.called import AsyncStream
     from ekiden.cli.run.at_server import BUSY_S, OnBusy, ServerRun
     from ekiden.core.runs import Begun, Run
 

@@ -7,9 +7,9 @@ from ekiden.core.integrations.lazy import lazy_names
 if TYPE_CHECKING:
     from ekiden.api.events import LiveEvent as LiveEvent
     from ekiden.api.events import Position as Position
+    from ekiden.api.methods.values import Page as Page
     from ekiden.api.sessions import SessionDetails as SessionDetails
     from ekiden.api.sessions import SessionSummary as SessionSummary
-    from ekiden.api.values import Page as Page
     from ekiden.client.clients import AsyncClient as AsyncClient
     from ekiden.client.clients import Client as Client
     from ekiden.client.ekiden import Ekiden as Ekiden
@@ -44,7 +44,7 @@ __getattr__ = lazy_names(
         "ClientMisconfigured": "ekiden.client.errors",
         "Ekiden": "ekiden.client.ekiden",
         "LiveEvent": "ekiden.api.events",
-        "Page": "ekiden.api.values",
+        "Page": "ekiden.api.methods.values",
         "Position": "ekiden.api.events",
         "Run": "ekiden.core.runs",
         "ServerProblem": "ekiden.client.errors",

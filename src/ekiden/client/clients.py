@@ -7,13 +7,13 @@ from typing import Any, Self
 from ekiden.api.administration import CalledKeys, CalledReplicas, CalledSettings, CalledWorkers
 from ekiden.api.agents import CalledAgents
 from ekiden.api.audit import CalledAudit
-from ekiden.api.called import Portal
 from ekiden.api.collaborations import CalledCollaborations
 from ekiden.api.events import CalledEvents
 from ekiden.api.handoffs import CalledHandoffs
 from ekiden.api.inbox import CalledInbox
 from ekiden.api.memory import CalledMemory
 from ekiden.api.messages import CalledMessages
+from ekiden.api.methods.called import Portal
 from ekiden.api.plans import CalledPlans
 from ekiden.api.runs import CalledRuns
 from ekiden.api.sessions import CalledSessions

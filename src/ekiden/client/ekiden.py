@@ -208,7 +208,7 @@ def at_server(wire: Wire) -> Ekiden:
     """The resources of a server."""
 
     def make(name: str, interface: type) -> Any:
-        from ekiden.api.arguments import checked
+        from ekiden.api.methods.arguments import checked
         from ekiden.client.remote import remote
 
         base: type = object
@@ -229,7 +229,7 @@ def at_store(here: Here) -> Ekiden:
     """The resources of a local store."""
 
     def make(name: str, interface: type) -> Any:
-        from ekiden.api.arguments import checked
+        from ekiden.api.methods.arguments import checked
 
         module, kind = RESOURCES[name].split(".")
         made = getattr(import_module(f"ekiden.api.local.{module}"), f"Local{kind}")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ekiden.api import events as api
-from ekiden.api.called import AsyncStream
 from ekiden.api.events import Live, LiveEvent, Position
+from ekiden.api.methods.called import AsyncStream
 from ekiden.client.errors import ClientMisconfigured, ServerUnavailable, error_of
 from ekiden.client.wire import API, Wire
 from ekiden.core.errors import EkidenError

@@ -9,8 +9,8 @@ from functools import update_wrapper
 from types import NoneType, new_class
 from typing import Any, Final
 
-from ekiden.api.called import AsyncStream
-from ekiden.api.endpoint import (
+from ekiden.api.methods.called import AsyncStream
+from ekiden.api.methods.endpoint import (
     Parameter,
     answer_type,
     arguments,
@@ -19,7 +19,7 @@ from ekiden.api.endpoint import (
     parameters,
     streamed_type,
 )
-from ekiden.api.values import Page, Pages
+from ekiden.api.methods.values import Page, Pages
 from ekiden.client.wire import Wire, part
 from ekiden.core.documents import from_json
 from ekiden.core.values import loads

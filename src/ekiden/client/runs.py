@@ -16,7 +16,7 @@ from typing import Any, Unpack
 from uuid import uuid4
 
 from ekiden.api import runs as api
-from ekiden.api.called import AsyncStream
+from ekiden.api.methods.called import AsyncStream
 from ekiden.api.runs import Shown
 from ekiden.client.errors import ServerProblem, ServerUnavailable
 from ekiden.client.wire import Wire, part

@@ -16,7 +16,7 @@ from fastapi import Depends, Header, Path, Query
 from pydantic import BaseModel, Field
 from starlette.responses import Response, StreamingResponse
 
-from ekiden.api.values import SESSION_ID
+from ekiden.api.methods.values import SESSION_ID
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.values import dumps
 

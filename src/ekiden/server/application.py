@@ -44,7 +44,7 @@ from ekiden.api.state import State
 from ekiden.api.traces import Costs, Traces
 from ekiden.core.errors.server import UnknownParameter
 from ekiden.project.service import Service
-from ekiden.server import console, problems
+from ekiden.server import console
 from ekiden.server.access.access import Authorizer
 from ekiden.server.access.authorization import KeyAuthorization, key_ring
 from ekiden.server.configuration import ServerConfig
@@ -60,6 +60,7 @@ from ekiden.server.middleware.repeats import Repeats
 from ekiden.server.middleware.standards_on_demand import StandardsOnDemand
 from ekiden.server.openapi import description, docs_page
 from ekiden.server.openapi.examples import TITLE
+from ekiden.server.problems.handlers import install as install_handlers
 from ekiden.server.route_groups import grouped, operation_id
 from ekiden.server.routes import login, operations, runs
 from ekiden.server.standards import Standards
@@ -176,7 +177,7 @@ def application(parts: Lifespan, *, gate: Authorizer | None = None) -> FastAPI:
     app.state.keyring = key_ring(service, parts.background)
     app.state.key_gate = KeyAuthorization(app.state.keyring, config)
     app.state.gate = gate or app.state.key_gate
-    problems.install(app)
+    install_handlers(app)
     _add_middleware(app, config, parts.standards)
     app.router.routes.extend(_routes())
     parts.standards.install(app)

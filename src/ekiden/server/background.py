@@ -1,12 +1,17 @@
-"""Background tasks that no request waits for."""
+"""Background tasks that no request waits for, and long work: one of each kind at a time."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+from weakref import WeakKeyDictionary
 
 from ekiden.core.errors import EkidenError
+from ekiden.core.errors.server import TooManyRequests
+from ekiden.project.service import TenantService
 
 _log = logging.getLogger("ekiden.server")
 
@@ -48,3 +53,20 @@ async def _done(work: Callable[[], Awaitable[object]], what: str) -> None:
         _log.warning("%s: %s", what, exc.code)
     except Exception:
         _log.exception("%s", what)
+
+
+_under_way: Final[WeakKeyDictionary[TenantService, set[str]]] = WeakKeyDictionary()
+
+
+@contextmanager
+def one_at_a_time(desk: TenantService, what: str) -> Iterator[None]:
+    """Do something that looks at a whole store; `TooManyRequests` while the same tenant has the
+    same done already."""
+    busy = _under_way.setdefault(desk, set())
+    if what in busy:
+        raise TooManyRequests(f"another request for this ({what}) is in progress", retry_after_s=5)
+    busy.add(what)
+    try:
+        yield
+    finally:
+        busy.discard(what)

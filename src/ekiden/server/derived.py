@@ -18,7 +18,8 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
-from ekiden.api.endpoint import (
+from ekiden.api.local.place import Here
+from ekiden.api.methods.endpoint import (
     Endpoint,
     Parameter,
     Told,
@@ -29,8 +30,7 @@ from ekiden.api.endpoint import (
     streamed_type,
     told_of,
 )
-from ekiden.api.local.place import Here
-from ekiden.api.values import MOMENT, PAGE, TIMES, Moment
+from ekiden.api.methods.values import MOMENT, PAGE, TIMES, Moment
 from ekiden.core.documents import to_json
 from ekiden.core.errors.server import IdempotencyConflict, RequestTooLarge
 from ekiden.core.values import dumps
@@ -48,8 +48,8 @@ from ekiden.server.answers import (
     json_lines,
     limit_to,
 )
-from ekiden.server.problems import problems
-from ekiden.server.turns import one_at_a_time
+from ekiden.server.background import one_at_a_time
+from ekiden.server.problems.handlers import problems
 
 _SECRET: Final = {"Cache-Control": "no-store"}
 _API: Final = "/api/v1"

@@ -8,10 +8,10 @@ from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
-from ekiden.server import problems
+from ekiden.server.problems.handlers import problems
 
 API: Final = "/api/v1"
-EVERYWHERE: dict[int | str, dict[str, Any]] = problems.problems(401, 403, 422, 429, 503)
+EVERYWHERE: dict[int | str, dict[str, Any]] = problems(401, 403, 422, 429, 503)
 """What every route of ours may answer with beside its own."""
 
 

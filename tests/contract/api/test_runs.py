@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.api.called import AsyncStream
+from ekiden.api.methods.called import AsyncStream
 from ekiden.api.runs import Shown
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.conversation.model import ModelDelta, Usage, text_of

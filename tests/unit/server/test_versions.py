@@ -7,8 +7,8 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from ekiden.core.errors.server import RequestInvalid
-from ekiden.server import problems
 from ekiden.server.answers import Matching, Versions, etag_of, parse_if_match
+from ekiden.server.problems.handlers import install
 from tests.support.cases import each_case
 
 
@@ -44,7 +44,7 @@ def test_what_is_no_tag_is_refused(text: str) -> None:
 
 def test_a_route_takes_the_header_and_its_problems_are_told() -> None:
     app = FastAPI()
-    problems.install(app)
+    install(app)
 
     @app.put("/thing")
     async def change(versions: Matching) -> dict[str, Versions]:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any, Self
 
 from ekiden.api import administration as api
-from ekiden.api.endpoint import Scope
 from ekiden.api.local.place import Here
-from ekiden.api.values import Page, Pages, page_of
+from ekiden.api.methods.endpoint import Scope
+from ekiden.api.methods.values import Page, Pages, page_of
 from ekiden.core.errors import UserError
 from ekiden.core.errors.server import Forbidden, KeyNotFound, NotServed
 from ekiden.engine.registry import list_workers, unserved

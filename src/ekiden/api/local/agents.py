@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ekiden.api import agents as api
 from ekiden.api.agents import AgentDetails, AgentSummary
 from ekiden.api.local.place import Here
-from ekiden.api.values import Page, Pages
+from ekiden.api.methods.values import Page, Pages
 from ekiden.bus.waits.deadlocks import Deadlock, deadlocks
 from ekiden.bus.waits.stored import blocked
 from ekiden.capabilities.declared import Match

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Final, Unpack
 
 from ekiden.api import audit as api
-from ekiden.api.called import AsyncStream
 from ekiden.api.local.place import Here, moment_of
-from ekiden.api.values import Page, Pages
+from ekiden.api.methods.called import AsyncStream
+from ekiden.api.methods.values import Page, Pages
 from ekiden.audit import (
     AuditQuery,
     AuditRecord,

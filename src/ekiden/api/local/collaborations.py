@@ -7,7 +7,7 @@ from typing import Any
 
 from ekiden.api import collaborations as api
 from ekiden.api.local.place import Here
-from ekiden.api.values import Page, Pages
+from ekiden.api.methods.values import Page, Pages
 from ekiden.bus import Bus, BusSettings
 from ekiden.collaboration import Collaboration, Collaborations, Party
 from ekiden.collaboration.protocol.record import Phase

@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Any
 
 from ekiden.api import events as api
-from ekiden.api.called import AsyncStream
 from ekiden.api.events import Live, LiveEvent, Position
 from ekiden.api.local.place import Here
+from ekiden.api.methods.called import AsyncStream
 from ekiden.core.errors import EkidenError
 from ekiden.core.events import EventType
 from ekiden.hub import EventHub, HubEvent, Subscription

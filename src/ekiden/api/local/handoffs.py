@@ -10,8 +10,8 @@ from typing import Any, Final, Unpack
 from ekiden.api import handoffs as api
 from ekiden.api.local.place import Here, moment_of
 from ekiden.api.local.session_handoffs import session_handoffs
+from ekiden.api.methods.values import Page, Pages
 from ekiden.api.runs import LimitOptions, limits_of
-from ekiden.api.values import Page, Pages
 from ekiden.audit import find_records
 from ekiden.core.conversation.model import Item, is_message, read_items, text_of
 from ekiden.core.conversation.quotes import as_caller_data

@@ -7,7 +7,7 @@ from typing import Any
 
 from ekiden.api import inbox as api
 from ekiden.api.local.place import Here
-from ekiden.api.values import Page, Pages
+from ekiden.api.methods.values import Page, Pages
 from ekiden.core.errors.messages import InboxAnswerInvalid
 from ekiden.core.errors.server import PreconditionFailed
 from ekiden.core.questions import InboxItem, InboxKind

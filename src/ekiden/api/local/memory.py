@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from ekiden.api import memory as api
-from ekiden.api.called import AsyncStream
 from ekiden.api.local.place import Here
-from ekiden.api.values import Page, Pages
+from ekiden.api.methods.called import AsyncStream
+from ekiden.api.methods.values import Page, Pages
 from ekiden.core.errors.memory import MemoryFailed, MemoryNotFound
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.memory import MemoryRecord

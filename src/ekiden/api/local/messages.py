@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from ekiden.api import messages as api
 from ekiden.api.local.place import Here
-from ekiden.api.values import Page, Pages
+from ekiden.api.methods.values import Page, Pages
 from ekiden.bus.messages import MessageQuery, check_message, matching_rows, record_of, requeue
 from ekiden.core.agent import Team
 from ekiden.core.conversation.messages import (

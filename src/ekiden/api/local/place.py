@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ekiden.api.values import Moment, read_moment
+from ekiden.api.methods.values import Moment, read_moment
 from ekiden.core.errors import UserError
 from ekiden.core.errors.server import Forbidden, RequestInvalid
 from ekiden.project.settings import LoadedSettings, SettingOrigin, Settings

@@ -8,9 +8,9 @@ from contextlib import aclosing, suppress
 from typing import Literal, Unpack
 
 from ekiden.api import runs as api
-from ekiden.api.called import AsyncStream
 from ekiden.api.local.place import Here
-from ekiden.api.values import Page, Pages
+from ekiden.api.methods.called import AsyncStream
+from ekiden.api.methods.values import Page, Pages
 from ekiden.core.conversation.model import ModelDelta
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.errors.server import RunNotFound, ServerStopping

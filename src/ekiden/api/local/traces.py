@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from ekiden.api import traces as api
-from ekiden.api.called import AsyncStream
 from ekiden.api.local.place import Here, moment_of
-from ekiden.api.values import Moment, Page, Pages, page_of
+from ekiden.api.methods.called import AsyncStream
+from ekiden.api.methods.values import Moment, Page, Pages, page_of
 from ekiden.core.conversation.model import Usage
 from ekiden.core.errors import UserError
 from ekiden.core.errors.server import RequestInvalid

@@ -129,7 +129,7 @@ class ChatLoop:
     async def _say(self, text: str) -> int:
         from dataclasses import replace
 
-        from ekiden.api.arguments import check_arguments
+        from ekiden.api.methods.arguments import check_arguments
         from ekiden.api.runs import Runs
         from ekiden.project.routing import parse_address
 

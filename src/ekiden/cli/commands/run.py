@@ -160,7 +160,7 @@ async def chat(
     standard input is a message or a command; with --json every output line is an object. The exit
     code is 0, or that of the last message that failed.
     """
-    from ekiden.api.arguments import check_arguments
+    from ekiden.api.methods.arguments import check_arguments
     from ekiden.api.runs import Runs
     from ekiden.cli.chat.start import Options, open_chat
 

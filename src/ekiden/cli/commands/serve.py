@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ekiden.api.endpoint import Scope
+from ekiden.api.methods.endpoint import Scope
 from ekiden.cli.errors import UsageError
 from ekiden.cli.ids import key_id
 from ekiden.cli.options import (

@@ -26,7 +26,7 @@ from ekiden.core.runs import Begun, Done, Failed, Outcome, OutOfBudget, Refused,
 from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
-    from ekiden.api.called import AsyncStream
+    from ekiden.api.methods.called import AsyncStream
     from ekiden.api.runs import Shown, Until
     from ekiden.cli.terminal.approval_prompt import TerminalApprover
     from ekiden.client.ekiden import Ekiden

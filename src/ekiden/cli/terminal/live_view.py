@@ -16,8 +16,8 @@ from ekiden.core.events import Event
 from ekiden.core.values import dumps
 
 if TYPE_CHECKING:
-    from ekiden.api.called import AsyncStream
     from ekiden.api.events import Live, LiveEvent
+    from ekiden.api.methods.called import AsyncStream
     from ekiden.core.errors import StoreUnavailable
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from ekiden.api.values import SESSION_ID
+from ekiden.api.methods.values import SESSION_ID
 from ekiden.core.conversation.model import Item, assistant_message, text_of
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.errors.server import RequestInvalid
@@ -25,7 +25,7 @@ from ekiden.project.runs.stored_runs import run_range
 from ekiden.project.service import TenantService
 from ekiden.server.access.access import Caller
 from ekiden.server.access.dependencies import Starts, TheCaller
-from ekiden.server.problems import problems
+from ekiden.server.problems.handlers import problems
 from ekiden.server.route_groups import grouped
 from ekiden.server.streams.decisions import check_asked
 from ekiden.server.streams.follow import FollowedRun, await_more, begin_run, is_over, join_run

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ekiden.api.local.agents import summary_of as agent_summary
 from ekiden.api.local.handoffs import end_of
 from ekiden.api.local.sessions import details_of, summary_of
-from ekiden.api.values import SESSION_ID
+from ekiden.api.methods.values import SESSION_ID
 from ekiden.core.documents import to_json
 from ekiden.core.handoffs.request import Actor
 from ekiden.core.runs import run_id_of

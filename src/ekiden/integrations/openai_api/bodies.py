@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from fastapi import Header
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from ekiden.api.values import SESSION_ID
+from ekiden.api.methods.values import SESSION_ID
 from ekiden.integrations.openai_api.errors import unsupported
 
 _TOOLS = "the team's agents use their own tools, on the server; leave it out"

@@ -18,7 +18,7 @@ from ekiden.core.values import new_id
 from ekiden.server.access.access import Caller
 from ekiden.server.metrics.metrics import Metrics
 from ekiden.server.middleware.refusals import answer, header, state_of
-from ekiden.server.problem_responses import problem_response
+from ekiden.server.problems.responses import problem_response
 from ekiden.tracing.logs import log_fields
 
 _log = logging.getLogger("ekiden.server")

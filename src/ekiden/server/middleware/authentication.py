@@ -14,7 +14,7 @@ from ekiden.core.errors.server import KeyExpired
 from ekiden.server.access.access import Authorizer, Caller, caller_of, is_open
 from ekiden.server.access.cookies import forget_login
 from ekiden.server.middleware.refusals import POLICY_VIOLATION, answer, state_of
-from ekiden.server.problem_responses import response_of
+from ekiden.server.problems.responses import response_of
 
 RECHECK_S: Final = 5.0
 """So often, at most, a stream that has something to send asks whether its key is still good."""

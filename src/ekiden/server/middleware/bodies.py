@@ -36,7 +36,7 @@ from ekiden.server.access.access import LOGIN
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.middleware.query_marks import MARK
 from ekiden.server.middleware.refusals import answer, refuse, state_of
-from ekiden.server.problem_responses import problem_response
+from ekiden.server.problems.responses import problem_response
 
 MAX_DEPTH: Final = 100
 """Lists and objects that may stand one in the other."""

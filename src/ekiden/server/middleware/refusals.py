@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ekiden.core.errors import EkidenError
 from ekiden.core.values import dumps, loads
-from ekiden.server.problem_responses import MEDIA_TYPE, response_of
+from ekiden.server.problems.responses import MEDIA_TYPE, response_of
 
 POLICY_VIOLATION = 1008
 

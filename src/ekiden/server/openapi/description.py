@@ -13,8 +13,8 @@ from fastapi.routing import RouteContext, iter_route_contexts
 from ekiden.server.access.access import EACH_TIME, Scope, caller_of, needs
 from ekiden.server.openapi.event_types import EVENT_TYPES
 from ekiden.server.openapi.examples import ABOUT, HEADER_TEXTS, OPERATIONS, TAGS, OperationText
-from ekiden.server.problem_responses import MEDIA_TYPE, title_of
-from ekiden.server.problems import problems
+from ekiden.server.problems.handlers import problems
+from ekiden.server.problems.responses import MEDIA_TYPE, title_of
 
 SCOPE: Final = "x-ekiden-scope"
 """Which scope an operation needs; where it is missing, none."""

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from ekiden import __version__
-from ekiden.api.endpoint import Scope
+from ekiden.api.methods.endpoint import Scope
 from ekiden.server.access.access import SCOPES, Caller
 from ekiden.server.access.authorization import KeyAuthorization
 from ekiden.server.access.cookies import csrf_token, forget_login, keep_login

@@ -20,8 +20,8 @@ from ekiden.project.stores import DEFAULT_TENANT
 from ekiden.server.access.access import service_of
 from ekiden.server.access.dependencies import Administers
 from ekiden.server.metrics.metrics import CONTENT_TYPE, Metrics
-from ekiden.server.problem_responses import problem_response
-from ekiden.server.problems import problems
+from ekiden.server.problems.handlers import problems
+from ekiden.server.problems.responses import problem_response
 
 router = APIRouter(tags=["health"])
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from ekiden.api.local.runs import order_of
+from ekiden.api.methods.values import SESSION_ID
 from ekiden.api.runs import Until, limits_of
-from ekiden.api.values import SESSION_ID
 from ekiden.core.documents import to_json
 from ekiden.core.integrations.registry import integration
 from ekiden.project.runs.runs import StartedRun
@@ -20,7 +20,7 @@ from ekiden.server.access.dependencies import Reads
 from ekiden.server.answers import SessionId, answer
 from ekiden.server.derived import ByHand
 from ekiden.server.idempotency import start_once
-from ekiden.server.problems import problems
+from ekiden.server.problems.handlers import problems
 from ekiden.server.streams.children import watch_with_children
 from ekiden.server.streams.sse import (
     EVENT_STREAM,

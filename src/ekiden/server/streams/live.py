@@ -29,7 +29,7 @@ from ekiden.project.service import TenantService
 from ekiden.server.access.access import needs
 from ekiden.server.access.authorization import subprotocol_of
 from ekiden.server.middleware.query_marks import takes_query
-from ekiden.server.problem_responses import response_of, words_for
+from ekiden.server.problems.responses import response_of, words_for
 from ekiden.server.streams.sse import Streams
 
 _log = logging.getLogger("ekiden.server")

@@ -13,11 +13,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
 
-from ekiden.api.arguments import problem_of
+from ekiden.api.methods.arguments import problem_of
 from ekiden.core.errors import EkidenError
 from ekiden.core.errors.server import MethodNotAllowed, NotServed, RequestInvalid
 from ekiden.core.privacy.masking import cover
-from ekiden.server.problem_responses import (
+from ekiden.server.problems.responses import (
     MEDIA_TYPE,
     problem_response,
     response_of,

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from ekiden.api.values import PAGE, Page, Pages
+from ekiden.api.methods.values import PAGE, Page, Pages
 
 T = TypeVar("T")
 

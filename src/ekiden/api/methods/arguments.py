@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
-from ekiden.api.endpoint import (
+from ekiden.api.methods.endpoint import (
     Endpoint,
     Parameter,
     Told,
@@ -17,7 +17,7 @@ from ekiden.api.endpoint import (
     parameters,
     told_of,
 )
-from ekiden.api.values import MOMENT, SAID, SESSION_ID, Page, Pages
+from ekiden.api.methods.values import MOMENT, SAID, SESSION_ID, Page, Pages
 from ekiden.core.errors.server import RequestInvalid
 from ekiden.core.text.wording import is_unicode
 

@@ -270,13 +270,13 @@ def told_of(hint: Any) -> tuple[Any, Told | None]:
 
 def member_type(pages: Any) -> Any:
     """`X` of `Pages[X]`; `None` if it is not a list."""
-    from ekiden.api.values import Pages
+    from ekiden.api.methods.values import Pages
 
     return get_args(pages)[0] if get_origin(pages) is Pages else None
 
 
 def streamed_type(stream: Any) -> Any:
     """`X` of `AsyncStream[X]`; `None` if it is not a stream."""
-    from ekiden.api.called import AsyncStream
+    from ekiden.api.methods.called import AsyncStream
 
     return get_args(stream)[0] if get_origin(stream) is AsyncStream else None

@@ -1,0 +1,1 @@
+"""How methods of the interface are declared, checked and called, and the types they share."""

@@ -1,0 +1,1 @@
+"""Errors as HTTP responses (`application/problem+json`)."""
