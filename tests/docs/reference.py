@@ -1,4 +1,4 @@
-"""The parts of pages that the code tells of itself: commands, settings, errors and events.
+"""Parts of pages that are generated from the code: commands, settings, keys, errors and events.
 
 A page has them between ``<!-- generated: NAME ARGUMENTS -->`` and ``<!-- end of generated -->``.
 """
@@ -9,7 +9,7 @@ import re
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -18,6 +18,8 @@ from typing import Any, Final
 
 import ekiden
 from ekiden import client
+from ekiden.agents.keys.objects import Object
+from ekiden.agents.keys.table import AGENT
 from ekiden.cli import errors as cli_errors
 from ekiden.cli.exits import Exit
 from ekiden.cli.parser.help import EXAMPLES, FIELDS, plain, shown_name, shown_text
@@ -156,7 +158,70 @@ def settings() -> str:
     return _table(("setting", "default", "variable", "value", "meaning"), rows)
 
 
+KEY_PAGES: Final = {
+    "name": "routing.md#by-a-model",
+    "model": "models.md",
+    "tools": "tools.md#tools-in-agent-files",
+    "triggers": "routing.md",
+    "capabilities": "capabilities.md",
+    "handoffs": "handoffs.md",
+    "handoffs.filters": "filters.md",
+    "handoffs.trigger": "triggers.md",
+    "budget": "budgets.md#budget-of-an-agent",
+    "runs_on": "workers.md#labels",
+    "can_ask": "asking.md#let-a-model-ask",
+    "can_tell": "asking.md#let-a-model-ask",
+    "can_ask_people": "inbox.md",
+    "guardrails": "guardrails.md",
+    "memory": "memory.md",
+    "supervisor": "supervisor.md",
+    "a2a": "a2a.md#add-a-remote-agent-to-your-team",
+}
+"""The page that explains a key of agent files in detail."""
+
+
+def agent_keys() -> str:
+    """Every key of an agent file."""
+    return _table(("key", "value", "default", "meaning"), _key_rows(AGENT))
+
+
+def _key_rows(mapping: Object, prefix: str = "") -> Iterator[tuple[str, str, str, str]]:
+    for each in mapping.fields:
+        key = f"{prefix}{each.name}"
+        name = f"[`{key}`]({KEY_PAGES[key]})" if key in KEY_PAGES else f"`{key}`"
+        default = "required" if each.required else ""
+        if each.default is not None:
+            default = _value(each.default)
+        yield name, _form(each.kind.schema()), default, each.text
+        inside: Any = getattr(each.kind, "inside", each.kind)
+        if isinstance(inside, Object) and key != "tool_confirmation":
+            yield from _key_rows(inside, f"{key}.")
+
+
+def _form(schema: Mapping[str, Any]) -> str:
+    """The values that a JSON Schema accepts, in a few words."""
+    if "type" not in schema and "anyOf" in schema:
+        return ", ".join(dict.fromkeys(map(_form, schema["anyOf"])))
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    if schema["type"] in ("number", "integer"):
+        return _number(schema)
+    names = {"boolean": "`true`, `false`", "array": "list", "object": "mapping", "string": "text"}
+    return names[schema["type"]]
+
+
+def _number(schema: Mapping[str, Any]) -> str:
+    kind = "whole number" if schema["type"] == "integer" else "number"
+    if "exclusiveMinimum" in schema:
+        return f"{kind} above {schema['exclusiveMinimum']}"
+    if schema["maximum"] > 1_000_000:
+        return f"{kind} from {schema['minimum']}"
+    return f"{kind} from {schema['minimum']:,} to {schema['maximum']:,}"
+
+
 def _value(value: object) -> str:
+    if isinstance(value, float):
+        return f"`{value:g}`"
     return f"`{value if isinstance(value, str) else dumps(value)}`"
 
 
@@ -237,6 +302,7 @@ PARTS: Final[Mapping[str, Callable[..., str]]] = {
     "commands": commands,
     "exits": exits,
     "settings": settings,
+    "agent_keys": agent_keys,
     "errors": errors,
     "cli_codes": cli_codes,
     "error_modules": error_modules,

@@ -1,4 +1,4 @@
-"""The page about agent files has every key and every kind of problem."""
+"""The page about agent files has every kind of problem."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import ekiden.agents
-from ekiden.agents.keys.objects import Object
-from ekiden.agents.keys.table import AGENT
 from ekiden.core.checks import kinds
 from ekiden.project.agent_files import assembly, edges, guardrails
 from tests.docs.pages import page
@@ -34,27 +31,6 @@ _REPORTING = {
     "RefusedValue",
     "wrong",
 }
-
-
-def keys(of: Object, above: str = "") -> Iterator[str]:
-    """Every key with those inside it, as ``tools.allow``."""
-    for field in of.fields:
-        whole = f"{above}{field.name}"
-        yield whole
-        kind: Any = field.kind
-        inside = kind if isinstance(kind, Object) else getattr(kind, "inside", None)
-        if isinstance(inside, Object) and field.name != "tool_confirmation":
-            yield from keys(inside, f"{whole}.")
-
-
-def test_every_key_has_a_row() -> None:
-    assert not [key for key in keys(AGENT) if f"\n| `{key}` |" not in PAGE]
-
-
-def test_no_row_is_about_a_key_that_is_gone() -> None:
-    table = PAGE.partition("## The keys")[2].partition("\n#")[0]
-    assert re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
-    assert not set(re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)) - set(keys(AGENT))
 
 
 def codes() -> set[str]:

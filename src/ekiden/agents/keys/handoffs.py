@@ -119,26 +119,26 @@ _FIELDS = (
     Field(
         name="type",
         kind=Choice(_TYPES),
-        text="What it waits for; explicit: for nothing, only a person or program makes it.",
+        text="Event that starts the handoff. `explicit`: only a person or a program starts it.",
         required=True,
         example="condition",
     ),
     Field(
         name="expression",
         kind=ConditionText(),
-        text="condition: fires when this holds.",
+        text="`condition`: fires when this condition holds.",
         example="error_count > 3",
     ),
     Field(
         name="event",
         kind=Text(what="the name of an event, as a text", max_length=200),
-        text="event: fires when an event with this name is published.",
+        text="`event`: fires when a tool or a program publishes this event.",
         example="deploy.failed",
     ),
     Field(
         name="seconds",
         kind=SECONDS,
-        text="timeout: fires after this many seconds of work of the agent.",
+        text="`timeout`: fires after the agent has worked this many seconds.",
         example=60,
     ),
     Field(
@@ -147,19 +147,19 @@ _FIELDS = (
             item=Text(what="the name of an error, as a text", max_length=200),
             wanted="a list of names, such as [ModelError, tool.failed]",
         ),
-        text="error: fires at these errors, by name or code; without it at any.",
+        text="`error`: fires at these error classes or codes; by default at any error.",
         example=["ModelError"],
     ),
     Field(
         name="capabilities",
         kind=CAPABILITIES,
-        text="capability: fires when the agent lacks one of these.",
+        text="`capability`: fires when the agent lacks one of these.",
         example=["python"],
     ),
     Field(
         name="priority",
         kind=Number(low=-_MAX_PRIORITY, high=_MAX_PRIORITY, whole=True),
-        text="Of several triggers that fire the highest counts, then the first.",
+        text="If several triggers fire, the highest priority wins, then the first trigger.",
         default=0,
     ),
 )
@@ -251,14 +251,14 @@ _CONFIRM = Object(
     Field(
         name="prompt_template",
         kind=QUESTION,
-        text="What the person is asked; {tool_name} and {tool_args} are filled in.",
+        text="Text of the approval question; `{tool_name}` and `{tool_args}` are filled in.",
         default="Make the handoff {tool_name} with {tool_args}?",
     ),
     Field(
         name="timeout",
         kind=SECONDS,
-        text="Seconds after which the question expires, and the handoff is not made. By default "
-        "30 for a person who is asked directly, and none in the inbox.",
+        text="Seconds after which the question expires and the handoff fails. Default: 30 if an "
+        "approver is asked directly, no expiry in the inbox.",
     ),
     wanted="a mapping with prompt_template, timeout",
 )
@@ -267,22 +267,21 @@ _HANDOFF = Object(
     Field(
         name="to",
         kind=Text(what=_WANTED, check=target_fault, code="bad_target", in_schema=_TARGET),
-        text="Who gets the conversation: an agent; person: and a role; or * for the agent that is "
-        "best at `capabilities`.",
+        text="Target: an agent, `person:` plus a role, or `*` for the best match of "
+        "`capabilities`.",
         required=True,
         example="fixer",
     ),
     Field(
         name="when",
         kind=Choice(("manual", "auto", "conditional")),
-        text="Whether the model is offered it, a trigger makes it, or the model is offered it "
-        "while a condition holds; without a trigger or a condition the model decides. Without it "
-        "manual, and auto where there is a trigger.",
+        text="`manual`: the model decides. `auto`: a trigger starts the handoff. `conditional`: "
+        "the model decides while `condition` holds. Default: `manual`, or `auto` with a trigger.",
     ),
     Field(
         name="description",
         kind=Text(),
-        text="When to hand over; the model reads it.",
+        text="When to hand over; the model reads this text.",
         example="When the cause is known.",
     ),
     Field(
@@ -294,33 +293,34 @@ _HANDOFF = Object(
     Field(
         name="policy",
         kind=Choice(("immediate", "graceful", "conditional")),
-        text="Whether current work is cancelled or finished first; conditional: finished, if a "
-        "condition holds.",
+        text="Work in progress of the source: `immediate` cancels it, `graceful` finishes it "
+        "first. `conditional` acts like `graceful` if `condition` holds, and otherwise refuses "
+        "the handoff.",
         default="graceful",
     ),
     Field(
         name="condition",
         kind=ConditionText(),
-        text="What must hold, for when: conditional and policy: conditional.",
+        text="Condition for `when: conditional` and `policy: conditional`.",
         example="error_count > 3",
     ),
     Field(
         name="trigger",
         kind=TRIGGER,
-        text="What makes the handoff without the model: a mapping, or a condition.",
+        text="Starts the handoff without the model: a mapping, or a condition.",
         example={"type": "event", "event": "deploy.failed"},
     ),
     Field(
         name="allow_return",
         kind=FlagOrWord("always"),
-        text="Whether it may lead back to an agent that already had the conversation, if "
-        "something changed since; always: also if nothing did.",
+        text="Whether the target may be an agent that had the task before. `true`: only if "
+        "something changed since then. `always`: in every case.",
         default=False,
     ),
     Field(
         name="capabilities",
         kind=CAPABILITIES,
-        text="What the target must be able to do.",
+        text="Capabilities that the target must have, by name or tag; `tag:x` matches tags only.",
         example=["python"],
     ),
     Field(
@@ -328,26 +328,31 @@ _HANDOFF = Object(
         kind=FlagOr(
             inside=_CONFIRM, wanted="true, false or a mapping with prompt_template, timeout"
         ),
-        text="Whether a person must agree, and how the person is asked.",
+        text="Require human approval; a mapping also sets how the person is asked.",
         default=False,
     ),
     Field(
         name="timeout",
         kind=SECONDS,
-        text="Seconds within which the source must finish, and then the target answer.",
+        text="Seconds for the source to finish, and then for the target to answer.",
         default=DEFAULT_TIMEOUT_S,
     ),
     Field(
         name="restrict_tools",
         kind=Flag(),
-        text="Whether the target may use only tools that the source may also use.",
+        text="Whether the target may use only tools that the source also has.",
         default=False,
     ),
-    Field(name="budget", kind=BUDGET, text="The most that the target may spend."),
+    Field(
+        name="budget",
+        kind=BUDGET,
+        text="Spending limit of the target; the source's remaining budget also applies.",
+    ),
     Field(
         name="completes",
         kind=Choice(("answer", "result")),
-        text="What confirms the handoff: the target's first answer, or the end of its work.",
+        text="When the handoff is confirmed: at the target's first answer, or at the end of its "
+        "work.",
         default="answer",
     ),
     Field(
@@ -356,7 +361,8 @@ _HANDOFF = Object(
             item=Text(what="a filter, as a text", check=filter_fault, code="bad_filter"),
             wanted="a list, such as [keep_last(20)]",
         ),
-        text="What the target does not see, by the names of ready filters.",
+        text="Filters of the conversation that the target sees, such as `keep_last(20)` or "
+        "`remove_all_tools`.",
         example=["keep_last(20)"],
     ),
     wanted="a mapping with to, when, description and others, or the name of an agent",

@@ -347,11 +347,11 @@ BUDGET = Object(
         text="Tokens of all model calls.",
         example=20_000,
     ),
-    Field(name="seconds", kind=SECONDS, text="Seconds of work; waiting for people is not counted."),
+    Field(name="seconds", kind=SECONDS, text="Working time in seconds, without waits for people."),
     Field(
         name="money",
         kind=Number(low=0, high=_MAX_MONEY, above_low=True),
-        text="In the currency of the prices that the run is given.",
+        text="Money, in the currency of the run's prices.",
     ),
     wanted="a mapping with tokens, seconds, money",
 )
@@ -364,20 +364,21 @@ CONFIRMATION = Object(
     Field(
         name="require_confirmation",
         kind=TOOLS,
-        text="The tools that run only after a person's yes.",
+        text="Tools that need human approval; a tool of an MCP server is `mcp:server/tool` or "
+        "`server__tool`.",
         example=["shell"],
     ),
     Field(
         name="prompt_template",
         kind=QUESTION,
-        text="What the person is asked; {tool_name} and {tool_args} are filled in.",
+        text="Text of the approval question; `{tool_name}` and `{tool_args}` are filled in.",
         default=Confirmation().prompt_template,
     ),
     Field(
         name="timeout",
         kind=SECONDS,
-        text="Seconds after which the question expires, and the tool is not run. By default 30 "
-        "for a person who is asked directly, and none in the inbox.",
+        text="Seconds after which the question expires and the tool does not run. Default: 30 if "
+        "an approver is asked directly, no expiry in the inbox.",
     ),
     wanted="a mapping with require_confirmation, prompt_template, timeout",
 )
@@ -387,24 +388,24 @@ MODEL_SETTINGS = Object(
     Field(
         name="temperature",
         kind=Number(low=0, high=100),
-        text="How much answers vary; 0 is the least.",
+        text="Randomness of answers; 0 is the least.",
         example=0.2,
     ),
     Field(
         name="top_p",
         kind=Number(low=0, high=1),
-        text="The share of the most probable words that answers are made of.",
+        text="Nucleus sampling: the share of the most probable tokens that the model may use.",
     ),
     Field(
         name="max_tokens",
         kind=Number(low=1, high=_MAX_TOKENS, whole=True),
-        text="How long an answer may be.",
+        text="Maximum length of an answer, in tokens.",
         example=1_000,
     ),
     Field(
         name="tool_choice",
         kind=Text(max_length=200),
-        text="auto, required, none or the name of a tool.",
+        text="`auto`, `required`, `none` or the name of a tool.",
     ),
     Field(
         name="parallel_tool_calls",
@@ -414,7 +415,7 @@ MODEL_SETTINGS = Object(
     Field(
         name="reasoning_effort",
         kind=Text(max_length=40),
-        text="How long a reasoning model thinks, such as low.",
+        text="Effort of a reasoning model, such as `low`.",
         example="low",
     ),
     wanted="a mapping with temperature, top_p, max_tokens and others",

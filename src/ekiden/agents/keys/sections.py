@@ -64,7 +64,8 @@ A2A = Entry(
         Field(
             name="card",
             kind=_CARD,
-            text="The address of its agent card; a host alone stands for its well-known one.",
+            text="Address of the agent card; a host alone means its well-known path. `http` only "
+            "on this machine.",
             required=True,
             example="https://partner.example",
         ),
@@ -76,8 +77,7 @@ A2A = Entry(
                 code="bad_variable",
                 in_schema={"pattern": r"^\s*[A-Za-z_][A-Za-z0-9_]{0,199}\s*$"},
             ),
-            text="The environment variable that has its token, which is read when it is needed and "
-            "never stored.",
+            text="Environment variable with the agent's token; the token is never stored.",
             example="PARTNER_TOKEN",
         ),
         Field(
@@ -88,13 +88,13 @@ A2A = Entry(
                 code="bad_header",
                 in_schema={"pattern": r"^\s*[A-Za-z][A-Za-z0-9-]{0,99}\s*$"},
             ),
-            text="The header that the token is sent in; without it, Authorization: Bearer.",
+            text="Header for the token. Default: `Authorization`, with `Bearer`.",
             example="X-API-Key",
         ),
         Field(
             name="timeout",
             kind=SECONDS,
-            text="The timeout of a task there, in seconds; waiting for people does not count.",
+            text="Timeout of a remote task in seconds, without waits for people.",
             default=_A2A_DEFAULT.timeout_s,
         ),
         wanted="a mapping with card, token_env, header, timeout",
@@ -142,43 +142,47 @@ GUARDRAILS = Object(
     Field(
         name="output_schema",
         kind=AnyMapping("a JSON Schema as a mapping, such as {type: object}"),
-        text="A JSON Schema (2020-12) that every answer must fit.",
+        text="JSON Schema (2020-12) for every answer; `$ref` may only point into the schema "
+        "itself.",
     ),
     Field(
         name="custom_validator",
         kind=_FUNCTION,
-        text="A function of the answer that gives (valid, error), as module:function.",
+        text="Function that checks the answer after the schema and returns `(valid, error)`, as "
+        "`module:function`.",
         example="checks:polite",
     ),
     Field(
         name="on_failure",
         kind=Choice(("reject", "repair", "warn")),
-        text="What happens to a value that does not pass: reject ends the run; repair tells "
-        "its author why and tries again; warn continues, marked.",
+        text="`reject` ends the run. `repair` gives the error to the model, which tries again. "
+        "`warn` continues and marks the result.",
         default="reject",
     ),
     Field(
         name="input_validator",
         kind=_FUNCTION,
-        text="The same of what the agent is given, before its model is asked.",
+        text="Function that checks the input, a text or items, before the model call; `repair` "
+        "acts like `reject`.",
         example="checks:no_homework",
     ),
     Field(
         name="handoff_validator",
         kind=_FUNCTION,
-        text="The same of what the agent passes on when it hands over, a HandoffRequest.",
+        text="Function that checks the `HandoffRequest` when the agent hands over.",
         example="checks:no_cards",
     ),
     Field(
         name="tool_input_validator",
         kind=_FUNCTION,
-        text="The same of a tool's name and the arguments, before each call of the agent's tools.",
+        text="Function that checks tool name and arguments before each call, also of tools from "
+        "other keys, such as `ask_agent` and `remember`.",
         example="checks:small_sums",
     ),
     Field(
         name="tool_output_validator",
         kind=_FUNCTION,
-        text="The same of a tool's name and its output, before the model sees it.",
+        text="Function that checks tool name and output before the model sees the output.",
         example="checks:no_keys",
     ),
     wanted="a mapping with output_schema, custom_validator, on_failure and others",
@@ -246,47 +250,47 @@ SUPERVISOR = FlagOr(
                 wanted="a list of agents, such as [weather, travel]",
                 in_schema=_NOT_PEOPLE,
             ),
-            text="Who gets tasks; without it, all agents of the project that are no supervisors.",
+            text="Agents that receive tasks. Default: all agents except supervisors.",
             example=["weather", "travel"],
         ),
         Field(
             name="fallback",
             kind=OnePlaced(_NAME),
-            text="The member that gets tasks that no other can do; by default the setting "
-            "default_agent, if it is a member, else the last member.",
+            text="Agent for tasks that no other agent can do. Default: the setting "
+            "`default_agent` if it receives tasks, otherwise the last agent.",
             example="travel",
         ),
         Field(
             name="concurrency",
             kind=Number(low=1, high=_MAX_TASKS, whole=True),
-            text="How many tasks are done at the same time, at most.",
+            text="Maximum number of tasks at the same time.",
             default=_DEFAULT.concurrency,
         ),
         Field(
             name="timeout",
             kind=SECONDS,
-            text="Seconds for each attempt of a task; waiting for people does not count.",
+            text="Seconds for each attempt of a task, without waits for people.",
             default=_DEFAULT.timeout_s,
         ),
         Field(
             name="retries",
             kind=Number(low=0, high=_MAX_RETRIES, whole=True),
-            text="How often a task that failed is tried again.",
+            text="Retries of a failed task.",
             default=_DEFAULT.retries,
         ),
         Field(
             name="backoff",
             kind=Number(low=0, high=3_600),
-            text="Seconds before the first of these; each further one waits twice as long.",
+            text="Seconds before the first retry; the delay doubles with each retry.",
             default=_DEFAULT.backoff_s,
         ),
         Field(
             name="max_tasks",
             kind=Number(low=1, high=_MAX_TASKS, whole=True),
-            text="A plan with more tasks is refused.",
+            text="Maximum number of tasks; a larger plan is refused.",
             default=_DEFAULT.max_tasks,
         ),
-        Field(name="budget", kind=BUDGET, text="The most that each task may spend."),
+        Field(name="budget", kind=BUDGET, text="Spending limit of each task."),
         wanted="a mapping with agents, fallback, concurrency and others",
         check=_check_members,
         rules=[{"not": {"required": ["agents"], "properties": {"agents": {"enum": [[], ""]}}}}],

@@ -29,36 +29,35 @@ from ekiden.core.text.names import INHERIT, MAX_NAME, MODEL_NAME, RESERVED, name
 from ekiden.core.text.wording import pattern_fault
 
 MEMORY = Object(
-    Field(name="enabled", kind=Flag(), text="Whether the agent remembers.", default=False),
+    Field(name="enabled", kind=Flag(), text="Whether the agent has memory.", default=False),
     Field(
         name="type",
         kind=Choice(tuple(sorted(get_args(MemoryKind), reverse=True))),
-        text="How memories are searched: key_value by words, vector also by meaning.",
+        text="Search by words (`key_value`), or also by meaning (`vector`).",
         default="key_value",
     ),
     Field(
         name="backend",
         kind=Text(),
-        text="The vector back end, such as pinecone; by default the store of the sessions.",
+        text="External vector database, such as `pinecone`. Default: the session store.",
         example="pinecone",
     ),
     Field(
         name="scope",
         kind=Choice(get_args(MemoryScope)),
-        text="The owner of the memories: the session's user, or the whole app.",
+        text="Whether memories belong to one user or to the whole app.",
         default="user",
     ),
     Field(
         name="top_k",
         kind=Number(low=1, high=100, whole=True),
-        text="The most memories that a search returns; by default the setting memory.top_k.",
+        text="Maximum number of search results. Default: the setting `memory.top_k`.",
         example=5,
     ),
     Field(
         name="threshold",
         kind=Number(low=0, high=1),
-        text="The lowest similarity, from 0 to 1; by default the setting "
-        "memory.similarity_threshold.",
+        text="Minimum similarity. Default: the setting `memory.similarity_threshold`.",
         example=0.3,
     ),
     wanted="a mapping with enabled, type, backend, scope, top_k, threshold",
@@ -125,43 +124,49 @@ _TRIGGERS = Object(
     Field(
         name="keywords",
         kind=ListOf(item=_KEYWORD, wanted=_WORDS),
-        text="Words that speak for this agent, found without regard to case.",
+        text="Keywords, case-insensitive.",
         example=["error", "报错"],
     ),
     Field(
         name="patterns",
         kind=ListOf(item=_PATTERN, wanted=_WORDS, max_items=_MAX_PATTERNS),
-        text="Regular expressions (RE2), matched without regard to case.",
+        text="RE2 regular expressions, case-insensitive.",
         example=["order #[0-9]+"],
     ),
     Field(
         name="priority",
         kind=Number(low=0, high=100, whole=True),
-        text="How much of the score counts.",
+        text="Weight of the score.",
         default=50,
     ),
     Field(
         name="examples",
         kind=ListOf(item=Text(), wanted="a list of texts, each on its own line after a -"),
-        text="Requests that this agent should get; semantic routing learns from them.",
+        text="Sample requests, for `semantic` and `llm` routing.",
         example=["Why does my program stop?"],
     ),
     wanted="a mapping with keywords, patterns, priority, examples",
 )
 
 _CAPABILITY = Object(
-    Field(name="name", kind=Text(), text="What it can do.", required=True, example="debugging"),
-    Field(name="description", kind=Text(), text="The same in a sentence."),
+    Field(
+        name="name",
+        kind=Text(),
+        text="Name of the capability: one word.",
+        required=True,
+        example="debugging",
+    ),
+    Field(name="description", kind=Text(), text="One sentence."),
     Field(
         name="proficiency",
         kind=Number(low=0, high=1),
-        text="How well, from 0 to 1.",
+        text="Skill level.",
         default=1.0,
     ),
     Field(
         name="tags",
         kind=ListOf(item=Text(), wanted=_WORDS),
-        text="Words to find it by.",
+        text="Search tags.",
         example=["python"],
     ),
     wanted="a mapping with name, description, proficiency, tags",
@@ -171,22 +176,22 @@ AGENT = Object(
     Field(
         name="name",
         kind=_NAME,
-        text="Unique in the team: letters, digits, - and _.",
+        text="Unique in the team: letters and digits of any script, `-` and `_`; not `auto` or "
+        "`user`. A file with the name `router-agent` configures the router.",
         required=True,
         example="debugger",
     ),
-    Field(name="title", kind=Text(), text="Shown to people.", example="Debugger"),
+    Field(name="title", kind=Text(), text="Display name.", example="Debugger"),
     Field(
         name="description",
         kind=Text(),
-        text="What the agent is for: shown to people and to models that choose an agent.",
+        text="Purpose of the agent, for people and for models that choose an agent.",
         example="Finds out why a program fails.",
     ),
     Field(
         name="handoff_description",
         kind=Text(),
-        text="The description of the tool that hands over to this agent; by default the "
-        "agent's description.",
+        text="Description of the tool that hands over to this agent. Default: `description`.",
     ),
     Field(
         name="model",
@@ -197,20 +202,21 @@ AGENT = Object(
             code="bad_model",
             in_schema={"pattern": rf"^\s*(?:{MODEL_NAME}|{INHERIT})\s*$"},
         ),
-        text="provider:model, or a name that tells the provider, such as gpt-5-mini or sonnet; "
-        "else, or with inherit, the team's model.",
+        text="Model as `provider:model`. `gpt-…`, `claude-…` and `gemini-…` need no provider; "
+        "`sonnet`, `opus` and `haiku` are Anthropic's newest models. Default, or with `inherit`: "
+        "the team's model.",
         example="openai:gpt-5-mini",
     ),
     Field(
         name="model_settings",
         kind=MODEL_SETTINGS,
-        text="How the model answers; without it as the provider does.",
+        text="Model parameters. Default: the provider's.",
         example={"temperature": 0.2},
     ),
     Field(
         name="temperature",
         kind=Number(low=0, high=100),
-        text="Short for model_settings.temperature.",
+        text="Short for `model_settings.temperature`.",
         example=0.2,
     ),
     Field(
@@ -221,9 +227,8 @@ AGENT = Object(
     Field(
         name="scope",
         kind=Choice(("project", "user", "system")),
-        text="Whose agent it is; a system agent is never chosen by routing. "
-        "Without it, that of the folder.",
-        default="project",
+        text="Owner of the agent. Routing never chooses a `system` agent; a team needs at least "
+        "one other agent. Default: the scope of the folder.",
     ),
     Field(
         name="tools",
@@ -234,108 +239,111 @@ AGENT = Object(
                 Field(
                     name="allow",
                     kind=TOOLS,
-                    text="The tools that the agent may call; no others are shown to the model.",
+                    text="Allowed tools; the model sees no other tools, and calls of other tools "
+                    "are refused.",
                     example=["read_file", "shell"],
                 ),
                 Field(
                     name="confirmation",
                     kind=CONFIRMATION,
-                    text="Which tools ask a person first, and how.",
+                    text="Which tools need human approval, and how the person is asked.",
                 ),
                 Field(
                     name="require_confirmation",
                     kind=TOOLS,
-                    text="Short for confirmation.require_confirmation.",
+                    text="Short for `tools.confirmation.require_confirmation`.",
                 ),
                 wanted="a mapping with allow and confirmation, or a list of names",
             ),
         ),
-        text="The tools that the agent may call: a list, or a mapping with allow and confirmation.",
+        text="Tools that the agent may call; a list is short for `tools.allow`.",
         example={"allow": ["read_file"]},
     ),
     Field(
         name="tool_confirmation",
         kind=CONFIRMATION,
-        text="The same as tools.confirmation, for when tools is a list.",
+        text="Same as `tools.confirmation`, for use when `tools` is a list.",
     ),
-    Field(name="triggers", kind=_TRIGGERS, text="What in a request speaks for this agent."),
+    Field(name="triggers", kind=_TRIGGERS, text="Which requests are routed to this agent."),
     Field(
         name="capabilities",
         kind=ListOf(
             item=Entry(inside=_CAPABILITY, short="name", kind=Text()),
             wanted="a list of mappings with name, description, proficiency, tags",
         ),
-        text="What the agent can do.",
+        text="Skills of the agent; a name is short for a mapping.",
     ),
     Field(
         name="available",
         kind=Flag(),
-        text="Whether the agent takes handoffs.",
+        text="Whether the agent accepts handoffs.",
         default=True,
     ),
     Field(
         name="max_sessions",
         kind=Number(low=1, high=_MAX_SESSIONS, whole=True),
-        text="The most concurrent sessions; beyond it the agent refuses handoffs. No limit by "
-        "default.",
+        text="Refuse handoffs while this many sessions are active. Default: no limit.",
         example=20,
     ),
     Field(
         name="budget",
         kind=BUDGET,
-        text="The most that the agent may spend itself in a run; the setting limits.agents wins.",
+        text="Spending limit of the agent in a run; the setting `limits.agents` overrides it.",
         example={"tokens": 20_000},
     ),
     Field(
         name="runs_on",
         kind=_LABELS,
-        text="Labels that a worker must have to run the agent: where its tools are.",
+        text="Labels that a worker must have to run the agent.",
         example=["gpu"],
     ),
     Field(
         name="handoffs",
         kind=HANDOFFS,
-        text="The agents that this agent may hand the conversation to.",
+        text="Allowed handoffs; a name is short for a mapping.",
         example=[{"to": "fixer"}],
     ),
     Field(
         name="can_ask",
         kind=_PEERS,
-        text="Agents that it may ask something, with the tool ask_agent; it gets the answer and "
-        "keeps the conversation.",
+        text="Agents that this agent may ask with the tool `ask_agent`; it keeps the conversation.",
         example=["billing"],
     ),
     Field(
         name="can_tell",
         kind=_PEERS,
-        text="Agents that it may send messages to, with the tool tell_agent.",
+        text="Agents that this agent may send messages to with the tool `tell_agent`; they do "
+        "not answer.",
         example=["orders"],
     ),
     Field(
         name="can_ask_people",
         kind=FlagOrNames(names=_ROLES),
-        text="Roles of people that it may ask, with the tool ask_person; true is the role of the "
-        "setting inbox.role.",
+        text="Roles of people that the agent may ask with the tool `ask_person`; the session "
+        "waits for the answer. `true`: the role in the setting `inbox.role`.",
         example=["support"],
     ),
     Field(
         name="guardrails",
         kind=GUARDRAILS,
-        text="Checks of what the agent is given, answers, and passes on.",
+        text="Checks of input, output, tools and handoffs.",
     ),
-    Field(name="memory", kind=MEMORY, text="What the agent remembers across sessions."),
+    Field(
+        name="memory",
+        kind=MEMORY,
+        text="Long-term memory with the tools `remember`, `recall` and `forget`.",
+    ),
     Field(
         name="supervisor",
         kind=SUPERVISOR,
-        text="The agent splits what it is given into tasks for others, and makes one answer of "
-        "their results: true, or a mapping that says more.",
+        text="The agent splits a request into tasks for other agents and combines their results.",
         example={"agents": ["weather", "travel"]},
     ),
     Field(
         name="a2a",
         kind=A2A,
         text="The agent is remote and called over A2A: the address of its agent card, or a "
-        "mapping with more options.",
+        "mapping. It has no `model`, `tools`, `memory`, `supervisor` or instructions here.",
         example="https://partner.example",
     ),
     wanted="keys and values, such as name: debugger",
